@@ -20,12 +20,14 @@ import asyncio
 import json
 import logging
 import multiprocessing
+import re
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,10 +40,10 @@ from record import finish
 from rich.console import Console
 from rich.table import Table
 
-from rubric_judge.testing import FakeEndpoint, FakeEndpointProcess
+from rubric_judge.testing import FakeCall, FakeEndpoint, FakeEndpointProcess
 from rubric_synth import collect, synthesise
 from rubric_synth.config import SynthConfig
-from rubric_synth.testing import generated_documents, template_reply
+from rubric_synth.testing import generated_documents
 
 CLAIM = "a run takes at most 7 times the CPU of its bare calls, in flat memory"
 TARGET = 7.0
@@ -63,6 +65,48 @@ IN_WORK = 128
 LATENCY_S = 0.2
 SLOW_DOCUMENTS = 6_400
 """With 200 ms a call: a minute."""
+
+_TITLE = "\nTitle: "
+_LONG_WORD = re.compile(r"\b[a-z]{6,}\b")
+_READ_CHARS = 1_500
+_TITLE_WORDS = 5
+_SLOTS = 17
+"""Words of the document that the template has a place for."""
+_TEMPLATE = tomllib.loads(Path(__file__).with_suffix(".toml").read_text())
+_REPLIES = {
+    "_Ready": '{"ready": true}',
+    "AnalysisReply": json.dumps(_TEMPLATE["analysis"]),
+    "EnrichmentReply": json.dumps(_TEMPLATE["enrichment"]),
+}
+_SYNTHESIS = json.dumps(_TEMPLATE["synthesis"])
+
+
+def template_reply(call: FakeCall) -> str:
+    """Answer a stage with a template: an `Award` for `FakeEndpoint` of little work.
+
+    The document needs some twenty different long words at its beginning, as generated ones have.
+
+    Raises:
+        ValueError: Something else is asked, or the document has too few words.
+    """
+    body: Any = call.body
+    asked = body.get("response_format")
+    name = asked["json_schema"]["name"] if asked else ""
+    if name in _REPLIES:
+        return _REPLIES[name]
+    if name != "SynthesisReply":
+        raise ValueError(f"{name!r} is asked for, which is no stage of open synthesis")
+    message = call.messages[-1]["content"]
+    start = message.index(_TITLE) + len(_TITLE)
+    end = message.index("\n", start)
+    title = message[start:end].split()
+    found = _LONG_WORD.findall(message, end, end + _READ_CHARS)
+    words = [word for word in dict.fromkeys(found) if word not in title][:_SLOTS]
+    if len(words) < _SLOTS:
+        raise ValueError(f"{len(words)} different long words at the beginning, {_SLOTS} needed")
+    named = " ".join([*title[: _TITLE_WORDS - 1], title[-1]])
+    slots = {f"w{number}": word for number, word in enumerate(words)}
+    return _SYNTHESIS % {"title": json.dumps(named)[1:-1], **slots}
 
 
 @dataclass(frozen=True)

@@ -284,8 +284,6 @@ def test_only_the_page_draws(modules: dict[str, ast.Module]) -> None:
 
 # Modules that still have a console or table of rich, a lock, or an atomic writer: no more may come.
 OWN_CONSOLE = {
-    "rubric_synth.cli.console",
-    "rubric_synth.cli.describing",
     "rubric_train_openrlhf.cluster.rehearse.checking",
 }
 OWN_LOCK = {"rubric_train_openrlhf.cluster.orphans"}

@@ -21,7 +21,7 @@ from rubric_synth import (
     SynthReport,
 )
 from rubric_synth.config import RecordFields
-from rubric_synth.dataset.manifest import Manifest
+from rubric_synth.dataset.folder import Manifest
 from rubric_synth.rejection import RejectionReason
 
 REASON = re.compile(r"`([a-z_]+)`")

@@ -20,7 +20,7 @@ from rubric_synth import (
     SynthConfig,
     SynthReport,
 )
-from rubric_synth.cli.advice import few_accepted, few_collected
+from rubric_synth.cli.running import few_accepted, few_collected
 from rubric_synth.rejection import remedies, what_to_do
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_synth.config import Corruption
-from rubric_synth.quality.rewards import corrupted_copies
+from rubric_synth.quality.answers import corrupted_copies
 
 _KINDS: tuple[Corruption, ...] = get_args(Corruption)
 _ANSWER = "Yeast turns 12.5 grams of sugar into gas. The gas lifts the dough. It takes 3 hours."

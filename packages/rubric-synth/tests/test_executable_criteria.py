@@ -11,7 +11,7 @@ import pytest
 from rubric_judge import HybridConfig, LexicalConfig, SandboxConfig
 from rubric_synth import CriterionDraft, Draft, QualityConfig, RejectionReason, StageRefusal
 from rubric_synth.config import TaskType
-from rubric_synth.quality.executable import check_executable_criteria
+from rubric_synth.quality.answers import check_executable_criteria
 
 READ_ONLY = QualityConfig()
 EXECUTED = QualityConfig(

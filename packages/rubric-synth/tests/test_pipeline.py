@@ -24,7 +24,7 @@ from rubric_synth import (
     read_collected,
     synthesise,
 )
-from rubric_synth.dataset.splits import read_manifest
+from rubric_synth.dataset.folder import read_manifest
 
 _SPLITS = ("train", "validation", "test")
 

@@ -9,9 +9,8 @@ from rubric_core import DocumentAnalysis, Judge, Reason, Task
 from rubric_judge import LexicalJudge
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 from rubric_synth import CriterionDraft, Document, Draft, QualityConfig, StageRefusal
+from rubric_synth.quality.answers import check_executable_criteria, check_rewards
 from rubric_synth.quality.draft import check_draft, check_unrepeated
-from rubric_synth.quality.executable import check_executable_criteria
-from rubric_synth.quality.rewards import check_rewards
 
 _TEXT = (
     "The moon raises two bulges of water by its gravity. Inertia raises the second bulge. "

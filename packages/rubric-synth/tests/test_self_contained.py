@@ -3,8 +3,12 @@ from __future__ import annotations
 import pytest
 
 from rubric_synth import CriterionDraft, Draft, StageRefusal
-from rubric_synth.quality.draft import check_self_contained, pointers_in
-from rubric_synth.quality.pointers import CRITERION_POINTERS, QUESTION_POINTERS
+from rubric_synth.quality.draft import (
+    CRITERION_POINTERS,
+    QUESTION_POINTERS,
+    check_self_contained,
+    pointers_in,
+)
 
 _POINTING = {
     "source": [

@@ -13,8 +13,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from rubric_synth.config import LLMConfig, TaskType
-from rubric_synth.llm.executable import CheckReply
 from rubric_synth.llm.prompt import asks_for_checks, instructions, prompt_hashes, type_files
+from rubric_synth.llm.replies import CheckReply
 
 KINDS: tuple[TaskType, ...] = get_args(TaskType)
 CHOICES = list(chain.from_iterable(combinations(KINDS, n) for n in range(1, len(KINDS) + 1)))

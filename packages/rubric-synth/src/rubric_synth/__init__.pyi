@@ -25,7 +25,7 @@ from rubric_synth.errors import SynthError as SynthError
 from rubric_synth.errors import UnfinishedError as UnfinishedError
 from rubric_synth.errors import WorkFolderError as WorkFolderError
 from rubric_synth.extractive.prose_tasks import extractive_stages as extractive_stages
-from rubric_synth.pipeline.recorder import Progress as Progress
+from rubric_synth.pipeline.recording import Progress as Progress
 from rubric_synth.pipeline.run import synthesise as synthesise
 from rubric_synth.rejection import Rejection as Rejection
 from rubric_synth.rejection import RejectionReason as RejectionReason

@@ -21,12 +21,6 @@ from rubric_judge.provider.limits import Limited
 from rubric_synth.config import Frozen
 from rubric_synth.rejection import Stage
 
-_SHARED_CHARS = 200
-"""Questions about one document begin alike, with its mark: they go to one replica, whose cache then
-holds it."""
-_MOST_KEPT = 64
-"""Models of replies whose schemas are remembered."""
-
 
 class CallRecord(Frozen):
     """One call of a model or judge that was answered, or paid for; printing one shows no text."""
@@ -146,8 +140,10 @@ class DocumentCalls:
         if record is None:
             with self._permitted():
                 try:
+                    # Questions about one document begin alike, with its mark: they go to one
+                    # replica, whose cache then holds it.
                     answer = await model.complete(
-                        system=system, user=user, reply=reply, affinity=user[:_SHARED_CHARS]
+                        system=system, user=user, reply=reply, affinity=user[:200]
                     )
                 except JudgeTransportError as error:
                     self._used_up(stage, error.usage, error.attempts)
@@ -230,7 +226,7 @@ class DocumentCalls:
         self._used.setdefault(record.stage, {})[record.key] = record  # one question, one price
 
 
-@lru_cache(maxsize=_MOST_KEPT)
+@lru_cache(maxsize=64)
 def _asked(model: ChatModel, stage: Stage, reply: type[BaseModel]) -> bytes:
     """Return what all calls of a stage have in common; made once, a model does not change."""
     schema = _hash([reply.model_json_schema()])

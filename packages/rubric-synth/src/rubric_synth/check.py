@@ -17,8 +17,17 @@ from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file
 from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.config import Frozen, SynthConfig
-from rubric_synth.dataset.manifest import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS, Manifest
-from rubric_synth.dataset.splits import can_write_parquet, read_manifest, read_rejections, table_of
+from rubric_synth.dataset.folder import (
+    CARD_FILE,
+    MANIFEST_FILE,
+    REJECTED_FILE,
+    SPLITS,
+    Manifest,
+    can_write_parquet,
+    read_manifest,
+    read_rejections,
+    table_of,
+)
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 from rubric_synth.files import file_sha256

@@ -3,9 +3,8 @@
 >>> with FakeEndpoint(scripted_reply) as endpoint:
 ...     config = ModelConfig(model="fake", transport="direct", api_base=endpoint.url)
 
-Both models answer the three stages from the prompt alone. `scripted_reply` writes what the
-extractive stages find: its drafts are real, and most pass the quality checks. `template_reply`
-puts words of the document into one template, for benchmarks.
+The model answers the three stages from the prompt alone. It writes what the extractive stages find:
+its drafts are real, and most pass the quality checks.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
 
-__all__ = ["generated_documents", "scripted_reply", "template_reply"]
+__all__ = ["generated_documents", "scripted_reply"]
 
 _Result = TypeVar("_Result")
 _Json = dict[str, Any]
@@ -34,8 +33,6 @@ _Json = dict[str, Any]
 _TITLE: Final = "Title: "
 _GAP: Final = re.compile(r"\n\n\[\d+ paragraphs? left out here\]\Z")
 _MOST_DRAFTS: Final = re.compile(r"TASK: write (?:up to )?(\d+)")
-_LONGEST_MINIMUM: Final = 30
-"""Words of the shortest passage: prompts may show little of a document."""
 
 
 class _Shown(NamedTuple):
@@ -114,7 +111,8 @@ def _drafts(message: str, *, has_checks: bool) -> list[_Json]:
     shown, asked = _shown(message), _MOST_DRAFTS.findall(message)
     most = min(int(asked[-1]) if asked else 1, 5)
     document = shown.document()
-    config = ExtractiveConfig(questions_per_document=most, min_passage_words=_LONGEST_MINIMUM)
+    # Short passages too: prompts may show little of a document.
+    config = ExtractiveConfig(questions_per_document=most, min_passage_words=30)
     synthesiser = extractive_stages([document], config).synthesiser
     try:
         drafts = _now(synthesiser.synthesise(document, _analysed(shown)[1]))
@@ -181,45 +179,6 @@ def _now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         return done.value
     coroutine.close()
     raise RuntimeError("the extractive stages wait for nothing")
-
-
-_LONG_WORD: Final = re.compile(r"\b[a-z]{6,}\b")
-_READ_CHARS: Final = 1_500
-_TITLE_WORDS: Final = 5
-_SLOTS: Final = 17
-"""Words of the document that the template has a place for."""
-_REPLIES: Final = {
-    "_Ready": '{"ready": true}',
-    "AnalysisReply": json.dumps(read_table("template_reply")["analysis"]),
-    "EnrichmentReply": json.dumps(read_table("template_reply")["enrichment"]),
-}
-_SYNTHESIS: Final = json.dumps(read_table("template_reply")["synthesis"])
-
-
-def template_reply(call: FakeCall) -> str:
-    """Answer a stage with a template: an `Award` for `FakeEndpoint` of little work.
-
-    The document needs some twenty different long words at its beginning, as generated ones have.
-
-    Raises:
-        ValueError: Something else is asked, or the document has too few words.
-    """
-    name = _schema_name(call.body)
-    if name in _REPLIES:
-        return _REPLIES[name]
-    if name != "SynthesisReply":
-        raise ValueError(f"{name!r} is asked for, which is no stage of open synthesis")
-    message = call.messages[-1]["content"]
-    start = message.index(f"\n{_TITLE}") + len(_TITLE) + 1
-    end = message.index("\n", start)
-    title = message[start:end].split()
-    found = _LONG_WORD.findall(message, end, end + _READ_CHARS)
-    words = [word for word in dict.fromkeys(found) if word not in title][:_SLOTS]
-    if len(words) < _SLOTS:
-        raise ValueError(f"{len(words)} different long words at the beginning, {_SLOTS} needed")
-    named = " ".join([*title[: _TITLE_WORDS - 1], title[-1]])
-    slots = {f"w{number}": word for number, word in enumerate(words)}
-    return _SYNTHESIS % {"title": json.dumps(named)[1:-1], **slots}
 
 
 _CORPUS: Final = read_table("corpus")

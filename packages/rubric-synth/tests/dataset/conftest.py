@@ -11,7 +11,7 @@ import pytest
 
 from rubric_synth import SynthConfig, SynthReport
 from rubric_synth.calls import CallTotals
-from rubric_synth.dataset.manifest import Provenance
+from rubric_synth.dataset.folder import Provenance
 from rubric_synth.dataset.writing import write_dataset
 from rubric_synth.document import Outcome
 from rubric_synth.rejection import Rejection, RejectionReason

@@ -17,8 +17,7 @@ from rubric_synth import (
     check_dataset,
     dataset_statistics,
 )
-from rubric_synth.dataset.manifest import SPLITS
-from rubric_synth.dataset.splits import question_lines
+from rubric_synth.dataset.folder import SPLITS, question_lines
 from rubric_synth.document import Outcome
 from rubric_synth.files import file_sha256
 

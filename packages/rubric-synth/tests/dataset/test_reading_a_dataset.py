@@ -16,11 +16,11 @@ from rubric_judge.testing import FailingJudge, FakeEndpoint
 from rubric_synth import SynthReport, check_dataset, dataset_statistics
 from rubric_synth.calls import CallTotals
 from rubric_synth.cli import main
-from rubric_synth.dataset.manifest import Usage
+from rubric_synth.dataset.folder import Usage
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.rejection import Rejection, RejectionReason
-from rubric_synth.stats.charts import _left
 from rubric_synth.stats.controls import CONTROLS
+from rubric_synth.stats.page import _left
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import runpy
 from collections import Counter
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rubric_judge import ChatModel, LexicalJudge
-from rubric_judge.testing import Award, FakeCall, FakeEndpoint, FakeEndpointProcess
+from rubric_judge.testing import Award, FakeCall, FakeEndpoint
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.document import Outcome
 from rubric_synth.engines.worker import Worker
 from rubric_synth.llm.stages import llm_stages
-from rubric_synth.testing import generated_documents, scripted_reply, template_reply
+from rubric_synth.testing import generated_documents, scripted_reply
 
 Write = Any
 
@@ -30,13 +32,24 @@ async def _outcomes(
         return [await worker.process(document, DocumentCalls()) for document in documents]
 
 
+@pytest.fixture
+def award(monkeypatch: pytest.MonkeyPatch, *, is_template: bool) -> Award:
+    """The scripted model, or the model of `benchmarks/synth_scale.py`."""
+    benchmarks = Path(__file__).parents[4] / "benchmarks"
+    monkeypatch.syspath_prepend(benchmarks)  # pyright: ignore[reportUnknownMemberType] - no stubs
+    reply: Award = scripted_reply
+    if is_template:
+        reply = runpy.run_path(str(benchmarks / "synth_scale.py"))["template_reply"]
+    return reply
+
+
 @pytest.mark.anyio
-@pytest.mark.parametrize("award", [scripted_reply, template_reply])
+@pytest.mark.parametrize("is_template", [False, True])
 async def test_every_generated_document_gives_tasks_that_pass_the_checks(
     write: Write, award: Award
 ) -> None:
     documents = list(generated_documents(25, seed=7))
-    with FakeEndpointProcess(award, keep="counts") as endpoint:
+    with FakeEndpoint(award, keep="counts") as endpoint:
         outcomes = await _outcomes(write, endpoint.url, documents)
     reasons = Counter(r.reason for outcome in outcomes for r in outcome.rejections)
     assert not reasons
@@ -70,7 +83,7 @@ async def test_a_document_that_says_nothing_gets_no_draft(write: Write) -> None:
     assert [str(rejection.reason) for rejection in outcome.rejections] == ["no_question"]
 
 
-@pytest.mark.parametrize("award", [scripted_reply, template_reply])
+@pytest.mark.parametrize("is_template", [False, True])
 def test_what_is_no_stage_of_synthesis_is_not_answered(award: Award) -> None:
     body = {"messages": [{"role": "user", "content": "score this"}]}
     call = FakeCall(number=0, at_s=0.0, body=body, headers={}, weights={}, fault=None)

@@ -12,9 +12,8 @@ from rubric_core import FolderLockError
 from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_synth import check_dataset, collect, load_config, synthesise
 from rubric_synth.cli import main
-from rubric_synth.dataset.splits import read_manifest
+from rubric_synth.dataset.folder import WORK_FOLDER, read_manifest
 from rubric_synth.errors import UnfinishedError
-from rubric_synth.pipeline.run import WORK_FOLDER
 from rubric_synth.testing import scripted_reply
 from rubric_synth.work.folder import WorkFolder
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_synth.pipeline.ending import seldom_collected
+from rubric_synth.pipeline.recording import seldom_collected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

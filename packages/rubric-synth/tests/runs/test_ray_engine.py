@@ -18,7 +18,7 @@ from rubric_synth.config import load_config
 from rubric_synth.document import Document
 from rubric_synth.engines import make_engine, ray_actor
 from rubric_synth.engines import ray as ray_engine
-from rubric_synth.engines.protocol import Pending, WorkerSpec
+from rubric_synth.engines.worker import Pending, WorkerSpec
 from rubric_synth.errors import EngineError, UnfinishedError
 from rubric_synth.testing import generated_documents
 

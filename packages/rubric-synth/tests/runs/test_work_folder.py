@@ -17,9 +17,9 @@ import pytest
 from rubric_core import FolderLockError, Usage
 from rubric_synth import OutputError, load_config, synthesise
 from rubric_synth.calls import CallRecord
+from rubric_synth.dataset.folder import WORK_FOLDER
 from rubric_synth.document import Outcome
 from rubric_synth.errors import WorkFolderError
-from rubric_synth.pipeline.run import WORK_FOLDER
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.work.folder import WorkFolder
 from rubric_synth.work.index import note_of_finished

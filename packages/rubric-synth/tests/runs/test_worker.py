@@ -26,7 +26,6 @@ from rubric_synth import (
     extractive_stages,
 )
 from rubric_synth.calls import CallRecord, DocumentCalls
-from rubric_synth.engines.protocol import OwnStages
 from rubric_synth.engines.worker import Worker
 from rubric_synth.errors import CallsStoppedError
 
@@ -70,7 +69,7 @@ def _process(
     judge: Judge | None = None,
     calls: DocumentCalls | None = None,
 ) -> Outcome:
-    worker = Worker(OwnStages(stages), judge or LexicalJudge(), QualityConfig())
+    worker = Worker(stages, judge or LexicalJudge(), QualityConfig())
     return anyio.run(worker.process, document, calls or DocumentCalls())
 
 

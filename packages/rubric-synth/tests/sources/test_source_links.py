@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_synth import Document, collect
-from rubric_synth.sources import opening
+from rubric_synth.sources import raw_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,7 +79,7 @@ def test_a_file_or_folder_that_becomes_a_link_after_the_check_is_refused(
             (root / replaced).symlink_to(root.parent)
         return real
 
-    monkeypatch.setattr(opening.os.path, "realpath", then_replaced)
+    monkeypatch.setattr(raw_text.os.path, "realpath", then_replaced)
     assert reasons(root) == {"in/below/plain.txt": "outside_folder"}
 
 

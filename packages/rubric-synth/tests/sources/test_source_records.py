@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_synth import Document, SourceError
-from rubric_synth.sources import json_files, raw_text
+from rubric_synth.sources import raw_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +148,7 @@ def test_lines_without_end_are_given_up(
     assert (first.source, second.source) == ("a.jsonl.gz:1", "a.jsonl.gz:1000002")
     assert (last.source, last.reason) == ("a.jsonl.gz", "too_long")
     assert "blank" in last.detail
-    monkeypatch.setattr(json_files, "_MOST_SKIPPED_BYTES", 10_000_000)
+    monkeypatch.setattr("rubric_synth.sources.records._MOST_SKIPPED_BYTES", 10_000_000)
     path.write_bytes(gzip.compress(good + b"a" * 20_000_000 + b"\n" + good))
     _, last = read(path, max_document_bytes=1000)
     assert (last.reason, last.detail[-16:]) == ("too_long", "rest is not read")

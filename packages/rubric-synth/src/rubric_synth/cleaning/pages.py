@@ -19,16 +19,11 @@ PARTED: Final = "\x02"
 """Stands where the end of a line parted a word."""
 
 _EDGE_LINES: Final = 2
-_MIN_REPEATS: Final = 3
 _SHORT_PRINT_PAGES: Final = 4
 _HEADING_SCALE: Final = 1.12
 _PARAGRAPH_GAP: Final = 1.35
-_HEADING_LEADING: Final = 2.0
-_INDENT: Final = 0.8
-_SHORT_LINE: Final = 0.75
 _MAX_HEADING_CHARS: Final = 120
 _MAX_PAGE_NUMBER_CHARS: Final = 60
-_CONTENTS_CHARS: Final = 200
 _MIN_LETTERS: Final = 3
 _MIN_LETTER_FRAC: Final = 0.5
 _MIN_LINE_LETTERS: Final = 0.25
@@ -87,23 +82,25 @@ def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str]
         line
         for page in _without_running_lines(pages, usual)
         for line in page
-        if not _CONTENTS_LINE.search(line.text[-_CONTENTS_CHARS:])
+        if not _CONTENTS_LINE.search(line.text[-200:])
         and _letter_frac(line.text) >= _MIN_LINE_LETTERS
     ]
     known = frozenset(_key(title) for title in outline)
     blocks = _without_references(_blocks(lines, usual, known))
-    text = "\n\n".join(block for block in blocks if _is_text(block))
+    text = "\n\n".join(filter(_is_text, blocks))
     return without_ligatures(_whole_words(text))
 
 
 def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) -> list[list[Line]]:
     """Drop what comes back at the edges of pages; a title above them all is taller and stays."""
+    tallest = _HEADING_SCALE * usual.height
+    ordered = [sorted(page, key=lambda line: line.top) for page in pages]
     edges = [
-        {line for line in _edge_lines(page) if line.height < _HEADING_SCALE * usual.height}
-        for page in pages
+        {line for line in (*page[:_EDGE_LINES], *page[-_EDGE_LINES:]) if line.height < tallest}
+        for page in ordered
     ]
     repeats = Counter(key for page in edges for key in {_key(line.text) for line in page})
-    least = 2 if len(pages) <= _SHORT_PRINT_PAGES else _MIN_REPEATS
+    least = 2 if len(pages) <= _SHORT_PRINT_PAGES else 3
 
     def is_running(text: str) -> bool:
         is_short = len(text) <= _MAX_PAGE_NUMBER_CHARS
@@ -114,11 +111,6 @@ def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) ->
         [line for line in page if line not in edge or not is_running(line.text)]
         for page, edge in zip(pages, edges, strict=True)
     ]
-
-
-def _edge_lines(page: Sequence[Line]) -> set[Line]:
-    ordered = sorted(page, key=lambda line: line.top)
-    return {*ordered[:_EDGE_LINES], *ordered[-_EDGE_LINES:]}
 
 
 def _key(text: str) -> str:
@@ -146,7 +138,7 @@ def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> l
     for line in lines:
         bullet = _BULLET.match(line.text)
         is_heading = _is_heading(line, before, usual, known)
-        is_close = before and 0 < before.top - line.top <= _HEADING_LEADING * line.height
+        is_close = before and 0 < before.top - line.top <= 2.0 * line.height
         if is_heading and is_close and heading_height == line.height:
             blocks[-1][0] += f" {line.text}"
         elif is_heading:
@@ -182,8 +174,8 @@ def _begins(line: Line, before: Line, usual: _Measures) -> bool:
         return ended and not line.text[:1].islower()
     if gap > _PARAGRAPH_GAP * usual.gap:
         return True
-    indented = line.left > before.left + _INDENT * usual.height
-    return ended and (indented or len(before.text) < _SHORT_LINE * usual.chars)
+    indented = line.left > before.left + 0.8 * usual.height
+    return ended and (indented or len(before.text) < 0.75 * usual.chars)
 
 
 def _gap(above: Line, below: Line, usual: _Measures) -> float:

@@ -1,27 +1,15 @@
-"""What the commands share: consoles, settings, tables and messages."""
+"""What the commands share: the application, tables, lines and messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import NoReturn
 
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from rubric_judge.console.command import FAILED, command_app, say_on_stderr
-from rubric_judge.console.command import fail as end_with
+from rubric_judge.console import command
 from rubric_judge.console.progress import Progress
 from rubric_synth.calls import CallTotals
-from rubric_synth.collect.folder import REJECTED_FILE
-from rubric_synth.config import SynthConfig, load_config
-from rubric_synth.rejection import what_to_do
 
-app = command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")
-
-
-out_console = Console()
+app = command.command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")
 
 
 def working() -> Progress:
@@ -29,32 +17,20 @@ def working() -> Progress:
     return Progress.of(app.name[0])
 
 
-def read_settings(path: Path | None) -> SynthConfig:
-    """Read a configuration file, or take the defaults."""
-    return load_config(path) if path is not None else SynthConfig()
-
-
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table, unless it has no rows; a model may have made names in it up."""
-    table = Table(*columns, title=escape(title), title_justify="left")
+def print_table(
+    title: str, names: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[str]]
+) -> None:
+    """Print a table of names and the figures behind them, unless it has no rows."""
+    table = command.figures_table(title, names=names, figures=figures)
     for cells in rows:
-        table.add_row(*map(escape, cells))
+        table.add_row(*cells)
     if table.row_count:
-        out_console.print(table)
+        command.console().print(table)
 
 
 def print_counts(title: str, counts: Mapping[str, int]) -> None:
     """Print counts as a table, unless there are none."""
-    print_table(title, ("", "count"), ((name, str(count)) for name, count in counts.items()))
-
-
-def print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig) -> None:
-    """Print the reasons for leaving out, each with what to do about it, unless there are none."""
-    print_table(
-        f"Left out, line by line in {folder / REJECTED_FILE}",
-        ("", "count", "what to do"),
-        ((reason, str(count), what_to_do(reason, config)) for reason, count in counts.items()),
-    )
+    print_table(title, ("",), ("count",), ((name, str(count)) for name, count in counts.items()))
 
 
 def print_fallbacks(total: CallTotals) -> None:
@@ -66,15 +42,15 @@ def print_fallbacks(total: CallTotals) -> None:
 
 
 def print_line(text: str) -> None:
-    """Print one line whole: names in it are no markup, and are not broken."""
-    out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print one line whole: names in it are not broken."""
+    command.console().print(text, soft_wrap=True)
 
 
 def warn(message: str) -> None:
     """Print one message on standard error."""
-    say_on_stderr(f"rubric-synth: {message}", style="yellow")
+    command.say_on_stderr(f"rubric-synth: {message}", style="yellow")
 
 
-def fail(message: str, *, status: int = FAILED) -> NoReturn:
+def fail(message: str, *, status: int = command.FAILED) -> NoReturn:
     """Print one message on standard error and end."""
-    end_with(app.name[0], message, status=status)
+    command.fail(app.name[0], message, status=status)

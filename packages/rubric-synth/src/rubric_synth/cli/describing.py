@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from rich.padding import Padding
-from rich.rule import Rule
-from rich.table import Table
-from rich.text import Text
 
 from rubric_judge import JudgeSetupError, LexicalConfig, load_replicas, read_judge_spec
-from rubric_judge.console.command import FAILED, say_on_stderr
+from rubric_judge.console import command
 from rubric_judge.page.rendering import visible
 from rubric_synth.check import check_dataset
 from rubric_synth.cli import console
 from rubric_synth.config import reader_of
-from rubric_synth.dataset.splits import question_lines, read_manifest
+from rubric_synth.dataset.folder import question_lines, read_manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
-from rubric_synth.stats.charts import counted, judged_by_words, per_task, unreadable_rejections
 from rubric_synth.stats.controls import CONTROLS
 from rubric_synth.stats.examples import Example, chosen_rejections, chosen_tasks
+from rubric_synth.stats.page import counted, judged_by_words, per_task, unreadable_rejections
 from rubric_synth.stats.report import DatasetStatistics
 from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
 
-_MODEL_TASKS: Final = 20
 _NO_ANSWER: Final = 4
 
 
@@ -59,10 +55,10 @@ def stats(
     page = html or dataset / PAGE_FILE
     spec = LexicalConfig() if judge is None else read_judge_spec(judge)
     is_program = isinstance(reader_of(spec), LexicalConfig)
-    sample = controls or (CONTROL_TASKS if is_program else _MODEL_TASKS)
+    sample = controls or (CONTROL_TASKS if is_program else 20)
     if not is_program:
         tasks = min(sample, sum(read_manifest(dataset).tasks.values()))
-        say_on_stderr(
+        command.say_on_stderr(
             f"controls: {tasks} tasks with {len(CONTROLS)} answers each, "
             f"{tasks * len(CONTROLS):,} calls of the judge at most"
         )
@@ -78,7 +74,7 @@ def stats(
     except JudgeSetupError as error:
         console.fail(str(error), status=_NO_ANSWER)
     if json:
-        console.out_console.print_json(statistics.model_dump_json())
+        command.console().print_json(statistics.model_dump_json())
     else:
         _print_statistics(statistics)
     if statistics.unread_criteria:
@@ -87,7 +83,7 @@ def stats(
         console.warn(f"{failures:,} answers could not be judged; the means leave them out")
     if statistics.unreadable_rejections:
         console.warn(unreadable_rejections(statistics))
-    say_on_stderr(f"page: {page}")
+    command.say_on_stderr(f"page: {page}")
 
 
 @console.app.command
@@ -101,11 +97,11 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
     with console.working() as progress, progress.phase("checking"):
         report = check_dataset(dataset, collected=collected)
     for problem in report.problems:
-        say_on_stderr(problem)
+        command.say_on_stderr(problem)
     tasks = counted(sum(report.tasks.values()), "tasks")
-    console.out_console.print(f"{tasks}, {counted(report.problem_count, 'problems')}")
+    console.print_line(f"{tasks}, {counted(report.problem_count, 'problems')}")
     if report.problem_count:
-        sys.exit(FAILED)
+        sys.exit(command.FAILED)
 
 
 @console.app.command
@@ -135,14 +131,17 @@ def questions(
 
 def _print_statistics(found: DatasetStatistics) -> None:
     states = ("accepted", "rejected", "pending")
-    console.print_counts(
-        "Documents", {state: getattr(found, f"documents_{state}") for state in states}
-    )
-    console.print_counts("Tasks", found.tasks)
-    console.print_counts("Kinds of tasks", found.task_kinds)
-    console.print_counts("Criteria per task", per_task(found))
-    console.print_counts("Criteria", found.criteria)
-    console.print_counts("Weights", found.weights)
+    by_stage = found.rejected_by_stage.items()
+    for title, counts in (
+        ("Documents", {state: getattr(found, f"documents_{state}") for state in states}),
+        ("Tasks", found.tasks),
+        ("Kinds of tasks", found.task_kinds),
+        ("Criteria per task", per_task(found)),
+        ("Criteria", found.criteria),
+        ("Weights", found.weights),
+        ("Left out", {f"{s}: {r}": n for s, reasons in by_stage for r, n in reasons.items()}),
+    ):
+        console.print_counts(title, counts)
     spreads = {
         "total weight W": found.total_weight,
         "effective criteria M_eff": found.effective_criteria,
@@ -152,39 +151,26 @@ def _print_statistics(found: DatasetStatistics) -> None:
         "words of a criterion": found.criterion_words,
     }
     numbers = ("min", "p5", "median", "mean", "p95", "max")
-    console.print_table(
-        "Spread",
-        ("", *numbers),
-        ((name, *(f"{getattr(s, n):.4g}" for n in numbers)) for name, s in spreads.items()),
+    rows = ((name, *(f"{getattr(s, n):.4g}" for n in numbers)) for name, s in spreads.items())
+    console.print_table("Spread", ("",), numbers, rows)
+    rows = (
+        (name.replace("_", " "), f"{100 * c.mean:.1f} %", f"{100 * c.complete_frac:.1f} %")
+        for name, c in found.coverage.items()
+        if c.tasks
     )
-    console.print_table(
-        "Coverage",
-        ("", "mean share", "tasks with all"),
-        (
-            (name.replace("_", " "), f"{100 * c.mean:.1f} %", f"{100 * c.complete_frac:.1f} %")
-            for name, c in found.coverage.items()
-            if c.tasks
-        ),
-    )
-    by_stage = found.rejected_by_stage.items()
-    console.print_counts("Left out", {f"{s}: {r}": n for s, rs in by_stage for r, n in rs.items()})
-    console.print_table(
-        f"Controls, {counted(found.control_tasks, 'tasks')}, judge {found.control_judge}",
-        ("", "mean reward", "the answer"),
-        ((name, f"{reward:.3f}", CONTROLS[name]) for name, reward in found.controls.items()),
-    )
+    console.print_table("Coverage", ("",), ("mean share", "tasks with all"), rows)
+    title = f"Controls, {counted(found.control_tasks, 'tasks')}, judge {found.control_judge}"
+    rows = ((name, CONTROLS[name], f"{reward:.3f}") for name, reward in found.controls.items())
+    console.print_table(title, ("", "the answer"), ("mean reward",), rows)
     usage = asked_of_models(found.usage)
     if usage.total.calls:
         columns = ("calls", "tokens read", "tokens written", "US$", "calls without a price")
-        console.print_table(
-            "Calls of models",
-            ("", *columns),
-            (
-                (stage, str(t.calls), str(t.prompt_tokens), str(t.completion_tokens),
-                 f"{t.cost_usd:.2f}", str(t.unpriced_calls))
-                for stage, t in {**usage.by_stage, "all": usage.total}.items()
-            ),
+        rows = (
+            (stage, str(t.calls), str(t.prompt_tokens), str(t.completion_tokens),
+             f"{t.cost_usd:.2f}", str(t.unpriced_calls))
+            for stage, t in {**usage.by_stage, "all": usage.total}.items()
         )  # fmt: skip
+        console.print_table("Calls of models", ("",), columns, rows)
         console.print_fallbacks(usage.total)
 
 
@@ -210,44 +196,43 @@ def show(
     """
     chosen = chosen_rejections if rejected else partial(chosen_tasks, split=split)
     examples = chosen(dataset, limit=limit, seed=seed, reveal_grounding=reveal_grounding)
+    stdout = command.console()
     for example in examples:
-        # `Text` is shown as it is: what looks like markup in it is none.
         heading = " · ".join(visible(part) for part in (*example.tags, example.origin))
-        console.out_console.print(Rule(Text(heading), align="left"))
+        stdout.rule(stdout.render_str(heading, emoji=False), align="left")
         _print_part("Left out because", example.detail)
         _print_part("Question", example.question)
         if example.criteria:
-            console.out_console.print(_rubric(example))
+            _print_rubric(example)
         _print_part("Reference answer", example.reference)
         _print_part("Passage", example.passage or "")
-        console.out_console.print()
+        stdout.print()
     if not examples:
         console.print_line("nothing was left out" if rejected else f"{split} holds no task")
 
 
 def _print_part(title: str, text: str) -> None:
+    stdout = command.console()
     if text:
-        console.out_console.print(Text(title, style="bold"))
-        console.out_console.print(Padding(Text(visible(text)), (0, 0, 0, 2)))
+        stdout.print(title, style="bold")
+    for line in visible(text).splitlines():
+        stdout.print(textwrap.indent(textwrap.fill(line, stdout.width - 2), "  "), emoji=False)
 
 
-def _rubric(example: Example) -> Table:
-    table = Table(
-        title=Text(f"Rubric, total weight {example.total_weight:g}", style="bold"),
-        title_justify="left",
-        show_lines=True,
-    )
-    table.add_column("weight", justify="right")
-    for column in ("name", "description", "required elements", "check"):
-        table.add_column(column, overflow="fold", ratio=1 if column == "name" else 2)
+def _print_rubric(example: Example) -> None:
+    title = f"Rubric, total weight {example.total_weight:g}"
+    names = ("name", "description", "required elements", "check")
+    rubric = command.figures_table(title, names=names, figures=("weight",))
+    rubric.show_lines = True
+    stdout = command.console()
     for criterion in example.criteria:
         weight = criterion["weight"]
         cells = (
-            f"{weight:g}" if isinstance(weight, float) else weight,
             criterion["name"] or criterion["id"],
             criterion["description"],
             ", ".join(criterion["required_elements"]),
             criterion["verification_method"],
+            f"{weight:g}" if isinstance(weight, float) else weight,
         )
-        table.add_row(*map(Text, map(visible, cells)))
-    return table
+        rubric.add_row(*(stdout.render_str(visible(cell), emoji=False) for cell in cells))
+    stdout.print(rubric)

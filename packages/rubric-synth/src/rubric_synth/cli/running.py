@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Annotated, Final, Literal, NoReturn
@@ -17,19 +18,19 @@ from rubric_core.configuration import config_error
 from rubric_judge import JudgeSetupError
 from rubric_judge.console.command import Terminated, typed_command
 from rubric_judge.console.progress import Phase, Steps
-from rubric_synth.cli import advice, console
-from rubric_synth.collect.collection import CollectProgress, collect
-from rubric_synth.config import SynthConfig
+from rubric_synth.cli import console
+from rubric_synth.collect.collection import CollectProgress, CollectReport, collect
+from rubric_synth.config import SynthConfig, load_config
+from rubric_synth.dataset.folder import REJECTED_FILE
 from rubric_synth.dataset.writing import SynthReport
 from rubric_synth.errors import UnfinishedError
-from rubric_synth.pipeline.recorder import Progress as RunProgress
+from rubric_synth.pipeline.recording import Progress as RunProgress
 from rubric_synth.pipeline.run import synthesise
-from rubric_synth.rejection import what_to_do_about_unread
+from rubric_synth.rejection import remedies, what_to_do, what_to_do_about_unread
 
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
 _BY_SIGNAL: Final = 128
 """Status of a command that a signal ended, less the signal's number."""
-_NO_ANSWER: Final = _STATUS["unavailable"]
 
 
 _STEPS: Final = {
@@ -65,28 +66,25 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
         out: Folder to write, outside all sources.
         config: YAML file; its `collect` part is used.
     """
-    settings = console.read_settings(config)
+    settings = load_config(config) if config else SynthConfig()
     _tell_of_the_network(sources)
     with console.working() as progress, Steps(progress) as steps:
         show = partial(_show, steps)
         report = collect(sources, out, config=settings.collect, on_progress=show)
-    console.print_reasons(out, report.rejected, settings)
+    _print_reasons(out, report.rejected, settings)
     if len(report.by_source) > 1:
-        console.print_table(
-            "Sources",
-            ("source", "documents", "left out"),
-            (
-                (name, str(counts["documents"]), str(sum(counts.values()) - counts["documents"]))
-                for name, counts in report.by_source.items()
-            ),
+        rows = (
+            (name, str(counts["documents"]), str(sum(counts.values()) - counts["documents"]))
+            for name, counts in report.by_source.items()
         )
+        console.print_table("Sources", ("source",), ("documents", "left out"), rows)
     if report.stayed or report.gone:
         console.print_line(
             f"{report.stayed} documents stayed, {report.documents - report.stayed} are new, "
             f"{report.gone} are no longer in the sources"
         )
     console.print_line(f"{report.documents} documents in {report.out}")
-    if warning := advice.few_collected(report) or what_to_do_about_unread(report.rejected):
+    if warning := few_collected(report) or what_to_do_about_unread(report.rejected):
         console.warn(warning)
 
 
@@ -135,7 +133,8 @@ def run(
             going by the mean of the dearest stage so far; needs known prices.
         engine: Where to work, in place of the configuration's.
     """
-    settings = _overridden(console.read_settings(config), max_cost_usd=max_cost_usd, engine=engine)
+    settings = load_config(config) if config else SynthConfig()
+    settings = _overridden(settings, max_cost_usd=max_cost_usd, engine=engine)
     options = {"--config": config, "--limit": limit}
     options |= {"--max-cost-usd": max_cost_usd, "--engine": engine}
     words = [
@@ -156,7 +155,7 @@ def run(
             error.add_note(go_on)
         _stop(error, _STATUS.get(error.cause) or _BY_SIGNAL + (error.signal or SIGINT))
     except JudgeSetupError as error:
-        _stop(error, _NO_ANSWER)
+        _stop(error, _STATUS["unavailable"])
     except (KeyboardInterrupt, Terminated) as stop:
         number = SIGTERM if isinstance(stop, Terminated) or SIGTERM in stop.args else SIGINT
         _stop(RubricError(f"left at once; {go_on}"), _BY_SIGNAL + number)
@@ -164,23 +163,26 @@ def run(
 
 
 def _print_run(report: SynthReport, settings: SynthConfig) -> None:
-    console.print_reasons(report.out, report.rejected, settings)
+    _print_reasons(report.out, report.rejected, settings)
     console.print_counts("Tasks", report.tasks)
     console.print_fallbacks(report.usage)
     console.print_line(
         f"{report.accepted_documents} of {report.documents} documents, in {report.out}"
     )
-    if taken := advice.spent(report):
+    if taken := _spent(report):
         console.print_line(taken)
-    if shortfall := advice.fatal_shortfall(report):
+    if shortfall := _fatal_shortfall(report):
         console.fail(shortfall)
-    for warning in (
-        advice.few_accepted(report),
-        advice.unanswered(report),
-        advice.empty_splits(report),
-    ):
+    for warning in (few_accepted(report), _unanswered(report), _empty_splits(report)):
         if warning:
             console.warn(warning)
+
+
+def _print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig) -> None:
+    """Print the reasons for leaving out, each with what to do about it, unless there are none."""
+    title = f"Left out, line by line in {folder / REJECTED_FILE}"
+    rows = ((reason, what_to_do(reason, config), str(count)) for reason, count in counts.items())
+    console.print_table(title, ("", "what to do"), ("count",), rows)
 
 
 def _overridden(settings: SynthConfig, **given: object) -> SynthConfig:
@@ -207,11 +209,91 @@ def _shown_by(phase: Phase) -> Callable[[RunProgress], None]:
 
 
 def _figures(now: RunProgress) -> str:
-    parts = ["writing the dataset"] if now.done == now.total else []
-    if now.calls_in_flight:
-        parts.append(f"{now.calls_in_flight} in flight")
-    if now.cost_usd:
-        parts.append(f"{now.cost_usd:.2f} USD")
-    if now.left_out:
-        parts.append(f"{now.left_out} left out")
-    return ", ".join(parts)
+    parts = (
+        ("writing the dataset", now.done == now.total),
+        (f"{now.calls_in_flight} in flight", now.calls_in_flight),
+        (f"{now.cost_usd:.2f} USD", now.cost_usd),
+        (f"{now.left_out} left out", now.left_out),
+    )
+    return ", ".join(text for text, is_shown in parts if is_shown)
+
+
+def _fatal_shortfall(report: SynthReport) -> str:
+    """Say why nothing can be trained on a dataset and what to do; "" where something can."""
+    if report.tasks["train"]:
+        return ""
+    total = sum(report.tasks.values())
+    if total:
+        return (
+            f"no task for training: all {total} fell into validation and test, which documents "
+            f"do by their hash; {report.documents} documents are too few, collect more"
+        )
+    if not report.documents:
+        return "no task was accepted: there was no document; collect more sources"
+    done = report.documents - report.pending_documents
+    if not done:
+        return f"no task was accepted: none of {report.documents} documents is finished yet"
+    more = f" worked on, of {report.documents} collected" if report.pending_documents else ""
+    return f"no task was accepted out of {done} documents{more}; {_main(report.rejected)}"
+
+
+def few_accepted(report: SynthReport) -> str:
+    """Warn, in one line, where most documents gave no task; "" where most did."""
+    done = report.documents - report.pending_documents
+    left_out = done - report.accepted_documents
+    if left_out <= done // 2:
+        return ""
+    return f"{left_out} of {done} documents gave no task; {_main(report.rejected)}"
+
+
+def few_collected(report: CollectReport) -> str:
+    """Warn, in one line, where most documents were left out; "" where most were kept."""
+    left_out = sum(report.rejected.values())
+    if left_out <= report.documents:
+        return ""
+    read = left_out + report.documents
+    return f"{left_out} of {read} documents were left out; {_main(report.rejected)}"
+
+
+def _main(rejected: Mapping[str, int]) -> str:
+    main = dict(islice(rejected.items(), 3))
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in main.items())
+    advice = remedies(main) or "rejected.jsonl gives a detail for each"
+    return f"main reasons: {reasons}. What to do: {advice}"
+
+
+def _empty_splits(report: SynthReport) -> str:
+    """Warn, in one line, of held-out splits without a task; "" where there are none."""
+    empty = [split for split in ("validation", "test") if not report.tasks[split]]
+    if not empty:
+        return ""
+    verb = "has" if len(empty) == 1 else "have"
+    return (
+        f"{' and '.join(empty)} {verb} no task: {report.accepted_documents} documents are too few "
+        "to fill every split; collect more"
+    )
+
+
+def _unanswered(report: SynthReport) -> str:
+    """Warn, in one line, of documents that another run goes on with; "" where there are none."""
+    if not report.pending_documents:
+        return ""
+    unanswered = report.unanswered_documents
+    why = f", {unanswered} of them without an answer from a model or judge" if unanswered else ""
+    return f"{report.pending_documents} documents are pending{why}: another run goes on with them"
+
+
+def _spent(report: SynthReport) -> str:
+    """Say in one line what the calls took; "" where there were none."""
+    usage = report.usage
+    if not usage.attempts:
+        return ""
+    cost = f"{usage.cost_usd:.4g} USD"
+    if usage.unpriced_calls:
+        cost += f" and {usage.unpriced_calls} calls without a known price"
+        if usage.unpriced_calls >= usage.calls:
+            cost = "cost not known (no `prices:`)"
+    return (
+        f"{usage.calls} calls over all runs: {usage.prompt_tokens} tokens read, "
+        f"{usage.completion_tokens} written, {cost}"
+    )

@@ -12,13 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, NamedTuple
 
-from rubric_synth.collect.folder import (
-    DOCUMENTS_FILE,
-    MANIFEST_FILE,
-    REJECTED_FILE,
-    Older,
-    read_older,
-)
+from rubric_synth.collect import folder
 from rubric_synth.collect.intake import Candidate, Intake, alone_in
 from rubric_synth.config import CollectConfig, Frozen
 from rubric_synth.document import Document
@@ -29,8 +23,7 @@ from rubric_synth.files import json_page, writing
 from rubric_synth.rejection import Rejection, most_first, remedies
 from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, read_source
 
-_FILES: Final = frozenset({DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE})
-_LIBRARIES: Final = ("rensa", "scikit-learn")  # another release may find other duplicates
+_FILES: Final = frozenset({folder.DOCUMENTS_FILE, folder.REJECTED_FILE, folder.MANIFEST_FILE})
 
 
 class CollectReport(Frozen):
@@ -95,7 +88,7 @@ def collect(
     config = config or CollectConfig()
     given = _given_sources(sources, out)
     readers = _readers(given, config)
-    older = read_older(out, config)
+    older = folder.read_older(out, config)
     with alone_in(out), contextlib.closing(Intake(out)) as intake:
 
         def tell(step: Step) -> None:
@@ -114,11 +107,11 @@ def collect(
         report = _report(out, list(given), kept, intake, older)
         if not kept:
             raise _nothing_found(report)
-        names = (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE)
+        names = (folder.DOCUMENTS_FILE, folder.REJECTED_FILE, folder.MANIFEST_FILE)
         with writing([out / name for name in names]) as (documents, rejected, manifest):
             hashes = {
-                DOCUMENTS_FILE: _write(documents, map(intake.line, kept)),
-                REJECTED_FILE: _write(rejected, intake.rejection_lines()),
+                folder.DOCUMENTS_FILE: _write(documents, map(intake.line, kept)),
+                folder.REJECTED_FILE: _write(rejected, intake.rejection_lines()),
             }
             manifest.write(_manifest(report, config, hashes))
     log_finished("synth.collect.finished", documents=report.documents, rejected=report.rejected)
@@ -179,7 +172,7 @@ def _readers(
     return chain(((n, read_source(given[n], config=config)) for n in packages), others)
 
 
-def _distinct(intake: Intake, older: Older, config: CollectConfig) -> list[Candidate]:
+def _distinct(intake: Intake, older: folder.Older, config: CollectConfig) -> list[Candidate]:
     """Drop duplicates; what the folder held already is kept before anything new."""
 
     def rank(candidate: Candidate) -> tuple[int, bool, str, bytes, str]:
@@ -212,7 +205,7 @@ def _nothing_found(report: CollectReport) -> SourceError:
 
 
 def _report(
-    out: Path, given: Sequence[str], kept: Sequence[Candidate], intake: Intake, older: Older
+    out: Path, given: Sequence[str], kept: Sequence[Candidate], intake: Intake, older: folder.Older
 ) -> CollectReport:
     """Count what was kept and left out."""
     by_given = Counter(candidate.given for candidate in kept)
@@ -236,7 +229,8 @@ def _manifest(report: CollectReport, config: CollectConfig, hashes: Mapping[str,
     """Return the manifest: the same documents, the same bytes, whatever the folder held before."""
     content: dict[str, object] = {
         "rubric_synth": version("rubric-synth"),
-        "versions": {name: version(name) for name in _LIBRARIES},
+        # Another release may find other duplicates.
+        "versions": {name: version(name) for name in ("rensa", "scikit-learn")},
         "sources": list(report.by_source),
         **report.model_dump(include={"documents", "by_kind", "by_source", "rejected"}),
         "config": config.model_dump(mode="json"),

@@ -147,7 +147,7 @@ def read_older(out: Path, config: CollectConfig) -> Older:
         OutputError: Files of these names stand there which `collect` did not write.
     """
     documents, manifest = out / DOCUMENTS_FILE, out / MANIFEST_FILE
-    settings = _settings(manifest)
+    settings = read_settings(out)
     if settings is None and (manifest.exists() or documents.exists()):
         present = manifest if manifest.exists() else documents
         message = (
@@ -160,10 +160,10 @@ def read_older(out: Path, config: CollectConfig) -> Older:
     return Older(_places(documents), same)
 
 
-def _settings(manifest: Path) -> dict[str, object] | None:
+def read_settings(folder: Path) -> dict[str, object] | None:
     """Return the configuration in a collection's manifest; None for any other file."""
     try:
-        fields = _row(read_file(manifest))
+        fields = _row(read_file(folder / MANIFEST_FILE))
     except OSError:
         return None
     hashes, settings = fields.get("sha256"), fields.get("config")

@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.locks import folder_lock
 from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, document_line
@@ -19,9 +19,6 @@ from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritabl
 from rubric_synth.language import words
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.raw_text import printable
-
-_OLD_STAGING: Final = ".collecting"
-"""What a killed process of an earlier release has left."""
 
 
 @contextlib.contextmanager
@@ -39,7 +36,8 @@ def alone_in(out: Path) -> Generator[None]:
         for folder in reversed(made):
             stack.callback(_remove_empty, folder)
         stack.enter_context(folder_lock(out))
-        shutil.rmtree(out / _OLD_STAGING, ignore_errors=True)
+        # What a killed process of an earlier release has left.
+        shutil.rmtree(out / ".collecting", ignore_errors=True)
         remove_leftovers(out, (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE))
         yield
 
@@ -130,13 +128,6 @@ class Candidate(NamedTuple):
     fingerprint: Fingerprint
 
 
-class _LeftOut(NamedTuple):
-    source: str
-    doc_hash: str
-    given: str
-    place: tuple[int, int]
-
-
 class Intake:
     """Documents and rejections on their way into a collection."""
 
@@ -145,7 +136,8 @@ class Intake:
         self.candidates: list[Candidate] = []
         self.reasons: dict[str, Counter[str]] = {}
         """Rejections by given source and reason."""
-        self.left_out: list[_LeftOut] = []
+        self.left_out: list[tuple[str, str, str, tuple[int, int]]] = []
+        """Source, hash, given source, and place in the spool of each rejection."""
         self._documents = LineSpool(out / DOCUMENTS_FILE)
         self._rejections = LineSpool(out / REJECTED_FILE)
 
@@ -165,7 +157,7 @@ class Intake:
         """Keep the reason why a document was left out."""
         row = rejection.model_dump(mode="json", exclude={"draft"})
         place = self._rejections.append(json_line(row))
-        self.left_out.append(_LeftOut(rejection.source, rejection.doc_hash, given, place))
+        self.left_out.append((rejection.source, rejection.doc_hash, given, place))
         self.reasons.setdefault(given, Counter())[str(rejection.reason)] += 1
 
     def reject_twin(self, twin: Twin, later: Candidate, earlier: Candidate) -> None:
@@ -185,7 +177,7 @@ class Intake:
 
     def rejection_lines(self) -> Iterator[bytes]:
         """Return the rejections by the names of their sources."""
-        return (self._rejections.read(left_out.place) for left_out in sorted(self.left_out))
+        return (self._rejections.read(place) for *_, place in sorted(self.left_out))
 
     def close(self) -> None:
         """Let go of the spools."""

@@ -1,6 +1,5 @@
 """The dataset folder: what is in it, and how it is written.
 
-manifest   names of the files; counts, costs, origins and hashes
-splits     one split as JSON lines and as Parquet; a folder read back
-writing    outcomes into all of them, together, with the card that `datasets.load_dataset` reads
+folder     its manifest, one split as JSON lines and as Parquet, and all of it read back
+writing    outcomes into all of its files, together, with the card that `load_dataset` reads
 """

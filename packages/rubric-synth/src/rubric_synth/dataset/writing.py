@@ -11,18 +11,7 @@ from typing import Any, Final
 from rubric_core import split_of
 from rubric_synth.calls import CallTotals
 from rubric_synth.config import Frozen, SynthConfig
-from rubric_synth.dataset.manifest import (
-    CARD_FILE,
-    MANIFEST_FILE,
-    REJECTED_FILE,
-    SPLITS,
-    Manifest,
-    Provenance,
-    Usage,
-    published,
-    without_key,
-)
-from rubric_synth.dataset.splits import HashedFile, ParquetRows, can_write_parquet
+from rubric_synth.dataset import folder
 from rubric_synth.document import Outcome, rejected
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
@@ -31,7 +20,7 @@ from rubric_synth.files import json_line, json_page, writing
 from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
 
 
-def asked_of_models(usage: Usage) -> Usage:
+def asked_of_models(usage: folder.Usage) -> folder.Usage:
     """Return the usage without the stages that took neither tokens nor money nor an unknown price.
 
     A judge that is a program is counted like any other, and costs nothing.
@@ -40,7 +29,7 @@ def asked_of_models(usage: Usage) -> Usage:
         stage: totals for stage, totals in usage.by_stage.items() if _is_models(totals)
     }
     if not by_stage:
-        return Usage(total=usage.total) if _is_models(usage.total) else Usage()
+        return folder.Usage(total=usage.total) if _is_models(usage.total) else folder.Usage()
     left = [totals for stage, totals in usage.by_stage.items() if stage not in by_stage]
     total = usage.total.model_copy(
         update={
@@ -48,7 +37,7 @@ def asked_of_models(usage: Usage) -> Usage:
             "attempts": usage.total.attempts - sum(totals.attempts for totals in left),
         }
     )
-    return Usage(total=total, by_stage=by_stage)
+    return folder.Usage(total=total, by_stage=by_stage)
 
 
 def _is_models(totals: CallTotals) -> bool:
@@ -64,7 +53,7 @@ _SIZES: Final = (
 )
 
 
-def card_text(manifest: Manifest, *, parquet: bool) -> str:
+def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
     """Return the card of a dataset.
 
     Args:
@@ -87,7 +76,7 @@ def card_text(manifest: Manifest, *, parquet: bool) -> str:
         m=manifest,
         size=next((name for limit, name in _SIZES if tasks < limit), "n>1M"),
         asked=asked_of_models(manifest.usage).total,
-        splits=SPLITS,
+        splits=folder.SPLITS,
         parquet=parquet,
     )
 
@@ -117,7 +106,7 @@ _SHORT_HASH = 12
 
 
 def write_dataset(
-    out: Path, outcomes: Iterable[Outcome], *, config: SynthConfig, provenance: Provenance
+    out: Path, outcomes: Iterable[Outcome], *, config: SynthConfig, provenance: folder.Provenance
 ) -> SynthReport:
     """Write a dataset folder, row by row, in memory that does not grow with the rows.
 
@@ -136,23 +125,23 @@ def write_dataset(
         OutputError: A file could not be written.
         DatasetFolderError: A row is no task, or outcomes and pending documents do not add up.
     """
-    names = [f"{split}.jsonl" for split in SPLITS] + [REJECTED_FILE]
-    if can_write_parquet():
-        names += [f"{split}.parquet" for split in SPLITS]
-    names += [CARD_FILE, MANIFEST_FILE]
+    names = [f"{split}.jsonl" for split in folder.SPLITS] + [folder.REJECTED_FILE]
+    if folder.can_write_parquet():
+        names += [f"{split}.parquet" for split in folder.SPLITS]
+    names += [folder.CARD_FILE, folder.MANIFEST_FILE]
     with writing([out / name for name in names]) as opened:
-        files = {name: HashedFile(file) for name, file in zip(names, opened, strict=True)}
+        files = {name: folder.HashedFile(file) for name, file in zip(names, opened, strict=True)}
         rows = _Rows(out, files, config)
         with contextlib.closing(rows):
             for outcome in outcomes:
                 rows.add(outcome)
             rows.finish()
-        manifest = rows.manifest(provenance, hashed=[*names[:-2], CARD_FILE])
-        files[MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
-    if not can_write_parquet():  # those of an older run would now be stale
-        for split in SPLITS:
+        manifest = rows.manifest(provenance, hashed=[*names[:-2], folder.CARD_FILE])
+        files[folder.MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
+    if not folder.can_write_parquet():  # those of an older run would now be stale
+        for split in folder.SPLITS:
             (out / f"{split}.parquet").unlink(missing_ok=True)
-    named = SynthReport.model_fields.keys() & Manifest.model_fields.keys() - {"usage"}
+    named = SynthReport.model_fields.keys() & folder.Manifest.model_fields.keys() - {"usage"}
     counts = manifest.model_dump(include={*named})
     report = SynthReport(out=out, usage=manifest.usage.total, **counts)
     log_finished("synth.dataset.written", tasks=report.tasks, rejected=report.rejected)
@@ -162,18 +151,20 @@ def write_dataset(
 class _Rows:
     """The open files of a dataset, and its counts."""
 
-    def __init__(self, out: Path, files: Mapping[str, HashedFile], config: SynthConfig) -> None:
+    def __init__(
+        self, out: Path, files: Mapping[str, folder.HashedFile], config: SynthConfig
+    ) -> None:
         self._out = out
         self._files = files
         self._config = config
         self._parquet = {
-            split: ParquetRows(files[name], out / name)
-            for split in SPLITS
+            split: folder.ParquetRows(files[name], out / name)
+            for split in folder.SPLITS
             if (name := f"{split}.parquet") in files
         }
         self._questions = QuestionIndex(config.quality.near_duplicate_question_jaccard)
         self._documents = self._accepted = self._unanswered = 0
-        self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
+        self._tasks: dict[str, int] = dict.fromkeys(folder.SPLITS, 0)
         self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
         self._used: defaultdict[Stage, CallTotals] = defaultdict(CallTotals)
 
@@ -201,7 +192,7 @@ class _Rows:
         for rows in self._parquet.values():
             rows.close()
 
-    def manifest(self, provenance: Provenance, *, hashed: list[str]) -> Manifest:
+    def manifest(self, provenance: folder.Provenance, *, hashed: list[str]) -> folder.Manifest:
         """Write the card, and return the manifest of all that was written.
 
         Raises:
@@ -215,10 +206,10 @@ class _Rows:
             raise DatasetFolderError(message, path=self._out)
         spent = self._used if provenance.spent is None else provenance.spent
         total = sum(spent.values(), CallTotals())
-        config = published(self._config.model_dump(mode="json"))
+        config = folder.published(self._config.model_dump(mode="json"))
         if provenance.collect is not None:
             config["collect"] = provenance.collect
-        manifest = Manifest(
+        manifest = folder.Manifest(
             versions=provenance.versions,
             collected_sha256=provenance.collected_sha256,
             documents=provenance.documents,
@@ -229,10 +220,10 @@ class _Rows:
             tasks=self._tasks,
             rejected=most_first(sum(self._rejected.values(), Counter[str]())),
             rejected_by_stage={s: most_first(n) for s, n in sorted(self._rejected.items())},
-            model=None if provenance.model is None else published(provenance.model),
-            judge=without_key(provenance.judge),
+            model=None if provenance.model is None else folder.published(provenance.model),
+            judge=folder.without_key(provenance.judge),
             prompts=dict(sorted(provenance.prompts.items())),
-            usage=Usage(
+            usage=folder.Usage(
                 total=total,
                 by_stage=dict(sorted(spent.items())),
                 unfinished=_rest(total, sum(self._used.values(), CallTotals())),
@@ -240,7 +231,9 @@ class _Rows:
             config=config,
             sha256={},
         )
-        self._files[CARD_FILE].write(card_text(manifest, parquet=bool(self._parquet)).encode())
+        self._files[folder.CARD_FILE].write(
+            card_text(manifest, parquet=bool(self._parquet)).encode()
+        )
         hashes = {name: self._files[name].sha256 for name in hashed}
         return manifest.model_copy(update={"sha256": hashes})
 
@@ -258,7 +251,7 @@ class _Rows:
         return True
 
     def _reject(self, rejection: Rejection) -> None:
-        self._files[REJECTED_FILE].write(json_line(rejection.model_dump(mode="json")))
+        self._files[folder.REJECTED_FILE].write(json_line(rejection.model_dump(mode="json")))
         self._rejected[rejection.stage][str(rejection.reason)] += 1
 
 

@@ -19,7 +19,6 @@ PERMUTATIONS: Final = 256
 _SEED: Final = 1
 _WORD: Final = re.compile(r"\w+")
 _GAP: Final = re.compile(r"\W")
-_CHUNK_CHARS: Final = 65_536  # the words of a huge text are never all in memory
 
 
 class _Sketch(Protocol):
@@ -65,7 +64,8 @@ def shingles(text: str, size: int = SHINGLE_WORDS) -> Iterator[list[str]]:
 def _words(text: str) -> Iterator[list[str]]:
     start = 0
     while start < len(text):
-        gap = _GAP.search(text, start + _CHUNK_CHARS)
+        # So that the words of a huge text are never all in memory.
+        gap = _GAP.search(text, start + 65_536)
         end = gap.start() if gap else len(text)
         yield _WORD.findall(text, start, end)
         start = end

@@ -11,8 +11,6 @@ from typing import Final
 
 _WORD: Final = re.compile(r"\w+|[^\w\s.,;:!?'\"()\[\]{}`]")
 _RUN_WORDS: Final = 3  # one other name in a question of usual length makes another question
-_MOST_COMPARED: Final = 64
-_SKETCH_BITS: Final = 128
 
 
 class QuestionIndex:
@@ -75,7 +73,7 @@ class QuestionIndex:
         """Return the questions with the rarest words, of equally rare ones the words seen first."""
         found: set[int] = set()
         for _, holders in sorted(known, key=lambda word: (len(word[1]), word[0]))[:probes]:
-            found.update(holders[: _MOST_COMPARED - len(found)])
+            found.update(holders[: 64 - len(found)])
         return found
 
     def _add(
@@ -102,5 +100,5 @@ def _sketch(runs: set[int]) -> int:
     """Return a number with a bit set for each run; several runs may share one."""
     sketch = 0
     for run in runs:
-        sketch |= 1 << run % _SKETCH_BITS
+        sketch |= 1 << run % 128
     return sketch

@@ -10,10 +10,7 @@ from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
 
-_MOST_BLOCK_ROWS: Final = 512
-_BLOCK_PAIRS: Final = 4_000_000  # bounds the memory of one block of cosines
 _SMALL_COLLECTION: Final = 50
-_COMMON_FRAC: Final = 0.2
 _WORDS: Final = r"[A-Za-z_][A-Za-z0-9_]+"
 
 
@@ -48,7 +45,7 @@ def _one_round(
 
     small = len(entries) < _SMALL_COLLECTION
     vectorizer: Any = TfidfVectorizer(
-        max_df=1.0 if small else _COMMON_FRAC,
+        max_df=1.0 if small else 0.2,
         min_df=1 if small else 2,
         sublinear_tf=True,
         token_pattern=_WORDS,
@@ -58,7 +55,8 @@ def _one_round(
     except ValueError:  # no word is left, so nothing can be compared
         return twins
     columns = rows.T.tocsr()
-    block_rows = max(1, min(_MOST_BLOCK_ROWS, _BLOCK_PAIRS // len(entries)))
+    # Bounds the memory of one block of cosines.
+    block_rows = max(1, min(512, 4_000_000 // len(entries)))
     for start in range(0, len(entries), block_rows):
         block = (rows[start : start + block_rows] @ columns).tocoo()
         close = (block.data > cosine) & (block.col < block.row + start)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rubric_synth.engines.protocol import LocalEngine, WorkerSpec
 from rubric_synth.engines.ray import RayEngine
+from rubric_synth.engines.worker import LocalEngine, WorkerSpec
 
 Engine = LocalEngine | RayEngine
 

@@ -23,15 +23,12 @@ from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.document import Document, Outcome, rejected
-from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
-from rubric_synth.engines.worker import plain_task_group
+from rubric_synth.engines.worker import Pending, Sink, WorkerSpec, plain_task_group
 from rubric_synth.errors import EngineError
 from rubric_synth.events import log_warning
 from rubric_synth.rejection import RejectionReason, Stage
 
-_LONGEST_REASON: Final = 300
-_REACH_WITHIN_S: Final = 10.0
 _STARTS: Final = 3
 """Ray gives the processes of a new cluster 30 s to come up, which a busy machine may miss once."""
 _LIVES: Final = 3
@@ -43,8 +40,6 @@ _MANY: Final = 100_000
 _ASK_EVERY_S: Final = 0.2
 _SPEAK_EVERY_S: Final = 1.0
 """To each actor, which waits when it has heard nothing for a few times as long."""
-_WARN_EVERY_S: Final = 30.0
-_CLOSE_WITHIN_S: Final = 5.0
 
 
 @contextmanager
@@ -62,13 +57,21 @@ def connected(address: str | None) -> Generator[Any]:
     # Where Ray looks by itself: it takes the variable before a cluster found on this machine.
     named = variable("RAY_ADDRESS") if address in {None, "auto"} else address
     _reach(named)
-    if address is None and not named:
-        _start(ray)
-    else:
+    is_own = address is None and not named  # or one that `ray start` has started here
+    for starts_left in reversed(range(_STARTS if is_own else 1)):
         try:
             _init(ray, address)
-        except Exception as error:
-            raise _unreachable(named or address, error) from error
+            break
+        except Exception as error:  # Ray raises plain `Exception` where a node starts too slowly
+            if not is_own:
+                raise _unreachable(named or address, error) from error
+            if not starts_left:
+                raise EngineError(
+                    f"Ray did not start on this machine, {_STARTS} times: {_reason(error)}; run "
+                    "again when the machine is less busy, or start a cluster with "
+                    "`ray start --head` and set `ray.address: auto`"
+                ) from error
+            log_warning("synth.ray.started_too_slowly", starts_left=starts_left)
     try:
         yield ray
     finally:
@@ -84,27 +87,9 @@ def _reach(address: str | None) -> None:
         return  # Ray says what is wrong with it
     if host and port:
         try:
-            socket.create_connection((host, port), timeout=_REACH_WITHIN_S).close()
+            socket.create_connection((host, port), timeout=10.0).close()
         except OSError as error:
             raise _unreachable(address, error) from error
-
-
-def _start(ray: Any) -> None:
-    """Start a cluster here, or connect to one that `ray start` has started here."""
-    for start in range(1, _STARTS + 1):
-        try:
-            _init(ray, None)
-        except Exception as error:  # Ray raises plain `Exception` where a node starts too slowly
-            if start < _STARTS:
-                log_warning("synth.ray.started_too_slowly", starts_left=_STARTS - start)
-                continue
-            raise EngineError(
-                f"Ray did not start on this machine, {_STARTS} times: {_reason(error)}; run again "
-                "when the machine is less busy, or start a cluster with `ray start --head` and set "
-                "`ray.address: auto`"
-            ) from error
-        else:
-            return
 
 
 def _init(ray: Any, address: str | None) -> None:
@@ -130,7 +115,7 @@ def _unreachable(address: str | None, error: Exception) -> EngineError:
 
 
 def _reason(error: Exception) -> str:
-    first_line = str(error).partition("\n")[0][:_LONGEST_REASON]
+    first_line = str(error).partition("\n")[0][:300]
     return f"{type(error).__name__}: {first_line}"
 
 
@@ -226,11 +211,11 @@ class RayEngine:
 
     async def _end(self) -> None:
         """Close the workers, and end all actors."""
-        with anyio.move_on_after(_CLOSE_WITHIN_S):
+        with anyio.move_on_after(5.0):
             async with anyio.create_task_group() as group:
                 for place in self._places:
                     if place.is_up:
-                        group.start_soon(self._close, place)
+                        group.start_soon(self._close, place.actor)
         for place in self._places:
             self._ray.kill(place.actor)
         # Ray ends the limiters with their last handles, after what the workers still say to them.
@@ -318,7 +303,7 @@ class RayEngine:
     async def _free_place(self) -> _Place:
         """Return the live actor with the fewest documents; wait for one if there is none."""
         while not (up := [place for place in self._places if place.is_up]):
-            with anyio.move_on_after(_WARN_EVERY_S):
+            with anyio.move_on_after(30.0):
                 await self._came_up.wait()
                 continue
             log_warning("synth.ray.no_worker_yet", actors=len(self._places))
@@ -361,11 +346,9 @@ class RayEngine:
                             place.actor.hear.remote(may_call=may_call)
             await anyio.sleep(_ASK_EVERY_S)
 
-    async def _close(self, place: _Place) -> None:
-        try:
-            await place.actor.aclose.remote()
-        except self._ray.exceptions.RayError:
-            return  # a dead actor has closed everything
+    async def _close(self, actor: Any) -> None:
+        with suppress(self._ray.exceptions.RayError):  # a dead actor has closed everything
+            await actor.aclose.remote()
 
 
 def _deadly(document: Document, known: list[CallRecord]) -> Outcome:

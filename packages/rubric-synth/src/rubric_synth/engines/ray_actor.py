@@ -15,8 +15,7 @@ from typing import Final, NamedTuple, cast
 from rubric_judge.provider.limits import Limiter, LimiterStatistics
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.document import Document, Outcome
-from rubric_synth.engines.protocol import WorkerSpec
-from rubric_synth.engines.worker import Worker
+from rubric_synth.engines.worker import Worker, WorkerSpec
 from rubric_synth.errors import CallsStoppedError
 
 _Permit = Callable[[], AbstractContextManager[None]]
@@ -127,13 +126,14 @@ class _Run:
     ) -> None:
         self._records: list[CallRecord] = []
         self._changed = asyncio.Event()
-        calls = DocumentCalls(known, permit=permit, on_answer=self._tell)
+
+        def tell(record: CallRecord) -> None:
+            self._records.append(record)
+            self._changed.set()
+
+        calls = DocumentCalls(known, permit=permit, on_answer=tell)
         self.task = asyncio.create_task(worker.process(document, calls))
         self.task.add_done_callback(lambda _: self._changed.set())
-
-    def _tell(self, record: CallRecord) -> None:
-        self._records.append(record)
-        self._changed.set()
 
     async def news(self) -> News:
         await self._changed.wait()

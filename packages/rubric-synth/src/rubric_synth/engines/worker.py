@@ -1,37 +1,40 @@
-"""One document to an outcome: analyse, synthesise, enrich, check, judge."""
+"""One document to an outcome; what an engine gets and tells, and the engine of one process."""
 
 from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, Protocol, cast
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from rubric_core import Judge, JudgeResult, JudgeView, Task
-from rubric_judge import ChatModel, JudgeTransportError
+from rubric_core import Judge, Task
+from rubric_judge import ChatModel, JudgeTransportError, LexicalConfig, load_judge
 from rubric_judge.capabilities import check, close
-from rubric_synth.calls import DocumentCalls
-from rubric_synth.config import QualityConfig
+from rubric_judge.provider.limits import Limiter
+from rubric_synth.calls import CallRecord, DocumentCalls
+from rubric_synth.config import LLMConfig, QualityConfig, SynthConfig, reader_of
 from rubric_synth.document import Document, Outcome, rejected
+from rubric_synth.errors import CallsStoppedError
+from rubric_synth.quality.answers import check_executable_criteria, check_rewards
 from rubric_synth.quality.draft import check_draft, check_unrepeated
-from rubric_synth.quality.executable import check_executable_criteria
-from rubric_synth.quality.rewards import check_rewards
 from rubric_synth.rejection import Rejection, RejectionReason, Stage
-from rubric_synth.stages import Draft, StageRefusal, StagesFactory
+from rubric_synth.stages import Draft, StageRefusal, Stages, StagesFactory
 
 
 @dataclass(frozen=True)
 class Worker:
     """The steps for one document after another, any number at a time."""
 
-    stages_factory: StagesFactory
-    """Makes the stages for each document."""
+    stages: Stages | StagesFactory
+    """The same for each document, or what makes them for one."""
     judge: Judge
     """Scores the answers that a task is tried with."""
     quality: QualityConfig
@@ -71,12 +74,8 @@ class Worker:
         stage: Stage = "analyse"
         tasks: list[Task] = []
         rejections: list[Rejection] = []
-
-        async def ask(view: JudgeView) -> JudgeResult:
-            return await calls.judge(self.judge, view)
-
         try:
-            stages = self.stages_factory(calls)
+            stages = self.stages if isinstance(self.stages, Stages) else self.stages(calls)
             analysis = await stages.analyst.analyse(document)
             stage = "synthesise"
             drafts = _drafts(await stages.synthesiser.synthesise(document, analysis))
@@ -95,7 +94,7 @@ class Worker:
                     check_unrepeated(draft, [task.question for task in tasks])
                     task = check_draft(document, analysis, draft, self.quality)
                     await check_executable_criteria(draft, self.quality)
-                    await check_rewards(task, ask, self.quality)
+                    await check_rewards(task, partial(calls.judge, self.judge), self.quality)
                 except Exception as error:  # noqa: BLE001 - see the docstring
                     calls.raise_interruption()
                     rejections.append(_rejection(document, stage, error, draft))
@@ -162,3 +161,156 @@ def _rejection(
     text = json.dumps(draft.model_dump(), ensure_ascii=False).encode("utf-8", "replace")
     content = json.loads(text, parse_constant=lambda _: None)
     return rejection.model_copy(update={"draft": content})
+
+
+class Pending(NamedTuple):
+    """A document to work on."""
+
+    document: Document
+    known: tuple[CallRecord, ...]
+    """Its calls that earlier runs have had answered."""
+
+
+class Sink(Protocol):
+    """Keeps what comes of the work; called on the event loop of `Engine.run`."""
+
+    def on_call(self, doc_hash: str, record: CallRecord) -> None:
+        """Keep a call: an answered one before its answer is used, or what one without cost.
+
+        Raises:
+            OutputError: It could not be written; the engine stops and raises this.
+        """
+        ...
+
+    def on_outcome(self, outcome: Outcome) -> None:
+        """Keep all that came of one document.
+
+        Raises:
+            OutputError: It could not be written; the engine stops and raises this.
+        """
+        ...
+
+    def may_call(self) -> bool:
+        """Whether one more call may be made; once False, no further document is drawn.
+
+        An engine asks before each call, or, where calls are made elsewhere, before each document.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class WorkerSpec:
+    """Configuration, and what a caller brings of its own; can be pickled if those can."""
+
+    config: SynthConfig
+    stages: Stages | StagesFactory | None = None
+    """None for those of a language model, which the configuration describes."""
+    judge: Judge | None = None
+    """None for the one that the configuration describes."""
+
+    @property
+    def may_cost(self) -> bool:
+        """Whether anything but a program is asked."""
+        is_lexical = isinstance(reader_of(self.config.quality.judge), LexicalConfig)
+        return self.config.model is not None or not is_lexical or self.judge is not None
+
+    def build(
+        self, *, limiter: Limiter | None = None, judge_limiter: Limiter | None = None
+    ) -> Worker:
+        """Make a worker; close it with `Worker.aclose`.
+
+        Args:
+            limiter: For the attempts of the model; one of its own `limits` when left out.
+            judge_limiter: For those of the judge, unless both are one endpoint.
+
+        Raises:
+            JudgeSetupError: A key is named and not there.
+            ConfigError: A `litellm_config` or a plugin cannot be used.
+        """
+        config, stages = self.config, self.stages
+        model: ChatModel | None = None
+        if stages is None:
+            if not isinstance(config.synthesiser, LLMConfig):
+                raise ValueError("the extractive synthesiser needs the stages of a collection")
+            from rubric_synth.llm.stages import llm_stages  # only where it is asked for
+
+            model = ChatModel(config.synthesiser.model, limiter=limiter)
+            stages = llm_stages(model, config.synthesiser)
+        judge = self.judge
+        if judge is None:
+            shared = model.limiter if model and _is_one_endpoint(config) else judge_limiter
+            judge = load_judge(config.quality.judge, limiter=shared)
+        return Worker(stages, judge, config.quality, model=model, owns_judge=self.judge is None)
+
+
+def _is_one_endpoint(config: SynthConfig) -> bool:
+    """Whether judge and model are one endpoint, whose limits they then share."""
+    judge, model = config.judge_model, config.model
+    if judge is None or model is None:
+        return False
+    if (judge.addresses, judge.litellm_config) != (model.addresses, model.litellm_config):
+        return False
+    return judge.api_base is not None or judge.model == model.model
+
+
+class LocalEngine:
+    """At most `max_concurrency` documents in work; the models' limiters bound the calls."""
+
+    def __init__(self, spec: WorkerSpec) -> None:
+        """Keep the settings; nothing is built yet."""
+        self._limit = spec.config.max_concurrency
+        self._spec = spec
+        self.calls_in_flight = 0
+        """Calls under way now."""
+
+    async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
+        """Work on documents until there is none left, or until the sink permits no further call.
+
+        A document that is cut off by that is not reported as an outcome. A cancellation ends at
+        once.
+
+        Args:
+            pending: Drawn lazily, only as there is room.
+            sink: Told of every answered call and of every finished document.
+
+        Raises:
+            OutputError: The sink could not keep something.
+        """
+        items = iter(pending)
+        started = 1
+
+        async def work() -> None:
+            nonlocal started
+            while sink.may_call() and (item := next(items, None)) is not None:
+                if started < self._limit:  # no more of them than there are documents
+                    started += 1
+                    group.start_soon(work)
+                await self._process(worker, item, sink)
+                await anyio.lowlevel.checkpoint()  # a worker without a model never waits
+
+        worker = self._spec.build()
+        try:
+            async with plain_task_group() as group:
+                group.start_soon(work)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await worker.aclose()
+
+    async def _process(self, worker: Worker, item: Pending, sink: Sink) -> None:
+        def permit() -> AbstractContextManager[None]:
+            if not sink.may_call():
+                raise CallsStoppedError("the run is stopping")
+            return self._in_flight()
+
+        keep = partial(sink.on_call, item.document.doc_hash)
+        calls = DocumentCalls(item.known, permit=permit, on_answer=keep)
+        with suppress(CallsStoppedError):
+            sink.on_outcome(await worker.process(item.document, calls))
+
+    @contextmanager
+    def _in_flight(self) -> Generator[None]:
+        self.calls_in_flight += 1
+        try:
+            yield
+        finally:
+            self.calls_in_flight -= 1

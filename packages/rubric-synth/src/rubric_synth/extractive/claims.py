@@ -21,16 +21,10 @@ _NUMBERING = re.compile(
     re.IGNORECASE,
 )
 _PART: Final = re.compile(r"\s*\((?:part\s*)?\d+(?:\s*(?:of|/)\s*\d+)?\)$", re.IGNORECASE)
-_MAX_SUBJECT_WORDS: Final = 9
-_MAX_CONTEXT_WORDS: Final = 14
-_MIN_WORDS: Final = 9
-_MAX_WORDS: Final = 38
+_CLAIM_WORDS: Final = range(9, 39)
 _MIN_TERMS: Final = 4
 _SUPPORTS: Final = 3
 _MIN_SUPPORTS: Final = 2
-_LEAD_BONUS: Final = 1.15
-_SUBJECT_BONUS: Final = 1.4
-_OVERLAP: Final = 0.5
 _QUANTITY = re.compile(
     r"(?<![\w.,-])(\d+(?:,\d{3})*(?:\.\d+)?)(?:\s?(%|°C|°F|[A-Za-zµμΩ]{1,3}|[a-z]{4,12}))?(?![\w/-])"
 )
@@ -61,12 +55,14 @@ def passages(document: Document, config: ExtractiveConfig) -> list[Passage]:
     found: list[Passage] = []
     usable = [s for s in sections(document.text) if not phrases.SKIPPED_HEADING.search(s.heading)]
     for group in _groups(usable, config.min_passage_words):
-        paragraphs = _fitting([p for s in group for p in s.paragraphs], config.max_passage_words)
+        paragraphs = [p for s in group for p in s.paragraphs]
+        totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
+        paragraphs = paragraphs[: max(1, sum(t <= config.max_passage_words for t in totals))]
         if _count(paragraphs) >= config.min_passage_words:
             known = words("\n".join(paragraphs))
             proper = frozenset(known) - {word.capitalize() for word in known if word.islower()}
-            title = _phrase(document.title, proper, _MAX_CONTEXT_WORDS)
-            subject = _phrase(group[0].heading, proper, _MAX_SUBJECT_WORDS) or title
+            title = _phrase(document.title, proper, 14)
+            subject = _phrase(group[0].heading, proper, 9) or title
             shared = stems(subject) <= stems(title) or stems(title) <= stems(subject)
             context = "" if shared else title
             found.append(Passage(subject, context, tuple(paragraphs)))
@@ -82,12 +78,6 @@ def _groups(found: Sequence[Section], fewest: int) -> Iterator[list[Section]]:
             group = []
     if group:
         yield group
-
-
-def _fitting(paragraphs: list[str], most: int) -> list[str]:
-    totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
-    fitting = sum(total <= most for total in totals)
-    return paragraphs[: max(1, fitting)]
 
 
 def _count(paragraphs: Sequence[str]) -> int:
@@ -208,15 +198,15 @@ def _ranked(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str,
     def score(place: int) -> float:
         own = stems(claims[place])
         central = len(own & key) / len(words(claims[place])) ** 0.5
-        lead = _LEAD_BONUS if place < 3 else 1.0  # noqa: PLR2004 - an opening is a few sentences
-        return central * lead * (_SUBJECT_BONUS if own & subject else 1.0)
+        lead = 1.15 if place < 3 else 1.0  # noqa: PLR2004 - an opening is a few sentences
+        return central * lead * (1.4 if own & subject else 1.0)
 
     return [(claims[place], place) for place in sorted(range(len(claims)), key=lambda p: -score(p))]
 
 
 def _is_claim(sentence: str) -> bool:
     return (
-        _MIN_WORDS <= len(words(sentence)) <= _MAX_WORDS
+        len(words(sentence)) in _CLAIM_WORDS
         and sentence.endswith(".")
         and sentence[0].isupper()
         and not phrases.DEPENDENT.match(sentence)
@@ -237,7 +227,7 @@ def _lacks_subject(sentence: str) -> bool:
 
 def _close(one: str, other: str) -> bool:
     a, b = stems(one), stems(other)
-    return len(a & b) > _OVERLAP * min(len(a), len(b))
+    return 2 * len(a & b) > min(len(a), len(b))
 
 
 def _quantity(sentence: str) -> str:

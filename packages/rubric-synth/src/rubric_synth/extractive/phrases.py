@@ -84,7 +84,6 @@ def base_form(word: str, verbs: AbstractSet[str]) -> str:
 _CHUNK = re.compile(r"[^\w\s-]+|\n+|\d\S*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_LETTERS: Final = 3
-_SINGLE_WORDS: Final = 4
 _NOT_NOUNS: Final = re.compile(r"(?:ly|ing|ed)$")
 
 
@@ -130,7 +129,7 @@ def noun_phrases(
 
 
 def _is_nominal(run: Sequence[str], terms: CorpusTerms) -> bool:
-    if not all(map(_is_content, run)):
+    if any(len(word) < _MIN_LETTERS or word.lower() in STOP_WORDS for word in run):
         return False
     last = run[-1].rpartition("-")[2]
     return terms.is_noun(last) and not _NOT_NOUNS.search(last) and run[0].lower() not in VERBS
@@ -157,10 +156,6 @@ def _is_plural(word: str) -> bool:
     return word.endswith("s") and not word.endswith(("ss", "us", "is", "ics"))
 
 
-def _is_content(word: str) -> bool:
-    return len(word) >= _MIN_LETTERS and word.lower() not in STOP_WORDS
-
-
 def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -> str:
     """Return the rarest phrase of two words in a sentence, or its rarest word.
 
@@ -181,7 +176,7 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
                 if weight > best_weight:
                     best, best_weight = " ".join(run), weight
     if not best:
-        alone = terms.key_terms(sentence, limit=_SINGLE_WORDS, without=without)
+        alone = terms.key_terms(sentence, limit=4, without=without)
         return next(
             (
                 word.capitalize() if terms.is_name(word.capitalize()) else word

@@ -13,11 +13,8 @@ from rubric_judge.lexical.words import stem
 from rubric_synth.document import Document
 from rubric_synth.language import base_forms, content_words, first_per_stem, sentences, words
 
-_BOILERPLATE_DOCUMENTS: Final = 3
 _MIN_BOILERPLATE_WORDS: Final = 5
-_NOUN_FRAC: Final = 0.02
 _LARGE_COLLECTION: Final = 20
-_COMMON_FRAC: Final = 0.1
 _HEAD_NOUN = re.compile(
     r"\b(?:the|a|an|this|these|each|of|its)\s+(\w+)"
     r"(?=[.,;:)]|\s+(?:of|is|are|was|were|in|to|and|or|for|that|which|with|by|on|at|as|from|can|may|has|have)\b)"
@@ -26,12 +23,10 @@ _AFTER_VERB_MARK = re.compile(
     r"\b(?:to|can|cannot|could|may|might|must|will|would|should)\s+([a-z]+)"
 )
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")
-_CLEAR_NOUN_FRAC: Final = 0.04
 _EXACT_KEYS: Final = 500_000
 """As long as there are no more than this, each is counted."""
 _BITS: Final = 1 << 29
 """Of one Bloom filter: 64 MiB, for tens of millions of keys."""
-_PROBES: Final = 4
 
 
 class RepeatedKeys:
@@ -87,7 +82,7 @@ def _is_new(key: int, bits: bytearray) -> bool:
     is_new = False
     # The two halves of a hash give any number of independent ones.
     step = (key >> 32) | 1
-    for probe in range(_PROBES):
+    for probe in range(4):
         place = (key + probe * step) % _BITS
         bit = 1 << (place & 7)
         if not bits[place >> 3] & bit:
@@ -104,7 +99,7 @@ class CorpusTerms:
         self._documents = 0
         self._frequency, self._words = Counter[str](), Counter[str]()
         self._heads, self._verbs, self._names = Counter[str](), Counter[str](), Counter[str]()
-        repeated = RepeatedKeys(_BOILERPLATE_DOCUMENTS)
+        repeated = RepeatedKeys(3)
         for document in documents:
             self._documents += 1
             found = Counter(words(document.text))
@@ -126,14 +121,14 @@ class CorpusTerms:
         """Tell whether a word is seen to end noun phrases: "the sand of", but not "the slower"."""
         if self._documents < _LARGE_COLLECTION:
             return True  # too little text to tell
-        return self._heads[word] >= max(1, _NOUN_FRAC * self._words[word])
+        return self._heads[word] >= max(1, 0.02 * self._words[word])
 
     def is_clear_noun(self, word: str) -> bool:
         """Tell whether a word ends noun phrases often: "the filter is", but not "the innate"."""
         if self._documents < _LARGE_COLLECTION:
             return True
         heads = self._heads[word]
-        return heads > self.verb_uses(word) and heads >= _CLEAR_NOUN_FRAC * self._words[word]
+        return heads > self.verb_uses(word) and heads >= 0.04 * self._words[word]
 
     def verb_uses(self, word: str) -> int:
         """Return how often a word, or what is left of it without its -s, follows "to", "can" …."""
@@ -150,7 +145,7 @@ class CorpusTerms:
     def is_common(self, word: str) -> bool:
         """Tell whether a word's stem occurs in many documents of a collection of some size."""
         large = self._documents >= _LARGE_COLLECTION
-        return large and self._frequency[stem(word)] > _COMMON_FRAC * self._documents
+        return large and self._frequency[stem(word)] > 0.1 * self._documents
 
     def is_boilerplate(self, sentence: str, title: str) -> bool:
         """Tell whether a sentence stands, but for the document's own name, in several documents."""

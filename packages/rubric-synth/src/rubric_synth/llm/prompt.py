@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.llm.prompt import fenced
@@ -45,10 +45,6 @@ _LONGEST: Final = 4_000
 """A paragraph above this, such as the page of a PDF, is cut."""
 _LONG_SECTION: Final = 5_000
 """A section above this, such as all of a text without headings, is chosen in parts."""
-_MOST_READ: Final = 50_000
-"""Paragraphs that are looked at, of a text of nothing but line breaks."""
-_NUMBER_CHARS: Final = 10
-"""Of a paragraph's number and the blank line behind it."""
 
 
 class Paragraph(NamedTuple):
@@ -108,7 +104,8 @@ def shown_text(text: str, *, limit: int) -> ShownText:
         first paragraph, which says what the document is about, is among them.
     """
     found = _paragraphs(text)
-    paragraphs = tuple(islice(found, _MOST_READ))
+    # More are not looked at, as of a text of nothing but line breaks.
+    paragraphs = tuple(islice(found, 50_000))
     unread = sum(1 for _ in islice(found, 1))
     if not unread and _cost(paragraphs) <= limit:
         return ShownText(text, paragraphs, (0,) * (len(paragraphs) + 1))
@@ -127,7 +124,8 @@ def _gap(left_out: int) -> list[str]:
 
 
 def _cost(paragraphs: Sequence[Paragraph]) -> int:
-    return sum(paragraph.end - paragraph.start + _NUMBER_CHARS for paragraph in paragraphs)
+    # 10: a paragraph's number and the blank line behind it.
+    return sum(paragraph.end - paragraph.start + 10 for paragraph in paragraphs)
 
 
 def _paragraphs(text: str) -> Iterator[Paragraph]:
@@ -228,16 +226,11 @@ def _density(
 
 
 _SYSTEM: Final = "system_v1.txt"
-_DOCUMENT: Final = "document_v1.jinja"
-_ANALYSIS: Final = "analysis_v1.jinja"
-_SYNTHESIS: Final = "synthesis_v1.jinja"
-_ENRICHMENT: Final = "enrichment_v1.jinja"
-_FILES: Final = (_SYSTEM, _DOCUMENT, _ANALYSIS, _SYNTHESIS, _ENRICHMENT)
-_LONGEST_TITLE: Final = 300
+_FILES: Final = (
+    _SYSTEM, "document_v1.jinja", "analysis_v1.jinja", "synthesis_v1.jinja", "enrichment_v1.jinja",
+)  # fmt: skip
 _SLOT: Final = "\0"
 """Where the one text stands that each question has of its own."""
-_ENRICHED: Final = {"question", "criteria", "reference_answer"}
-"""What stage 3 sees of a draft."""
 
 
 class Prompts(NamedTuple):
@@ -254,22 +247,25 @@ class Prompts(NamedTuple):
 
     def opening(self, document: Document, shown: ShownText) -> str:
         """Return the part of the user message that the stages share."""
-        title = " ".join(document.title.split())[:_LONGEST_TITLE]
+        title = " ".join(document.title.split())[:300]
         text = f"Title: {title}\n\n{shown.rendered()}"
         return self.document.replace(_SLOT, fenced(text, label="DOCUMENT", seed=document.doc_hash))
 
     def for_synthesis(self, document: Document, analysis: DocumentAnalysis) -> str:
         """Return the task of stage 2."""
-        found = json.dumps(analysis.model_dump(mode="json"), ensure_ascii=False)
-        return self.synthesis.replace(
-            _SLOT, fenced(found, label="ANALYSIS", seed=document.doc_hash)
-        )
+        found = analysis.model_dump(mode="json")
+        return _filled(self.synthesis, found, "ANALYSIS", document)
 
     def for_enrichment(self, document: Document, draft: Draft) -> str:
         """Return the task of stage 3."""
-        fields = draft.model_dump(mode="json", include=_ENRICHED)
-        found = json.dumps(fields, ensure_ascii=False)
-        return self.enrichment.replace(_SLOT, fenced(found, label="DRAFT", seed=document.doc_hash))
+        seen = {"question", "criteria", "reference_answer"}
+        fields = draft.model_dump(mode="json", include=seen)
+        return _filled(self.enrichment, fields, "DRAFT", document)
+
+
+def _filled(task: str, found: dict[str, Any], label: str, document: Document) -> str:
+    text = json.dumps(found, ensure_ascii=False)
+    return task.replace(_SLOT, fenced(text, label=label, seed=document.doc_hash))
 
 
 def load_prompts(config: LLMConfig) -> Prompts:
@@ -311,20 +307,20 @@ def _load(questions: int, task_types: tuple[TaskType, ...]) -> Prompts:
     environment.filters["tojson"] = json.dumps
 
     def filled(name: str, **values: object) -> str:
-        return environment.from_string(_read(name)).render(values)
+        return environment.from_string(_read(f"{name}_v1.jinja")).render(values)
 
     return Prompts(
         system=_read(_SYSTEM),
-        analysis=filled(_ANALYSIS),
-        document=filled(_DOCUMENT, document=_SLOT),
+        analysis=filled("analysis"),
+        document=filled("document", document=_SLOT),
         synthesis=filled(
-            _SYNTHESIS,
+            "synthesis",
             analysis=_SLOT,
             questions=questions,
             task_types=task_types,
             types=instructions(task_types) if asks_for_checks(task_types) else "",
         ),
-        enrichment=filled(_ENRICHMENT, draft=_SLOT),
+        enrichment=filled("enrichment", draft=_SLOT),
     )
 
 

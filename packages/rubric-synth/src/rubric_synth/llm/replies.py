@@ -4,6 +4,9 @@ The schema goes to the server, whose grammar follows its order: reasons come bef
 reasons for, and the reference answer comes behind the rubric that it has to satisfy. What the
 quality checks count with a reason of its own (too few criteria, a negative weight, a missing
 element) is in the schema as a bound for the server, and is not refused here.
+
+Of a check that a program runs, the model fills typed fields, never the grammar of directives; what
+it fills is checked here for form, and `rubric_synth.quality` runs it.
 """
 
 from __future__ import annotations
@@ -11,28 +14,154 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from rubric_core.errors import RepeatedKeyError
 from rubric_core.files import decode
 from rubric_core.schema import sealed
-from rubric_judge import ChatReply
+from rubric_judge import ChatReply, VerificationError, parse_verification
+from rubric_judge.verification.numeric import read_numeric
 from rubric_synth.config import Frozen, TaskType
-from rubric_synth.llm.executable import CheckReply
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import StageRefusal
+from rubric_synth.stages import StageRefusal, refuse
+
+_MOST_PHRASES = 8
+_LONGEST_PHRASE = 100
+_LONGEST_PATTERN = 500
+_LONGEST_TESTS = 8_000
+_LONGEST_UNIT = 50
+_LOOSEST = 0.25
+"""A tolerance above this share of the value would pay for a wrong method."""
+_NO_UNIT = frozenset({"", "-", "1", "n/a", "none", "unitless", "dimensionless"})
+
+
+_Number = Annotated[float, Field(strict=True)]
+
+
+class _Reply(Frozen):
+    """Closed, and every field required: what structured outputs of all servers can hold."""
+
+    # Bounds are checked by `to_directive`: some servers refuse their keywords in a schema.
+    model_config = ConfigDict(allow_inf_nan=False, use_attribute_docstrings=True)
+
+
+class NumericReply(_Reply):
+    """A quantity that the answer must state."""
+
+    kind: Literal["numeric"]
+    value: _Number
+    """The right value."""
+    unit: str
+    """Its unit in plain symbols, such as m/s^2; empty for a pure number."""
+    tolerance: _Number
+    """How far off is still right."""
+    tolerance_as: Literal["percent", "absolute"]
+    """In percent of the value, or in its unit."""
+    where: Literal["answer", "any"]
+    """The final answer; or any number of the text, for an intermediate result."""
+
+
+class PhrasesReply(_Reply):
+    """Words that the answer must hold."""
+
+    kind: Literal["contains_all", "contains_any"]
+    phrases: tuple[str, ...]
+    """Names and terms that a right answer cannot do without."""
+
+
+class RegexReply(_Reply):
+    """A pattern that the answer must match."""
+
+    kind: Literal["regex"]
+    pattern: str
+    """A regular expression on one line."""
+
+
+class PythonTestsReply(_Reply):
+    """Unit tests that the answer's code must pass."""
+
+    kind: Literal["python_tests"]
+    tests: str
+    """Lines of Python: `assert ...`, or functions `test_...` without arguments."""
+
+
+# No discriminator: it makes `oneOf` of the schema's `anyOf`, which hosted servers refuse.
+CheckReply = NumericReply | PhrasesReply | RegexReply | PythonTestsReply
+
+
+def to_directive(check: CheckReply) -> str:
+    """Write a check as a directive of the verification grammar.
+
+    Args:
+        check: as the model filled it.
+
+    Returns:
+        The beginning of a `verification_method`. Further lines of prose may follow it, but not
+        behind `python_tests:`, whose tests go on to the end.
+
+    Raises:
+        StageRefusal: `BROKEN_CHECK`, for what no program can run or what would pay for any answer;
+            names the kind and the fault, never the check's text.
+    """
+    match check:
+        case NumericReply():
+            directive = _numeric(check)
+        case PhrasesReply():
+            phrases = [" ".join(phrase.split()) for phrase in check.phrases]
+            problem = f"{len(phrases)} phrases, not 1 to {_MOST_PHRASES}"
+            _refuse(check, problem, when=not 1 <= len(phrases) <= _MOST_PHRASES)
+            wrong = any("|" in phrase or len(phrase) > _LONGEST_PHRASE for phrase in phrases)
+            _refuse(check, f"a phrase with `|` in it, or above {_LONGEST_PHRASE}", when=wrong)
+            directive = f"{check.kind}: {' | '.join(phrases)}"
+        case RegexReply():
+            pattern = check.pattern.strip()
+            wrong = len(pattern) > _LONGEST_PATTERN or len(pattern.splitlines()) > 1
+            problem = f"several lines, or more than {_LONGEST_PATTERN} characters"
+            _refuse(check, problem, when=wrong)
+            directive = f"regex: {pattern}"
+        case PythonTestsReply():
+            wrong = len(check.tests) > _LONGEST_TESTS
+            _refuse(check, f"more than {_LONGEST_TESTS} characters", when=wrong)
+            directive = "python_tests:\n" + check.tests.strip("\n")
+    try:
+        parse_verification(directive)
+    except VerificationError as error:
+        raise StageRefusal(RejectionReason.BROKEN_CHECK, error.problem) from None
+    return directive
+
+
+def _numeric(check: NumericReply) -> str:
+    _refuse(check, "a negative tolerance", when=check.tolerance < 0)
+    percent = check.tolerance_as == "percent"
+    share = check.tolerance / 100 if percent else check.tolerance / (abs(check.value) or 1.0)
+    _refuse(check, f"a tolerance above {_LOOSEST:.0%} of its value", when=share > _LOOSEST)
+    tolerance = f"{check.tolerance!r}{'%' if percent else ''}"
+    return f"numeric: {check.value!r} ± {tolerance}{_unit(check)}; where={check.where}"
+
+
+def _unit(check: NumericReply) -> str:
+    unit = check.unit.strip()
+    if unit.lower() in _NO_UNIT:
+        return ""
+    wrong = len(unit) > _LONGEST_UNIT or any(mark in unit for mark in ";[]=\n")
+    _refuse(check, "a unit that cannot be written as one", when=wrong)
+    try:
+        read_numeric(f"1; unit={unit}")
+    except VerificationError:
+        _refuse(check, "a unit that is none of physics", when=any(map(str.isdigit, unit)))
+        return f" [{unit}]"
+    return f"; unit={unit}"
+
+
+def _refuse(check: CheckReply, problem: str, *, when: bool) -> None:
+    refuse(RejectionReason.BROKEN_CHECK, f"`{check.kind}:` has {problem}", when=when)
+
 
 Depth = Literal["introductory", "intermediate", "advanced", "research"]
 ReasoningMode = Literal[
-    "descriptive",
-    "definitional",
-    "procedural",
-    "causal",
-    "comparative",
-    "derivation",
-    "empirical",
+    "descriptive", "definitional", "procedural", "causal", "comparative", "derivation", "empirical",
     "argumentative",
-]
+]  # fmt: skip
 
 # Hosted servers refuse a schema with the length that `sealed.Text` states.
 Text = Annotated[sealed.Text, WithJsonSchema({"type": "string"})]
@@ -167,7 +296,6 @@ class EnrichmentReply(StageReply):
 LONGEST_REPLY_CHARS: Final = 1_000_000
 """No model writes as much in its tokens."""
 
-_LONGEST_PATH: Final = 4
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -177,38 +305,30 @@ def decoded(answer: ChatReply) -> object:
     Raises:
         StageRefusal: it was refused, cut off, or is not one JSON document without repeated keys.
     """
-    text = answer.text
-    match answer.finish:
-        case "refused":
-            raise StageRefusal(RejectionReason.MODEL_REFUSED)
-        case "truncated":
-            raise _cut_off(f"cut off at {len(text)} characters; raise max_tokens")
-        case "oversized":
-            raise _not_json("larger than what is read of an answer")
-        case "complete":
-            return _json(text)
-
-
-def _json(text: str) -> object:
-    if len(text) > LONGEST_REPLY_CHARS:
-        raise _not_json(f"{len(text)} characters, more than {LONGEST_REPLY_CHARS}")
-    if not text.strip():
-        raise _not_json("empty")
+    text, finish = answer.text, answer.finish
+    cut_off, not_json = RejectionReason.REPLY_TRUNCATED, RejectionReason.REPLY_NOT_JSON
+    refuse(RejectionReason.MODEL_REFUSED, when=finish == "refused")
+    detail = f"cut off at {len(text)} characters; raise max_tokens"
+    refuse(cut_off, detail, when=finish == "truncated")
+    refuse(not_json, "larger than what is read of an answer", when=finish == "oversized")
+    detail = f"{len(text)} characters, more than {LONGEST_REPLY_CHARS}"
+    refuse(not_json, detail, when=len(text) > LONGEST_REPLY_CHARS)
+    refuse(not_json, "empty", when=not text.strip())
+    reason = not_json
     try:
         return decode(text)
     except RepeatedKeyError:
-        refusal = _not_json("an object holds a key twice")
+        detail = "an object holds a key twice"
     except json.JSONDecodeError as error:
+        detail = f"{error.msg.removesuffix(' at')} at character {error.pos}"
         # Whether the reply begins as an object and is well formed as far as it goes.
         at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         if at_end and text.lstrip().startswith("{"):
-            refusal = _cut_off(f"breaks off at {len(text)} characters")
-        else:
-            refusal = _not_json(f"{error.msg.removesuffix(' at')} at character {error.pos}")
+            reason, detail = cut_off, f"breaks off at {len(text)} characters"
     except RecursionError:
-        refusal = _not_json("nested too deeply")
+        detail = "nested too deeply"
     # Out here: the error that `from None` would hide holds the whole reply.
-    raise refusal
+    raise StageRefusal(reason, detail)
 
 
 def checked(model: type[_Model], value: object) -> _Model:
@@ -224,7 +344,7 @@ def checked(model: type[_Model], value: object) -> _Model:
     first = problems[0]
     # The name of an unknown field is text of the reply.
     known = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
-    path = ".".join(str(part) for part in known[:_LONGEST_PATH]) or "the reply"
+    path = ".".join(str(part) for part in known[:4]) or "the reply"
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
     raise StageRefusal(RejectionReason.REPLY_OFF_SCHEMA, f"{path}: {first['type']}{more}")
 
@@ -240,11 +360,3 @@ def items_of(value: object, *, name: str) -> list[object]:
     if not isinstance(found, list) or len(fields) != 1:
         raise StageRefusal(RejectionReason.REPLY_OFF_SCHEMA, f"no object with only a list {name!r}")
     return cast("list[object]", found)
-
-
-def _cut_off(detail: str) -> StageRefusal:
-    return StageRefusal(RejectionReason.REPLY_TRUNCATED, detail)
-
-
-def _not_json(detail: str) -> StageRefusal:
-    return StageRefusal(RejectionReason.REPLY_NOT_JSON, detail)

@@ -19,8 +19,8 @@ from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import LLMConfig
 from rubric_synth.document import Document
 from rubric_synth.llm import replies
-from rubric_synth.llm.executable import to_directive
 from rubric_synth.llm.prompt import ShownText, asks_for_checks, load_prompts, shown_text
+from rubric_synth.llm.replies import to_directive
 from rubric_synth.rejection import RejectionReason, Stage
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages, StagesFactory, refuse
 
@@ -64,13 +64,12 @@ class LLMStages:
 
         Source: paper, §3.4, Stage 2.
         """
-        has_checks = asks_for_checks(self._config.task_types)
         task = self._prompts.for_synthesis(document, analysis)
-        reply = replies.CheckedSynthesisReply if has_checks else replies.SynthesisReply
-        one = replies.CheckedDraftReply if has_checks else replies.DraftReply
-        items = replies.items_of(
-            await self._ask(document, task, "synthesise", reply), name="drafts"
-        )
+        reply, one = replies.SynthesisReply, replies.DraftReply
+        if asks_for_checks(self._config.task_types):
+            reply, one = replies.CheckedSynthesisReply, replies.CheckedDraftReply
+        value = await self._ask(document, task, "synthesise", reply)
+        items = replies.items_of(value, name="drafts")
         refuse(RejectionReason.NO_QUESTION, "the model found none", when=not items)
         most = self._config.questions_per_document
         found: list[Draft | StageRefusal] = []
@@ -126,12 +125,9 @@ class LLMStages:
             self._document = document
             self._shown = shown_text(document.text, limit=self._config.document_chars)
             self._opening = self._prompts.opening(document, self._shown)
-        user = f"{self._opening}\n\n{task}"
-        system = self._prompts.system
+        texts = {"system": self._prompts.system, "user": f"{self._opening}\n\n{task}"}
         try:
-            answer = await self._calls.ask(
-                self._model, stage=stage, system=system, user=user, reply=reply
-            )
+            answer = await self._calls.ask(self._model, stage=stage, reply=reply, **texts)
         except JudgeTransportError as error:
             detail = f"{error.reason.value} after {error.attempts} attempt(s)"
             raise StageRefusal(RejectionReason.MODEL_UNAVAILABLE, detail) from None
@@ -182,12 +178,8 @@ def in_words(method: str) -> str:
 
 def enriched(criterion: CriterionDraft, added: replies.EnrichedReply) -> CriterionDraft:
     """Return a criterion with what was added to it; a method that a program runs stays one."""
-    cues = (
-        ("Full credit", added.cues.full_credit),
-        ("Partial credit", added.cues.partial_credit),
-        ("No credit", added.cues.no_credit),
-    )
-    guide = [criterion.scoring_guide, *(f"{name}: {cue}" for name, cue in cues if cue.strip())]
+    cues = ((name.replace("_", " ").capitalize(), cue) for name, cue in added.cues if cue.strip())
+    guide = [criterion.scoring_guide, *(f"{name}: {cue}" for name, cue in cues)]
     method = [criterion.verification_method]
     runs_to_the_end = method[0].startswith(_TO_THE_END)
     if patterns := "; ".join(pattern for pattern in added.verification_patterns if pattern.strip()):

@@ -8,30 +8,25 @@ import os
 import uuid
 from array import array
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, cast
+from typing import IO, Any, Final, NamedTuple
 
 from rubric_core import Judge
-from rubric_core.files import open_file, read_file
+from rubric_core.files import open_file
 from rubric_judge import ChatModel, load_judge
 from rubric_judge.capabilities import fingerprint
 from rubric_synth.collect.folder import (
     DOCUMENTS_FILE,
-    MANIFEST_FILE,
     collected_hashes,
     read_document,
+    read_settings,
 )
 from rubric_synth.config import LLMConfig, SynthConfig
+from rubric_synth.dataset.folder import versions
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.files import file_sha256
 from rubric_synth.stages import Stages, StagesFactory
-
-_PACKAGES = ("rubric-core", "rubric-judge", "rubric-synth")
-_OF_THE_WHOLE = {"judge", "near_duplicate_question_jaccard"}
-"""Fields of the quality checks that say nothing of one document: the judge is there by its
-fingerprint, and questions are compared when the dataset is written."""
 
 
 class Settings(NamedTuple):
@@ -72,7 +67,7 @@ def settings_of(
     model: dict[str, Any] | None = None
     synthesiser: object = config.synthesiser.model_dump(mode="json", exclude={"model"})
     if stages is not None:
-        own = list(stages) if isinstance(stages, Stages) else [stages]
+        own = stages if isinstance(stages, Stages) else [stages]
         synthesiser = [_name(part) for part in own]
     elif isinstance(config.synthesiser, LLMConfig):
         from rubric_synth.llm.prompt import prompt_hashes  # only where it is asked for
@@ -81,12 +76,15 @@ def settings_of(
         model = ChatModel(config.synthesiser.model).identity
     else:
         synthesiser = [synthesiser, collected_sha256]
+    # Fields of the quality checks that say nothing of one document: the judge is there by its
+    # fingerprint, and questions are compared when the dataset is written.
+    of_the_whole = {"judge", "near_duplicate_question_jaccard"}
     parts = {
-        "versions": [version(name) for name in _PACKAGES],
+        "versions": list(versions().values()),
         "synthesiser": synthesiser,
         "prompts": prompts,
         "model": model,
-        "quality": config.quality.model_dump(mode="json", exclude=_OF_THE_WHOLE),
+        "quality": config.quality.model_dump(mode="json", exclude=of_the_whole),
         "judge": fingerprint(judge),
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
@@ -100,7 +98,6 @@ def _name(part: object) -> str:
 
 _HASH_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
-_BUFFER_BYTES: Final = 256 * 1024
 
 
 class CollectedLine(NamedTuple):
@@ -151,7 +148,7 @@ class Collection:
         self.to_do = self.documents if limit is None else min(limit, self.documents)
         self._version = _version(self._path.stat())
         self.sha256 = file_sha256(self._path)
-        self.config = _config(folder)
+        self.config = read_settings(folder) or None
         """That it was collected with, None where its manifest does not say."""
 
     def hashes(self) -> set[str]:
@@ -185,7 +182,7 @@ class Collection:
         return read_document(self._file, offset)
 
     def _opened(self) -> IO[bytes]:
-        file = open_file(self._path, buffering=_BUFFER_BYTES)
+        file = open_file(self._path, buffering=256 * 1024)
         if _version(os.fstat(file.fileno())) != self._version:
             file.close()
             message = f"{str(self._path)!r} was replaced meanwhile; give the same command again"
@@ -205,11 +202,3 @@ class Collection:
 
 def _version(stat: os.stat_result) -> tuple[int, ...]:
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-def _config(folder: Path) -> dict[str, Any] | None:
-    try:
-        config: object = json.loads(read_file(folder / MANIFEST_FILE))["config"]
-    except (OSError, ValueError, RecursionError, LookupError, TypeError):
-        return None
-    return cast("dict[str, Any]", config) if isinstance(config, dict) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,11 +17,10 @@ from rubric_core import FolderLockError, Judge, RubricError
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
-from rubric_synth.dataset.manifest import Provenance
+from rubric_synth.dataset.folder import WORK_FOLDER, Provenance
 from rubric_synth.dataset.writing import SynthReport, write_dataset
 from rubric_synth.engines import make_engine
-from rubric_synth.engines.protocol import LocalEngine, Pending, WorkerSpec
-from rubric_synth.engines.worker import Worker, plain_task_group
+from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
 from rubric_synth.errors import (
     CallsStoppedError,
     OutputError,
@@ -32,52 +31,12 @@ from rubric_synth.errors import (
 from rubric_synth.events import log_warning
 from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.files import remove_leftovers
+from rubric_synth.pipeline import recording
 from rubric_synth.pipeline.collection import CollectedLine, Collection, Settings, settings_of
-from rubric_synth.pipeline.ending import (
-    DATASET_FILES,
-    NOTE,
-    Stop,
-    note_written,
-    seldom_collected,
-    spent_so_far,
-    stopped_because,
-    unanswered,
-    watch_signals,
-    written_before,
-)
-from rubric_synth.pipeline.recorder import Progress, Recorder, Spending
 from rubric_synth.stages import Stages, StagesFactory
 from rubric_synth.work.folder import WorkFolder
 from rubric_synth.work.index import note_of_finished
 
-
-async def replay(worker: Worker, answered: Iterable[Pending], recorder: Recorder) -> None:
-    """Finish the documents that need no further call; put back the others.
-
-    Args:
-        worker: Does the work, and is never let ask.
-        answered: Documents with answered calls.
-        recorder: Keeps the outcomes, and says when to stop.
-    """
-    for document, known in answered:
-        calls = DocumentCalls(known, permit=_refuse)
-        try:
-            outcome = await worker.process(document, calls)
-        except CallsStoppedError:
-            recorder.put_back(document.doc_hash)
-        else:
-            recorder.on_outcome(outcome)
-        if recorder.is_stopped:
-            return
-        await anyio.lowlevel.checkpoint()
-
-
-def _refuse() -> NoReturn:
-    raise CallsStoppedError("only what was answered before is used")
-
-
-WORK_FOLDER: Final = "work"
-_TICK_S: Final = 0.5
 _COLLECTED: Final = "collected"
 
 
@@ -90,7 +49,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     judge: Judge | None = None,
     limit: int | None = None,
     on_document: Callable[[int], None] | None = None,
-    on_progress: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[recording.Progress], None] | None = None,
 ) -> SynthReport:
     """Turn a collected folder into a dataset folder, going on where an earlier run ended.
 
@@ -126,21 +85,25 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     collection = Collection(collected, limit=limit)
     settings = settings_of(config, collected_sha256=collection.sha256, stages=stages, judge=judge)
     making = _making(config, collection, settings)
+    work = out / WORK_FOLDER
     try:
-        opened = WorkFolder(out / WORK_FOLDER)
+        opened = WorkFolder(work)
     except FolderLockError:
         # A finished dataset is one on a disk that cannot be written, too.
-        if report := written_before(out, note_of_finished(out / WORK_FOLDER, NOTE), making):
+        if report := recording.written_before(out, note_of_finished(work, recording.NOTE), making):
             return report
         raise
-    with opened as folder:
-        remove_leftovers(out, DATASET_FILES)
-        if report := written_before(out, folder.index.note(NOTE), making):
+    with opened as folder, closing(collection):
+        remove_leftovers(out, recording.DATASET_FILES)
+        if report := recording.written_before(out, folder.index.note(recording.NOTE), making):
             return report
         spec = WorkerSpec(config, stages, judge)
-        run = _Run(out, collection, settings, spec, folder, on_document, on_progress)
-        with closing(collection):
-            return run.go_on(making)
+        watchers = on_document or _ignored, on_progress or _ignored
+        return _Run(out, collection, settings, spec, folder, *watchers).go_on(making)
+
+
+def _ignored(_: object) -> None:
+    """Nobody watches."""
 
 
 def _making(config: SynthConfig, collection: Collection, settings: Settings) -> str:
@@ -173,13 +136,13 @@ class _Run:
     settings: Settings
     spec: WorkerSpec
     folder: WorkFolder
-    on_document: Callable[[int], None] | None
-    on_progress: Callable[[Progress], None] | None
-    stop: Stop = field(default_factory=Stop)
+    on_document: Callable[[int], None]
+    on_progress: Callable[[recording.Progress], None]
+    stop: recording.Stop = field(default_factory=recording.Stop)
 
     def go_on(self, making: str) -> SynthReport:
         """Work on what is not settled, and write what is done."""
-        with self.stop.letting_end():
+        with self.stop.at_interrupts():
             self._warn_of_gone_documents()
             counts = self._counts()
             failure: RubricError | None = None
@@ -188,7 +151,7 @@ class _Run:
             if isinstance(failure, OutputError | WorkFolderError):
                 raise failure
             if self.stop.is_left:
-                raise self.stop.left()
+                raise KeyboardInterrupt(self.stop.signal)
             self.folder.index.flush()
             return self._end(self._counts(), failure, making)
 
@@ -204,14 +167,15 @@ class _Run:
             raise self._unfinished(stop.cause, pending, "nothing was written yet")
         report = self._write(counts.with_outcome)
         if not pending:
-            note_written(report, self.folder, making)
+            recording.note_written(report, self.folder, making)
         if failure is not None:
             raise failure
         written = f"what is done is in {str(self.out)!r}"
         if stop.cause == "interrupted" or (stop.cause is not None and pending):
             raise self._unfinished(stop.cause, pending, written)
         if counts.unanswered:
-            why = unanswered(counts.unanswered)
+            got = "document got" if counts.unanswered == 1 else "documents got"
+            why = f"{counts.unanswered} {got} no answer from a model or judge: see that they answer"
             raise self._unfinished("unavailable", pending, written, why=why)
         return report
 
@@ -245,34 +209,35 @@ class _Run:
         return itertools.islice(lines, self.collection.to_do)
 
     def _work(self, settled: int) -> RubricError | None:
-        recorder = Recorder(
+        recorder = recording.Recorder(
             self.folder, self.spec.config, self.stop, settled=settled, on_document=self.on_document
         )
-        failure: RubricError | None = None
+
+        def show() -> None:
+            self.on_progress(recorder.progress(self.collection.to_do))
 
         async def work() -> None:
             async with plain_task_group() as group:
-                await group.start(watch_signals, self.stop)
                 group.start_soon(tell)
                 with self.stop.scope():
                     await self._work_on(recorder)
                 group.cancel_scope.cancel()
 
         async def tell() -> None:
-            while self.on_progress is not None:
-                self.on_progress(recorder.progress(self.collection.to_do))
-                await anyio.sleep(_TICK_S)
+            while True:
+                show()
+                await anyio.sleep(0.5)
 
         try:
-            with seldom_collected():
+            with recording.seldom_collected():
                 anyio.run(work)
         except RubricError as error:
-            failure = error
-        if self.on_progress is not None:
-            self.on_progress(recorder.progress(self.collection.to_do))
-        return failure
+            return error
+        finally:
+            show()
+        return None
 
-    async def _work_on(self, recorder: Recorder) -> None:
+    async def _work_on(self, recorder: recording.Recorder) -> None:
         spec = self.spec
         may_replay = spec.stages is None and recorder.spent.total.calls > 0
         if spec.stages is None and isinstance(spec.config.synthesiser, ExtractiveConfig):
@@ -281,8 +246,7 @@ class _Run:
         worker = spec.build()
         try:
             if may_replay:
-                answered = recorder.pending(self._to_do(), only_answered=True)
-                await replay(worker, answered, recorder)
+                await self._replay(worker, recorder)
                 self.folder.index.flush()
             if recorder.done < self.collection.to_do and spec.may_cost:
                 recorder.check_prices()
@@ -301,6 +265,23 @@ class _Run:
         recorder.engine = make_engine(spec)
         await recorder.engine.run(pending, recorder)
 
+    async def _replay(self, worker: Worker, recorder: recording.Recorder) -> None:
+        """Finish the documents that need no further call; put back the others."""
+
+        def refuse() -> NoReturn:
+            raise CallsStoppedError("only what was answered before is used")
+
+        for document, known in recorder.pending(self._to_do(), only_answered=True):
+            try:
+                outcome = await worker.process(document, DocumentCalls(known, permit=refuse))
+            except CallsStoppedError:
+                recorder.put_back(document.doc_hash)
+            else:
+                recorder.on_outcome(outcome)
+            if self.stop.cause is not None:
+                return
+            await anyio.lowlevel.checkpoint()
+
     def _write(self, with_outcome: int) -> SynthReport:
         config = self.spec.config
         provenance = Provenance(
@@ -308,7 +289,7 @@ class _Run:
             documents=self.collection.documents,
             pending=self.collection.documents - with_outcome,
             collect=self.collection.config,
-            spent=Spending(self.folder, config).by_stage,
+            spent=recording.Spending(self.folder, config).by_stage,
             prompts=self.settings.prompts,
             model=self.settings.model,
             judge=self.settings.judge,
@@ -319,12 +300,12 @@ class _Run:
     def _unfinished(
         self, cause: UnfinishedCause, pending: int, written: str, *, why: str | None = None
     ) -> UnfinishedError:
-        spent = Spending(self.folder, self.spec.config).total
-        why = why or stopped_because(cause, self.spec.config, spent)
+        spent = recording.Spending(self.folder, self.spec.config).total
+        why = why or recording.stopped_because(cause, self.spec.config, spent)
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
         message = (
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
-            f"pending{goes_on}; {written}{spent_so_far(spent)}"
+            f"pending{goes_on}; {written}{recording.spent_so_far(spent)}"
         )
         return UnfinishedError(message, cause=cause, pending=pending, signal=self.stop.signal)

@@ -12,21 +12,18 @@ from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.errors import SourceError
 from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
-from rubric_synth.sources.json_files import JSON_LINES_SUFFIXES, read_json, read_json_lines
-from rubric_synth.sources.opening import SourceFile, visible_files
 from rubric_synth.sources.package import read_package
-from rubric_synth.sources.raw_text import (
-    Extra,
-    NotTextError,
-    cleaned,
-    decoded,
-    in_other_language,
-    need_extra,
-    printable,
-    within,
+from rubric_synth.sources.raw_text import NotTextError, SourceFile, printable
+from rubric_synth.sources.records import (
+    JSON_LINES_SUFFIXES,
+    RecordReader,
+    read_hugging_face,
+    read_json,
+    read_json_lines,
+    read_parquet,
 )
-from rubric_synth.sources.records import RecordReader, read_hugging_face, read_parquet
 
 __all__ = ["DATASET_PREFIX", "PACKAGE_PREFIX", "read_source"]
 
@@ -35,12 +32,11 @@ DATASET_PREFIX: Final = "hf:"
 _TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
 _HTML_SUFFIXES: Final = (".html", ".htm", ".xhtml")
 _RECORD_SUFFIXES: Final = (*JSON_LINES_SUFFIXES, ".json", ".parquet")
-_EXTRAS: Final[dict[str, Extra]] = {
+_EXTRAS: Final[dict[str, raw_text.Extra]] = {
     ".parquet": "parquet",
     ".pdf": "pdf",
     **dict.fromkeys(PANDOC_FORMATS, "documents"),
 }
-_WIDEST_CHARACTER: Final = 4  # bytes of one in UTF-32
 
 
 def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Document | Rejection]:
@@ -63,7 +59,7 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Docume
     if name.startswith(DATASET_PREFIX):
         found = read_hugging_face(name.removeprefix(DATASET_PREFIX), config=config)
     elif path.is_dir():
-        found = _documents(_files_of(path), config)
+        found = _documents(raw_text.visible_files(path), config)
     elif path.is_file():
         found = _documents([(_file_at(path), None)], config)
     else:
@@ -72,22 +68,7 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Docume
             "check the path, or write python: before the name of an installed package"
         )
         raise SourceError(message, source=name)
-    return (
-        item if isinstance(item, Rejection) else in_other_language(item, config=config) or item
-        for item in found
-    )
-
-
-def _files_of(folder: Path) -> Iterator[tuple[SourceFile, NotTextError | None]]:
-    """Yield the files of a folder and of its subfolders in the order of their paths.
-
-    Hidden files and folders are left alone. Links to folders are not followed, and links to files
-    only where these are in the folder too. Its name becomes the first part of each source.
-    """
-    root = folder.resolve()
-    for path, error in visible_files(folder):
-        source = f"{printable(root.name)}/{printable(path.relative_to(folder).as_posix())}"
-        yield SourceFile(path, source, root), error
+    return (raw_text.unless_foreign(item, config=config) for item in found)
 
 
 def _file_at(path: Path) -> SourceFile:
@@ -99,7 +80,7 @@ def _file_at(path: Path) -> SourceFile:
     name = printable(path.name)
     extra = _EXTRAS.get(path.suffix.lower())
     if extra is not None:
-        need_extra(extra, source=str(path))
+        raw_text.need_extra(extra, source=str(path))
     is_container = name.lower().endswith(_RECORD_SUFFIXES)
     return SourceFile(
         path, name if is_container else f"{printable(path.parent.resolve().name)}/{name}"
@@ -149,7 +130,8 @@ def _one_document(file: SourceFile, converter: Converter, config: CollectConfig)
     if suffix not in _TEXT_SUFFIXES:
         raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix")
     most = config.max_document_bytes
-    raw = decoded(file.read(most=_WIDEST_CHARACTER * most))
-    text = cleaned(within(raw, most=most))
+    # A character of UTF-32 has four bytes.
+    raw = raw_text.decoded(file.read(most=4 * most))
+    text = raw_text.cleaned(raw_text.within(raw, most=most))
     title = document_title(text) or printable(file.path.stem)
     return Document(title=title, text=text, source=file.source)

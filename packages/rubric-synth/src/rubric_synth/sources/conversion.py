@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import article_text, without_tags
@@ -27,15 +27,8 @@ from rubric_synth.cleaning.pages import Line, pages_to_markdown
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.sources.opening import SourceFile
-from rubric_synth.sources.raw_text import (
-    NotTextError,
-    cleaned,
-    decoded,
-    need_extra,
-    printable,
-    within,
-)
+from rubric_synth.sources import raw_text
+from rubric_synth.sources.raw_text import NotTextError
 
 _MAX_MEMORY_BYTES: Final = 2 << 30
 
@@ -87,14 +80,13 @@ class IsolatedReader:
         with contextlib.suppress(BrokenPipeError, ConnectionError):  # then there is no answer
             if file is not None:
                 socket.send_fds(files, [b"f"], [file.fileno()])
-            if process.stdin is not None:
-                process.stdin.write(json.dumps({**job, "with_file": file is not None}).encode())
-                process.stdin.write(b"\n")
-                process.stdin.flush()
+            line = json.dumps({**job, "with_file": file is not None}) + "\n"
+            cast("BinaryIO", process.stdin).write(line.encode())
+            cast("BinaryIO", process.stdin).flush()
 
     def _receive(self) -> dict[str, Any]:
         process, _ = self._running()
-        line = b"" if process.stdout is None else process.stdout.readline()
+        line = cast("BinaryIO", process.stdout).readline()
         if not line.endswith(b"\n"):
             raise NotTextError(RejectionReason.CONVERSION_FAILED, self._cause_of_death())
         answer: dict[str, Any] = json.loads(line)
@@ -132,16 +124,15 @@ class IsolatedReader:
         process, self._process = self._process, None
         if self._files is not None:
             self._files.close()
-            self._files = None
+        self._files = None
         return 0 if process is None else _end(process, within_s=1)
 
 
 def _end(process: subprocess.Popen[bytes], *, within_s: float = 0) -> int:
     """End a process that nobody asks any more, and return how it ended."""
     for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+        with contextlib.suppress(BrokenPipeError):
+            cast("BinaryIO", pipe).close()
     try:
         return process.wait(timeout=within_s)
     except subprocess.TimeoutExpired:
@@ -157,7 +148,6 @@ PANDOC_FORMATS: Final = {
 """What pandoc calls the format of a file, by the end of its name."""
 
 _BINARY: Final = frozenset({"docx", "epub", "odt"})
-_PICTURES: Final = 4  # a file with pictures may be so many times larger than one without
 _NOT_PARSED: Final = frozenset({63, 64, 91, 92, 93})  # exit statuses of pandoc
 _ARGUMENTS: Final = (
     "--sandbox",
@@ -173,14 +163,12 @@ _OTHER_FILES = re.compile(
     re.MULTILINE,
 )
 
-_MARKUP_FRAC: Final = 8  # a page of HTML may be so many times its text
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE
 )
 _NO_TITLE = re.compile(
     r"^untitled|^Microsoft Word|\.(?:docx?|tex|dvi|indd|pdf|html?)$", re.IGNORECASE
 )
-_MIN_PAGE_LETTERS: Final = 20
 
 
 class Converter:
@@ -189,7 +177,8 @@ class Converter:
     def __init__(self, config: CollectConfig) -> None:
         """Start no process yet."""
         self._most = config.max_document_bytes
-        self._most_markup = _MARKUP_FRAC * self._most
+        # A page of HTML may be so many times its text.
+        self._most_markup = 8 * self._most
         self._timeout_s = config.conversion_timeout_s
         self._reader = IsolatedReader(config.conversion_timeout_s)
         self.tables = IsolatedReader(config.conversion_timeout_s)
@@ -200,7 +189,7 @@ class Converter:
         self._reader.close()
         self.tables.close()
 
-    def html(self, file: SourceFile) -> Document:
+    def html(self, file: raw_text.SourceFile) -> Document:
         """Return the main content of a page.
 
         Raises:
@@ -208,7 +197,7 @@ class Converter:
         """
         data = file.read(most=self._most_markup)
         declared = _CHARSET.search(data[:4096])
-        page = decoded(data, declared=declared[1].decode() if declared else "")
+        page = raw_text.decoded(data, declared=declared[1].decode() if declared else "")
         answer = self._reader.answer({"kind": "html", "page": page})
         markdown = answer["markdown"]
         if not markdown.strip() and answer["letters"]:
@@ -216,7 +205,7 @@ class Converter:
             raise NotTextError(RejectionReason.CONVERSION_FAILED, detail)
         return self._document(file, article_text(markdown), answer["title"])
 
-    def pdf(self, file: SourceFile) -> Document:
+    def pdf(self, file: raw_text.SourceFile) -> Document:
         """Return the running text of a PDF.
 
         Raises:
@@ -225,17 +214,17 @@ class Converter:
         with file.open() as opened:
             if not opened.read(1):
                 raise NotTextError(RejectionReason.EMPTY, "0 bytes")
-            need_extra("pdf")
+            raw_text.need_extra("pdf")
             answer = self._reader.answer({"kind": "pdf", "most": self._most}, opened)
         pages = [[Line(*line) for line in page] for page in answer["pages"]]
         letters = sum(sum(map(str.isalpha, line.text)) for page in pages for line in page)
-        if letters < _MIN_PAGE_LETTERS * len(pages):
+        if letters < 20 * len(pages):
             detail = f"{letters} letters on {len(pages)} pages; recognise its text (OCR) first"
             raise NotTextError(RejectionReason.NO_TEXT_LAYER, detail)
         markdown = pages_to_markdown(pages, outline=answer["outline"])
         return self._document(file, markdown, answer["title"])
 
-    def notebook(self, file: SourceFile) -> Document:
+    def notebook(self, file: raw_text.SourceFile) -> Document:
         """Return the text and the code of a Jupyter notebook, without its outputs.
 
         Raises:
@@ -245,7 +234,7 @@ class Converter:
             answer = self._reader.answer({"kind": "notebook"}, opened)
         return self._document(file, answer["markdown"], "")
 
-    def markup(self, file: SourceFile) -> Document:
+    def markup(self, file: raw_text.SourceFile) -> Document:
         """Return the text of a file that pandoc reads, what Sphinx adds to its markup as words.
 
         Raises:
@@ -253,9 +242,10 @@ class Converter:
         """
         kind = PANDOC_FORMATS[file.path.suffix.lower()]
         if kind in _BINARY:
-            data = file.read(most=_PICTURES * self._most_markup)
+            # A file with pictures may be so many times larger than one without.
+            data = file.read(most=4 * self._most_markup)
         else:
-            data = decoded(file.read(most=self._most_markup)).encode(errors="replace")
+            data = raw_text.decoded(file.read(most=self._most_markup)).encode(errors="replace")
         if not data.strip():
             raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
         if kind == "rst":
@@ -263,26 +253,22 @@ class Converter:
         markdown = _pandoc(data, kind, most=self._most_markup, timeout_s=self._timeout_s)
         return self._document(file, markdown, "")
 
-    def _document(self, file: SourceFile, markdown: str, title: str) -> Document:
-        text = cleaned(within(markdown, most=self._most))
+    def _document(self, file: raw_text.SourceFile, markdown: str, title: str) -> Document:
+        text = raw_text.cleaned(raw_text.within(markdown, most=self._most))
         named = " ".join(normal_characters(without_tags(title)).split())
         title = "" if _NO_TITLE.search(named) else named.encode(errors="replace").decode()
-        heading = short_title(title) or document_title(text) or printable(file.path.stem)
+        heading = short_title(title) or document_title(text) or raw_text.printable(file.path.stem)
         return Document(title=heading, text=text, source=file.source)
 
 
 def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     """Convert markup in a process that is bounded in time, memory and output."""
+    options = f"--from={kind}", f"--metadata=rubric-synth-format:{kind}"
     with tempfile.TemporaryFile() as markup:
         markup.write(data)
         markup.seek(0)
         process = subprocess.Popen(  # noqa: S603 - the program of a wheel, and our own arguments
-            [
-                pandoc_program(),
-                *_ARGUMENTS,
-                f"--from={kind}",
-                f"--metadata=rubric-synth-format:{kind}",
-            ],
+            [pandoc_program(), *_ARGUMENTS, *options],
             stdin=markup,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # its messages hold text of the file
@@ -294,7 +280,7 @@ def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     timer.start()
     try:
         with process:
-            markdown = process.stdout.read(most + 1) if process.stdout else b""
+            markdown = cast("BinaryIO", process.stdout).read(most + 1)
             if len(markdown) > most:
                 process.kill()
     finally:
@@ -321,6 +307,6 @@ def pandoc_program() -> str:
     Raises:
         NotTextError: The extra is not installed.
     """
-    need_extra("documents")
+    raw_text.need_extra("documents")
     spec = find_spec("pypandoc")
     return str(Path(str(spec and spec.origin)).with_name("files") / "pandoc")

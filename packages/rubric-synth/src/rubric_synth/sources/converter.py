@@ -41,7 +41,6 @@ _MIN_MAIN_CHARS = 400
 _STATE_FILE = "state.json"  # of `datasets`, as the next
 _SPLITS_FILE = "dataset_dict.json"
 _WRONG_PASSWORD = 4  # of PDFium
-_ALLOWED = "that collect.max_document_bytes allows"
 _BROKEN = {"refused": "broken_pdf"}
 
 
@@ -193,8 +192,9 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
             continue
         chars += sum(len(line[0]) for line in pages[-1])
         if chars > most:
-            detail = f"{chars} characters to page {index + 1}"
-            return {"refused": "too_long", "detail": f"{detail}, above the {most} {_ALLOWED}"}
+            detail = f"{chars} characters to page {index + 1}, above the {most} that "
+            detail += "collect.max_document_bytes allows"
+            return {"refused": "too_long", "detail": detail}
     if broken == count:
         return _BROKEN | {"detail": f"{broken} broken pages"}
     outline = [str(mark.get_title()) for mark in document.get_toc(max_depth=6)][:5000]

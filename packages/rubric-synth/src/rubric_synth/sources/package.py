@@ -185,7 +185,6 @@ _NUMPY_ITEM = re.compile(
 _SIGNATURE = re.compile(r"^[\w.]+\(.*\)(\s*->.*)?$", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NOT_A_NAME: Final = frozenset({"optional", "default", "deprecated", "None", "True", "False"})
-_MAX_NOTES_CHARS: Final = 6000
 
 
 def read_docstring(docstring: str, *, qualified_name: str, form: ApiForm) -> ApiEntry:
@@ -213,7 +212,7 @@ def _numpydoc_entry(text: str, bare: ApiEntry) -> ApiEntry:
             "parameters": tuple(_numpydoc_parameters(sections.get("parameters", ""))),
             "returns": tuple(_numpydoc_items(returned)),
             "raises": tuple(_numpydoc_items(sections.get("raises", ""))),
-            "notes": tuple(p for p in notes[:_MAX_NOTES_CHARS].split("\n\n") if p),
+            "notes": tuple(p for p in notes[:6000].split("\n\n") if p),
         }
     )
 
@@ -269,7 +268,12 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
         return None
     if is_sphinx:
         kinds = {name.lstrip("\\*"): kind for name, kind in parts["type"]}
-        parameters = _sphinx_parameters(parts["parameters"], kinds)
+        parameters = (
+            item
+            for argument, text in parts["parameters"]
+            for kind, _, name in [argument.rpartition(" ")]
+            for item in _named(name, kind or kinds.get(name.lstrip("\\*"), ""), text)
+        )
         raises = (item for name, text in parts["raises"] for item in _named(name, "", text))
         kind = next((kind for _, kind in parts["rtype"]), "")
         results = parts["returns"] or [("", "")] * bool(kind)
@@ -277,7 +281,9 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
     else:
         parameters = (item for _, text in parts["parameters"] for item in _listed(text, _PARAMETER))
         raises = (item for _, text in parts["raises"] for item in _listed(text, _RAISED))
-        returns = (_google_result(text) for _, text in parts["returns"])
+        results = parts["returns"]
+        typed = ((_TYPED.match(text), text) for _, text in results)
+        returns = (_item(m[1], "", m[2]) if m else _item("", "", text) for m, text in typed)
     return bare.model_copy(
         update={
             "summary": _paragraphs(parts["summary"]),
@@ -327,21 +333,10 @@ def _field(lines: list[str], number: int) -> _Block | None:
     return match and _Block(_FIELDS[match[1]], (match[2] or "").strip(), [match[3]])
 
 
-def _sphinx_parameters(fields: list[tuple[str, str]], kinds: dict[str, str]) -> Iterator[ApiItem]:
-    for argument, text in fields:
-        kind, _, name = argument.rpartition(" ")
-        yield from _named(name, kind or kinds.get(name.lstrip("\\*"), ""), text)
-
-
 def _listed(text: str, pattern: re.Pattern[str]) -> Iterator[ApiItem]:
     for match, below in _items(text, pattern):
         body = "\n".join([match["body"] or "", *below])
         yield from _named(match["names"], match["kind"] or "", body)
-
-
-def _google_result(text: str) -> ApiItem:
-    typed = _TYPED.match(text)
-    return _item(typed[1], "", typed[2]) if typed else _item("", "", text)
 
 
 def _named(names: str, kind: str, text: str) -> Iterator[ApiItem]:

@@ -1,14 +1,23 @@
-"""Bytes to text, or the reason why they are none; and the language of a text."""
+"""Files, their bytes to text, or the reason why they are none; and the language of a text.
+
+Regular files are opened without a way to hang or to leave their folder.
+"""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import errno
+import os
 import re
+import stat
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Final, Literal
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
 from rubric_core.errors import install_command
 from rubric_synth.cleaning.markdown import clean_markdown
@@ -25,13 +34,10 @@ _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _UNMARKED: Final = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
-_MIN_USUAL_FRAC: Final = 0.6
 _SAMPLE_BYTES: Final = 16_384
 _MIN_DETECTED_BYTES: Final = 64
 _MAX_CHAOS: Final = 0.1
 _MIN_COHERENCE: Final = 0.3
-_WESTERN: Final = "cp1252"
-_LITTLE_COHERENCE: Final = 0.05
 _MAX_CONTROL_FRAC: Final = 0.02
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
@@ -114,13 +120,22 @@ def cleaned(raw: str) -> str:
     """
     if "\0" in raw:
         raise NotTextError(RejectionReason.BINARY, f"{len(raw)} characters")
-    try:
-        raw.encode()
-    except UnicodeEncodeError:
-        raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
-    text = clean_markdown(raw)
+    text = clean_markdown(writable(raw))
     if not text:
         raise NotTextError(RejectionReason.EMPTY, f"{len(raw)} characters")
+    return text
+
+
+def writable(text: str) -> str:
+    """Return a text.
+
+    Raises:
+        NotTextError: It holds half of a surrogate pair, which no file in UTF-8 can hold.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
     return text
 
 
@@ -150,7 +165,7 @@ def _unmarked(data: bytes) -> str:
         text = codecs.getincrementaldecoder(encoding)("ignore").decode(sample)
         usual = sum(char.isalpha() or char.isspace() for char in text)
         latin = sum(char.isascii() for char in text)
-        if "\0" not in text and usual > _MIN_USUAL_FRAC * len(text) and latin * 10 > len(text):
+        if "\0" not in text and usual > 0.6 * len(text) and latin * 10 > len(text):
             return encoding.upper()
     return ""
 
@@ -186,11 +201,11 @@ def _detected(data: bytes, start: int) -> str | None:
         return None
     best = from_bytes(sample).best()
     # Code pages of Europe differ in few letters, and that of its west is by far the most common.
-    western = from_bytes(sample, cp_isolation=[_WESTERN]).best()
+    western = from_bytes(sample, cp_isolation=["cp1252"]).best()
     if best is None or (
         western is not None
         and western.chaos <= best.chaos
-        and western.coherence >= best.coherence - _LITTLE_COHERENCE
+        and western.coherence >= best.coherence - 0.05
     ):
         best = western
     if best is None or best.chaos > _MAX_CHAOS or best.coherence < _MIN_COHERENCE:
@@ -200,28 +215,27 @@ def _detected(data: bytes, start: int) -> str | None:
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NOT_WORDS = re.compile(r"\$[^$]{1,500}\$|\\[A-Za-z]+|`[^`\n]{1,200}`|https?://\S+")
-_WINDOW_CHARS: Final = 4_000
 _SAMPLE_CHARS: Final = 600
 _MIN_LETTERS: Final = 120
 _MAX_DOUBT: Final = 0.05
 
 
-def in_other_language(document: Document, *, config: CollectConfig) -> Rejection | None:
-    """Return the refusal of a prose document in a language that is not wanted.
+def unless_foreign(found: Document | Rejection, *, config: CollectConfig) -> Document | Rejection:
+    """Return what was found, or the refusal of a prose document in a language that is not wanted.
 
     A text is refused only if its beginning and its middle both look foreign beyond doubt: one of
     few words or full of formulas stays.
     """
-    if document.kind == "api" or not config.languages:
-        return None
-    text = document.text
+    if isinstance(found, Rejection) or found.kind == "api" or not config.languages:
+        return found
+    text = found.text
     language = ""
     for start in (0, max(0, len(text) // 2 - _SAMPLE_CHARS // 2)):
-        window = text[start : start + _WINDOW_CHARS]
+        window = text[start : start + 4_000]
         language = _foreign_language(window, wanted=frozenset(config.languages))
         if not language:
-            return None
-    return rejected(document, "collect", RejectionReason.OTHER_LANGUAGE, language)
+            return found
+    return rejected(found, "collect", RejectionReason.OTHER_LANGUAGE, language)
 
 
 def _foreign_language(window: str, *, wanted: frozenset[str]) -> str:
@@ -255,3 +269,121 @@ def _identifier() -> Any:
             "another folder, or keep all languages with collect.languages: []"
         )
         raise OutputError(message, path=folder) from error
+
+
+# Without O_NONBLOCK, to open a pipe is to wait for its writer.
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_LINK: Final = _READ | os.O_NOFOLLOW
+
+
+class SourceFile(NamedTuple):
+    """A file that may be read."""
+
+    path: Path
+    """Where it is."""
+    source: str
+    """Its name in the collection."""
+    root: Path | None = None
+    """The folder that it must be in, without links; None for a file that the user named."""
+
+    def open(self) -> BinaryIO:
+        """Open it for reading.
+
+        Raises:
+            NotTextError: It cannot be opened, lies outside the folder, or is a pipe or a device,
+                which could be read forever.
+        """
+        try:
+            # Before it is opened: some devices do something then.
+            _check_regular(self.path.stat().st_mode)
+            path, root = self.path, self.root
+            handle = os.open(path, _READ) if root is None else _opened_in(root, path)
+        except NotTextError:
+            raise
+        except (OSError, ValueError) as error:
+            raise unreadable(error) from error
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(os.fdopen(handle, "rb"))
+            _check_regular(os.fstat(handle).st_mode)
+            stack.pop_all()
+        return file
+
+    def read(self, *, most: int) -> bytes:
+        """Return its bytes.
+
+        Raises:
+            NotTextError: It cannot be read, is no regular file, or has more than `most` bytes.
+        """
+        try:
+            with self.open() as file:
+                data = file.read(most + 1)
+                if len(data) > most:
+                    size = max(os.fstat(file.fileno()).st_size, len(data))
+                    raise too_long(f"{size} bytes", most)
+        except OSError as error:
+            raise unreadable(error) from error
+        return data
+
+
+def _check_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        detail = "not a regular file: a pipe, a device or a socket"
+        raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail)
+
+
+def unreadable(error: BaseException) -> NotTextError:
+    """Return the refusal of a file that could not be read."""
+    told = error.strerror if isinstance(error, OSError) else None
+    return NotTextError(RejectionReason.UNREADABLE, told or type(error).__name__)
+
+
+def visible_files(folder: Path) -> Iterator[tuple[SourceFile, NotTextError | None]]:
+    """Yield the files of a folder and of its subfolders in the order of their paths.
+
+    Hidden files and folders are left alone; what cannot be read comes with its refusal, and so does
+    a link to a folder, since it may lead back. Links to files are followed only where these are in
+    the folder too. Its name becomes the first part of each source.
+    """
+    root = folder.resolve()
+    # A stack of its own: folders can lie deeper in each other than functions may.
+    waiting = [folder]
+    while waiting:
+        path = waiting.pop()
+        below = printable(path.relative_to(folder).as_posix())
+        file = SourceFile(path, f"{printable(root.name)}/{below}", root)
+        try:
+            if path is folder or (path.is_dir() and not path.is_symlink()):
+                entries = (entry for entry in path.iterdir() if not entry.name.startswith("."))
+                waiting.extend(sorted(entries, reverse=True))
+            elif path.is_dir():
+                detail = "a link to a folder, which is not followed; name the folder as a source"
+                yield file, NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail)
+            else:
+                yield file, None
+        except OSError as error:
+            yield file, unreadable(error)
+
+
+def _opened_in(root: Path, path: Path) -> int:
+    """Open a file below a folder, step by step and never through a link.
+
+    So that neither the file nor a folder on the way to it can become a link after the check.
+    """
+    real = Path(os.path.realpath(path, strict=True))
+    if not real.is_relative_to(root):
+        raise NotTextError(RejectionReason.OUTSIDE_FOLDER, "a link that leaves the folder")
+    *folders, name = real.relative_to(root).parts
+    here = os.open(root, _READ | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            below = os.open(folder, _NO_LINK | os.O_DIRECTORY, dir_fd=here)
+            os.close(here)
+            here = below
+        return os.open(name, _NO_LINK, dir_fd=here)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            detail = "a link took its place while it was opened"
+            raise NotTextError(RejectionReason.OUTSIDE_FOLDER, detail) from None
+        raise
+    finally:
+        os.close(here)

@@ -1,27 +1,32 @@
-"""Records with an id, a title and a text, whatever file or table they come from."""
+"""Records with an id, a title and a text, whatever file or table they come from; files of JSON."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import gzip
 import hashlib
+import json
+import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import BinaryIO, Final, cast
 
+from rubric_core.files import Expansion, TooLargeError
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import without_tags
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.errors import SourceError
 from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import IsolatedReader
-from rubric_synth.sources.opening import SourceFile
-from rubric_synth.sources.raw_text import NotTextError, cleaned, need_extra, too_long, within
+from rubric_synth.sources.raw_text import NotTextError
 
 _WORLDWIDE_IDS: Final = frozenset({"osti_id", "doi"})
 _MAX_ID_CHARS: Final = 500
 _MOST_NUMBER: Final = 10**18
-_ROW_FRAC: Final = 8  # a row of a table may be so many times its text
 
 
 class RecordReader:
@@ -36,15 +41,17 @@ class RecordReader:
         self._fields = config.fields
         self.most = config.max_document_bytes
         """Bytes of a text."""
-        self.most_row = _ROW_FRAC * self.most
+        # A row of a table may be so many times its text.
+        self.most_row = 8 * self.most
         """Bytes of a row of a table."""
         self._seen: set[bytes] = set()
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of all fields that are read."""
+    def job(self) -> dict[str, object]:
+        """What a process needs to know to read a table: the names of all fields, and a limit."""
         fields = self._fields
-        return (*fields.id, *fields.title, *fields.description, *fields.text)
+        columns = (*fields.id, *fields.title, *fields.description, *fields.text)
+        return {"columns": columns, "most": self.most_row}
 
     def document(self, record: object, *, file: str, number: int) -> Document:
         """Return the document of a record.
@@ -61,9 +68,9 @@ class RecordReader:
             detail = f"a {type(record).__name__}, not an object"
             raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
         columns = cast("dict[str, object]", record)
-        raw = within(self._raw_text(columns), most=self.most)
+        raw = raw_text.within(self._raw_text(columns), most=self.most)
         identifier, key = self._identifier(columns, file)
-        text = cleaned(raw)
+        text = raw_text.cleaned(raw)
         self._seen.add(key)
         title = short_title(_one_line(_field(columns, self._fields.title)[1]))
         name = f"{file}#{identifier}" if identifier else f"{file}:{number}"
@@ -138,28 +145,18 @@ def _text(value: object) -> str | None:
 
 def _one_line(raw: str) -> str:
     """Return a title or an id without tags, control characters and line ends."""
-    text = " ".join(normal_characters(without_tags(raw)).split())
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
-    return text
+    return raw_text.writable(" ".join(normal_characters(without_tags(raw)).split()))
 
 
 def read_parquet(
-    file: SourceFile, *, records: RecordReader, reader: IsolatedReader
+    file: raw_text.SourceFile, *, records: RecordReader, reader: IsolatedReader
 ) -> Iterator[Document | Rejection]:
     """Yield one document per row, in the order of the file."""
-    job: dict[str, object] = {
-        "kind": "parquet",
-        "columns": records.columns,
-        "most": records.most_row,
-    }
 
     def answers() -> Iterator[dict[str, object]]:
-        need_extra("parquet")
+        raw_text.need_extra("parquet")
         with file.open() as opened:
-            yield from reader.answers(job, opened)
+            yield from reader.answers({"kind": "parquet", **records.job}, opened)
 
     return _documents(answers(), records=records, file=file.source)
 
@@ -176,7 +173,7 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Iterator[Docum
         SourceError: `datasets` is not installed, or cannot open it, or there is no such split.
     """
     source = f"hf:{location}"
-    need_extra("datasets", source=source)
+    raw_text.need_extra("datasets", source=source)
     path, _, split = location.rpartition(":")
     if not path or Path(location).exists():
         path, split = location, ""
@@ -207,12 +204,7 @@ def _rows(
     """Yield the documents; where reading breaks off, one rejection says at which row."""
     folder = Path(path)
     name = folder.resolve().name if folder.exists() else path
-    job: dict[str, object] = {
-        "kind": "dataset",
-        "path": path,
-        "columns": records.columns,
-        "most": records.most_row,
-    }
+    job = {"kind": "dataset", "path": path, **records.job}
     with contextlib.closing(reader):
         for split in splits:
             answers = reader.answers({**job, "split": split})
@@ -227,7 +219,7 @@ def _documents(
     try:
         for number, answer in enumerate(answers, start=1):
             if "bytes" in answer:
-                error = too_long(f"a row of {answer['bytes']} bytes", records.most_row)
+                error = raw_text.too_long(f"a row of {answer['bytes']} bytes", records.most_row)
                 yield error.rejection(f"{file}:{number}")
             else:
                 yield records.item(answer["row"], file=file, number=number)
@@ -236,3 +228,124 @@ def _documents(
     else:
         if not number:
             yield NotTextError(RejectionReason.EMPTY, "no row").rejection(file)
+
+
+JSON_LINES_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+_MOST_BLANK_BYTES: Final = 1 << 22  # in a row; compressed, they cost no more than a few bytes
+_MOST_SKIPPED_BYTES: Final = 1 << 30  # of one line
+_FEW_CONTAINERS: Final = 1 << 20
+_CONTAINER_BYTES: Final = 8  # of a file, for each list and object; a text has hundreds
+_WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_json_lines(
+    file: raw_text.SourceFile, *, records: RecordReader, config: CollectConfig
+) -> Iterator[Document | Rejection]:
+    """Yield one document per line, in the order of the file; blank lines are skipped."""
+    name = file.source
+    number = 0
+    # Escapes and other fields: a line may be so many times its text.
+    most = 8 * config.max_document_bytes
+    try:
+        with file.open() as opened:
+            for number, line in _unpacked_lines(opened, name, most=most):
+                try:
+                    if isinstance(line, int):
+                        raise raw_text.too_long(f"a line of {line} bytes", most)
+                    yield records.document(_parsed(line), file=name, number=number)
+                except NotTextError as error:
+                    yield error.rejection(f"{name}:{number}")
+    except NotTextError as error:
+        yield error.rejection(name)
+    except (OSError, EOFError, zlib.error) as error:
+        yield raw_text.unreadable(error).rejection(f"{name}:{number + 1}")
+    else:
+        if not number:
+            yield NotTextError(RejectionReason.EMPTY, "no record").rejection(name)
+
+
+def read_json(
+    file: raw_text.SourceFile, *, records: RecordReader, config: CollectConfig
+) -> Iterator[Document | Rejection]:
+    """Yield the documents of a JSON file, in its order."""
+    try:
+        # A JSON file is in memory whole, so it may not be any size.
+        content = _parsed(file.read(most=16 * config.max_document_bytes))
+    except NotTextError as error:
+        yield error.rejection(file.source)
+        return
+    found = cast("list[object]", content) if isinstance(content, list) else [content]
+    for number, record in enumerate(found, start=1):
+        yield records.item(record, file=file.source, number=number)
+
+
+def _unpacked_lines(file: BinaryIO, name: str, *, most: int) -> Iterator[tuple[int, bytes | int]]:
+    """Yield the lines of a file that may be compressed, as long as they are in proportion to it.
+
+    Raises:
+        NotTextError: It unpacks to far more than text does, or is no text.
+    """
+    if not name.lower().endswith(".gz"):
+        yield from _lines(file, most=most)
+        return
+    expansion = Expansion(os.fstat(file.fileno()).st_size)
+    for number, line in _lines(cast("BinaryIO", gzip.GzipFile(fileobj=file)), most=most):
+        try:
+            expansion.add(line if isinstance(line, int) else len(line), place=f"line {number}")
+        except TooLargeError as error:
+            raise NotTextError(RejectionReason.TOO_LONG, str(error)) from None
+        yield number, line
+
+
+def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
+    """Yield the number of each line that is not blank, and the line, or its length if too long."""
+    number = blank = 0
+    while line := file.readline(most):
+        number += 1
+        size = len(line)
+        if number == 1 and line.startswith(_WIDE_MARKS):
+            raise NotTextError(RejectionReason.WRONG_ENCODING, "UTF-16; JSON Lines are UTF-8")
+        if size == most and not line.endswith(b"\n"):
+            blank = 0
+            while (more := file.readline(1 << 20)) and not more.endswith(b"\n"):
+                size += len(more)
+                if size > _MOST_SKIPPED_BYTES:
+                    what = f"a line of more than {_MOST_SKIPPED_BYTES} bytes"
+                    raise raw_text.too_long(what, most, more="; the rest is not read")
+            yield number, size + len(more)
+        elif line.strip():
+            blank = 0
+            yield number, line
+        else:
+            blank += size
+            if blank > _MOST_BLANK_BYTES:
+                detail = f"{blank} blank bytes to line {number}, above {_MOST_BLANK_BYTES}"
+                raise NotTextError(RejectionReason.TOO_LONG, f"{detail}; the rest is not read")
+
+
+def _parsed(data: bytes) -> object:
+    """Return the content of JSON.
+
+    Raises:
+        NotTextError: It is none, is not UTF-8, or is nested too deeply.
+    """
+    if not data.strip():
+        raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
+    containers = data.count(b"[") + data.count(b"{")
+    if containers > max(_FEW_CONTAINERS, len(data) // _CONTAINER_BYTES):
+        detail = f"{containers} lists and objects in {len(data)} bytes"
+        raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
+    try:
+        return json.loads(
+            raw_text.decoded(data) if data.startswith(_WIDE_MARKS) else data.decode("utf-8-sig")
+        )
+    except UnicodeDecodeError as error:
+        detail = f"not UTF-8 at byte {error.start}"
+        raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None
+    except json.JSONDecodeError as error:
+        detail = f"not JSON at line {error.lineno}, column {error.colno}"
+    except ValueError:
+        detail = "a number too long"  # a whole one of thousands of digits
+    except RecursionError:
+        detail = "nested too deeply"
+    raise NotTextError(RejectionReason.BROKEN_RECORD, detail)

@@ -10,6 +10,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Final, NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
@@ -24,12 +25,8 @@ CONTROLS: Final[dict[str, str]] = read_table("controls")
 """Each control, and what it is."""
 
 _OF_ANOTHER: Final = "other_reference"
-_WORKERS: Final = 16
 _NAMED = re.compile(r"`([^`]+)`")
 _POINTS = re.compile(r"\b(?:Cover|Discuss|Include) ([^.]+)\.")
-_PASSAGE_CHARS: Final = 400
-_SPAM_REPEATS: Final = 3
-_USUAL_TERMS: Final = 20
 _TERMS: Final = 5
 _AUXILIARY = re.compile(
     r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
@@ -61,7 +58,7 @@ def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
         for criterion in task.rubric:
             words = (word.lower() for word in criterion.expected_keywords)
             counts[criterion.id.rstrip("_0123456789")].update(words)
-    return {kind: [w for w, _ in c.most_common(_USUAL_TERMS)] for kind, c in counts.items()}
+    return {kind: [w for w, _ in c.most_common(20)] for kind, c in counts.items()}
 
 
 def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
@@ -138,7 +135,7 @@ def _denial(sentence: str) -> str:
 def keyword_spam(task: Task) -> str:
     """Return every term of the rubric, without sentences."""
     terms = [term for criterion in task.rubric for term in terms_of(criterion)]
-    return ", ".join(terms * _SPAM_REPEATS)
+    return ", ".join(terms * 3)
 
 
 class ControlRewards(NamedTuple):
@@ -188,7 +185,7 @@ def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
         "learned_template": lambda task: learned_template(task.question, usual),
         _OF_ANOTHER: lambda task: following[task.task_id].reference_answer or "",
         "question": lambda task: task.question,
-        "passage_start": lambda task: task.grounding.reveal()[:_PASSAGE_CHARS],
+        "passage_start": lambda task: task.grounding.reveal()[:400],
         "shuffled": lambda task: shuffled(task.reference_answer or "", seed=task.task_id),
         "negated": lambda task: negated(task.reference_answer or ""),
         "keyword_spam": keyword_spam,
@@ -199,9 +196,6 @@ def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
 async def _judged(views: Sequence[JudgeView], judge: Judge | Sequence[Judge]) -> list[JudgeResult]:
     if isinstance(judge, LexicalJudge):
         return [judge.judge_now(view) for view in views]  # a program: nothing to wait for
-    pool = JudgePool(judge, workers=_WORKERS)
-    try:
+    async with aclosing(JudgePool(judge, workers=16)) as pool:
         await pool.check()
         return await pool.judge_all(views)
-    finally:
-        await pool.aclose()

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
 from rubric_core import Task, read_tasks
-from rubric_synth.dataset.manifest import REJECTED_FILE
-from rubric_synth.dataset.splits import read_manifest, read_rejections, split_path
+from rubric_synth.dataset.folder import REJECTED_FILE, read_manifest, read_rejections, split_path
 from rubric_synth.rejection import Rejection
 
 _T = TypeVar("_T")
@@ -45,8 +44,6 @@ class Sample(Generic[_T]):
 
 
 _SEED: Final = "examples"
-_ACCEPTED: Final = 60
-_REJECTED_PER_REASON: Final = 5
 _MOST_CHARS: Final = 6_000
 _LARGEST_WEIGHT: Final = 1e9
 _TEXTS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
@@ -86,7 +83,7 @@ class Examples:
     def __init__(self, *, reveal_grounding: bool) -> None:
         """Begin without one; passages are shown only if `reveal_grounding` says so."""
         self._reveal = reveal_grounding
-        self._accepted: Sample[tuple[Task, tuple[str, ...]]] = Sample(_ACCEPTED, seed=_SEED)
+        self._accepted: Sample[tuple[Task, tuple[str, ...]]] = Sample(60, seed=_SEED)
         self._rejected: dict[str, Sample[Rejection]] = {}
 
     @property
@@ -119,7 +116,7 @@ class Examples:
                 damaged += 1
                 continue
             if rejection.reason not in self._rejected:
-                self._rejected[rejection.reason] = Sample(_REJECTED_PER_REASON, seed=_SEED)
+                self._rejected[rejection.reason] = Sample(5, seed=_SEED)
             self._rejected[rejection.reason].offer(f"{rejection.doc_hash} {line}", rejection)
         return damaged
 
@@ -154,9 +151,7 @@ def _example(
     criteria = cast("list[object]", found) if isinstance(found, list) else []
     return Example(
         question=_cut(row.get("question")),
-        criteria=[
-            _criterion(cast("dict[str, object]", c)) for c in criteria if isinstance(c, dict)
-        ],
+        criteria=[_criterion(cast("Any", c)) for c in criteria if isinstance(c, dict)],
         reference=_cut(row.get("reference_answer")),
         rationale=_cut(row.get("question_rationale")),
         passage=_cut(row.get("passage")) if reveal and row.get("passage") else None,

@@ -1,19 +1,173 @@
-"""The statistics as one page that needs no other file and no network."""
+"""The statistics as one page that needs no other file and no network: bars, histograms, words."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
+from rubric_judge.page.charts import Bar, Bars, Distribution
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 from rubric_synth.calls import CallTotals
-from rubric_synth.dataset.manifest import Manifest, Usage
+from rubric_synth.dataset.folder import Manifest, Usage
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
-from rubric_synth.stats import charts
+from rubric_synth.stats.controls import CONTROLS
 from rubric_synth.stats.examples import Examples
-from rubric_synth.stats.report import DatasetStatistics
+from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
+
+_MOST_BARS: Final = 12
+_SINGULAR: Final = {
+    "tasks": "task",
+    "criteria": "criterion",
+    "documents or drafts": "document or draft",
+    "damaged lines": "damaged line",
+    "problems": "problem",
+}
+
+
+def whereabouts(found: DatasetStatistics) -> Bars:
+    """Return where the collected documents ended."""
+    parts = (
+        ("accepted", found.documents_accepted, "main"),
+        ("rejected", found.documents_rejected, "other"),
+        ("pending", found.documents_pending, "muted"),
+    )
+    total = max(found.documents_collected, 1)
+    bars = tuple(
+        Bar(name, f"{count:,}", count / total, note=f"{100 * count / total:.1f} %", role=role)
+        for name, count, role in parts
+        if count or name != "pending"
+    )
+    return Bars("Documents", f"Of {found.documents_collected:,} collected.", bars)
+
+
+def reasons(found: DatasetStatistics) -> list[Bars]:
+    """Return the reasons for leaving documents and drafts out, by stage, all to one scale."""
+    by_stage = found.rejected_by_stage
+    longest = max((count for of in by_stage.values() for count in of.values()), default=1)
+    bars: list[Bars] = []
+    for stage, of in by_stage.items():
+        caption = f"{counted(sum(of.values()), 'documents or drafts')}."
+        title = f"Left out in stage “{stage}”"
+        bars.append(counts(title, caption, of, role="other", longest=longest))
+    return bars
+
+
+def per_task(found: DatasetStatistics) -> dict[str, int]:
+    """Return the numbers of tasks, by their numbers of criteria in words."""
+    return {f"{number} criteria": count for number, count in found.criteria_per_task.items()}
+
+
+def counts(
+    title: str,
+    caption: str,
+    named: Mapping[str, int],
+    *,
+    role: str = "main",
+    longest: int | None = None,
+) -> Bars:
+    """Return counts by name, the first dozen drawn."""
+    longest = longest or max(named.values(), default=1)
+    bars = tuple(
+        Bar(name, f"{count:,}", count / longest, role=role)
+        for name, count in islice(named.items(), _MOST_BARS)
+    )
+    return Bars(title, caption, bars, _left(named))
+
+
+def spread(
+    title: str, caption: str, found: Spread, noun: tuple[str, str] = ("task", "tasks")
+) -> Distribution:
+    """Return where some numbers lie."""
+    shown = ("min", "p5", "median", "mean", "p95", "max")
+    return Distribution(
+        title,
+        caption,
+        noun=noun,
+        numbers=tuple((name, _number(getattr(found, name))) for name in shown),
+        marked=found.median,
+        **found.histogram.model_dump(),
+    )
+
+
+def coverage(title: str, found: Coverage) -> Distribution:
+    """Return which share of a rubric's terms occurs in a text."""
+    numbers = (("mean", found.mean), ("tasks with all", found.complete_frac))
+    return Distribution(
+        title,
+        f"Share of a task's terms that occur, over {found.tasks:,} tasks that have any.",
+        noun=("task", "tasks"),
+        numbers=tuple((name, f"{100 * value:.1f} %") for name, value in numbers),
+        is_share=True,
+        **found.histogram.model_dump(),
+    )
+
+
+def controls(found: DatasetStatistics) -> Bars:
+    """Return what answers earn that should or should not score well."""
+    judged = found.control_tasks
+    of = "all" if judged == sum(found.tasks.values()) else "a sample with a fixed seed:"
+    caption = (
+        f"Mean reward of answers to {of} {counted(judged, 'tasks')}, by the judge "
+        f"{found.control_judge}. A rubric is worth training on where the reference is far above "
+        "what knows nothing."
+    )
+    bars = tuple(
+        Bar(
+            name.replace("_", " "),
+            f"{reward:.3f}",
+            min(max(reward, 0.0), 1.0),
+            note=CONTROLS.get(name, ""),
+            role="main" if name == "reference" else "other",
+        )
+        for name, reward in found.controls.items()
+    )
+    return Bars("Controls", caption, bars)
+
+
+def judged_by_words(found: DatasetStatistics) -> str:
+    """Return what the controls do not show where the judge finds words and reads nothing."""
+    criteria = sum(number * count for number, count in found.criteria_per_task.items())
+    return (
+        f"Judged by words only: {found.unread_criteria:,} of {counted(criteria, 'criteria')} are "
+        f"in free text or unit tests, of which the judge {found.control_judge} sees the words and "
+        "not the meaning. These rewards say little of such rubrics; name the judge of the "
+        "training: rubric-synth stats --judge JUDGE.yaml"
+    )
+
+
+def unreadable_rejections(found: DatasetStatistics) -> str:
+    """Return how many damaged lines were skipped."""
+    lines = counted(found.unreadable_rejections, "damaged lines")
+    return f"{lines} of rejected.jsonl left out; see `rubric-synth check`"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun, which is given in the plural."""
+    return f"{count:,} {_SINGULAR.get(noun, noun) if count == 1 else noun}"
+
+
+def _left(counts: Mapping[str, int]) -> str:
+    left = list(islice(counts.values(), _MOST_BARS, None))
+    if not left:
+        return ""
+    rest = "each once" if sum(left) == len(left) else f"{sum(left):,} together"
+    return f"and {len(left)} more, {rest}"
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"  # noqa: PLR2004 - four digits
+
+
+_CHARTS: Final = (
+    whereabouts, reasons, per_task, counts, spread, coverage, controls, judged_by_words,
+    unreadable_rejections,
+)  # fmt: skip
+"""What the template calls."""
 
 
 def write_page(
@@ -40,7 +194,7 @@ def write_page(
         "configuration": json.dumps(manifest.config, ensure_ascii=False, indent=2),
         "examples": examples,
         "figures": figures(statistics),
-        "charts": charts,
+        "charts": {draw.__name__: draw for draw in _CHARTS},
         "record": _record(manifest),
     }
     page = render_page(
@@ -55,13 +209,10 @@ def figures(found: DatasetStatistics) -> list[Figure]:
     criteria = sum(number * count for number, count in found.criteria_per_task.items()) / tasks
     splits = " · ".join(f"{count:,} {split}" for split, count in found.tasks.items())
     accepted = found.documents_accepted / max(found.documents_collected, 1)
+    of = f"{found.documents_accepted:,} of {found.documents_collected:,}"
     shown = [
         Figure("Tasks", f"{tasks:,}", note=splits),
-        Figure(
-            "Documents accepted",
-            f"{100 * accepted:.0f} %",
-            note=f"{found.documents_accepted:,} of {found.documents_collected:,}",
-        ),
+        Figure("Documents accepted", f"{100 * accepted:.0f} %", note=of),
         Figure("Criteria per task", f"{criteria:.1f}", note="mean"),
         Figure("Effective criteria", f"{found.effective_criteria.median:.2f}", note="median M_eff"),
     ]
@@ -89,19 +240,14 @@ def _calls(usage: Usage) -> Table | None:
     }  # fmt: skip
     if not usage.total.calls:
         return None
-    rows = [
-        Row(
-            name=stage,
-            cells=tuple(
-                Cell(text=f"{getattr(totals, field):,{'.2f' if field == 'cost_usd' else ''}}")
-                for field in counts.values()
-            ),
-        )
-        for stage, totals in {**usage.by_stage, "all": usage.total}.items()
-    ]
-    columns = [Column(key=field, title=title, form="text") for title, field in counts.items()]
+    rows: list[Row] = []
+    for stage, totals in {**usage.by_stage, "all": usage.total}.items():
+        values = {field: getattr(totals, field) for field in counts.values()}
+        texts = (f"{value:,{'.2f' if f == 'cost_usd' else ''}}" for f, value in values.items())
+        rows.append(Row(name=stage, cells=tuple(Cell(text=text) for text in texts)))
+    columns = tuple(Column(key=field, title=title, form="text") for title, field in counts.items())
     return Table(
-        key="calls", title="", caption="", first="Stage", columns=tuple(columns), rows=tuple(rows)
+        key="calls", title="", caption="", first="Stage", columns=columns, rows=tuple(rows)
     )
 
 

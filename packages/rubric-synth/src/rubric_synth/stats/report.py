@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rubric_synth.config import Frozen
-from rubric_synth.dataset.manifest import Usage
+from rubric_synth.dataset.folder import Usage
 from rubric_synth.rejection import Stage
 
 if TYPE_CHECKING:
@@ -129,13 +129,11 @@ class DatasetStatistics(Frozen):
     """Damaged lines of rejected.jsonl, which were skipped."""
 
 
-_BINS: Final = 24
 _WHOLE_BINS: Final = 30
 _STEPS: Final = (1.0, 2.0, 5.0, 10.0)
 _SHARE_BINS: Final = 10
 _FUZZ: Final = 1e-9
 _MOST_NAMES: Final = 20_000
-_SHOWN_NAMES: Final = 40
 
 
 def spread(numbers: array[float]) -> Spread:
@@ -181,7 +179,7 @@ class Names:
         if len(self._counts) > 2 * _MOST_NAMES:
             self._counts = Counter(dict(self._counts.most_common(_MOST_NAMES)))
 
-    def most(self, limit: int = _SHOWN_NAMES) -> dict[str, int]:
+    def most(self, limit: int = 40) -> dict[str, int]:
         """Return the most frequent, the first of them first."""
         ordered = sorted(self._counts.items(), key=lambda item: (-item[1], item[0]))
         return dict(ordered[:limit])
@@ -195,7 +193,7 @@ def _histogram(values: NDArray[float64], p99: float) -> Histogram:
     if is_whole and high - low < _WHOLE_BINS:
         edges = np.arange(low, high + 2)
     else:
-        step = _nice((p99 - low) / _BINS, at_least=1.0 if is_whole else 0.0)
+        step = _nice((p99 - low) / 24, at_least=1.0 if is_whole else 0.0)
         first = math.floor(low / step) * step
         bins = max(1, math.floor((p99 - first) / step + _FUZZ) + 1)
         edges = first + step * np.arange(bins + 1)

@@ -17,8 +17,7 @@ from rubric_core import Criterion, Judge, Task, read_tasks
 from rubric_judge import LexicalJudge
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
-from rubric_synth.dataset.manifest import REJECTED_FILE, SPLITS
-from rubric_synth.dataset.splits import read_manifest, split_path
+from rubric_synth.dataset.folder import REJECTED_FILE, SPLITS, read_manifest, split_path
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, write_lines
@@ -63,7 +62,6 @@ def _stems(term: str) -> frozenset[str]:
 
 FREE_TEXT: Final = "free text"
 _CODE: Final = "python_tests"
-_QUANTITATIVE: Final = "numeric"
 _NAMES: Final = ("criteria", "weights", "genres", "depths", "reasoning_modes", "concepts")
 
 
@@ -151,13 +149,11 @@ def kind_of(heads: list[str]) -> str:
     """Return the kind of task that criteria with such directives make."""
     if _CODE in heads:
         return "code"
-    return "quantitative" if _QUANTITATIVE in heads else "open"
+    return "quantitative" if "numeric" in heads else "open"
 
 
-STATS_FILE: Final = "stats.json"
 PAGE_FILE: Final = "stats.html"
 CONTROL_TASKS: Final = 500
-_CONTROL_SEED: Final = "controls"
 
 
 def dataset_statistics(
@@ -191,7 +187,7 @@ def dataset_statistics(
     manifest = read_manifest(dataset)
     tally = TaskTally()
     examples = Examples(reveal_grounding=reveal_grounding)
-    sample: Sample[Task] = Sample(controls, seed=_CONTROL_SEED)
+    sample: Sample[Task] = Sample(controls, seed="controls")
     for split in SPLITS:
         for task in read_tasks(split_path(dataset, split)):
             examples.offer_task(task, split, tally.add(task, split))
@@ -212,7 +208,7 @@ def dataset_statistics(
         **tally.statistics(),
         **_controls(sample.items(), judge or LexicalJudge(), tally.worded_criteria),
     )
-    write_lines(dataset / STATS_FILE, [json_page(statistics.model_dump(mode="json")).decode()])
+    write_lines(dataset / "stats.json", [json_page(statistics.model_dump(mode="json")).decode()])
     name = dataset.resolve().name
     write_page(page or dataset / PAGE_FILE, statistics, manifest, examples, name=name)
     log_finished("synth.stats.finished", tasks=statistics.tasks)

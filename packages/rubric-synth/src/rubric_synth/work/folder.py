@@ -35,9 +35,6 @@ _ABOUT: Final = f"""{_FORMAT}
 What was asked and answered, and what came of each document. With it, `rubric-synth run` goes on
 where it was, and asks nothing twice. Once a dataset is final the folder can be deleted.
 """
-_CALLS_PER_FILE: Final = 10_000
-_OUTCOMES_PER_FILE: Final = 1_000
-_LOOKED_UP: Final = 64
 
 
 class _CallLine(Frozen):
@@ -74,8 +71,8 @@ class WorkFolder:
             _check_format(path)
             self.index = Index(path / INDEX_FILE)
             """Where the lines are, what all calls took, and notes."""
-            self._calls = Segments(path, "calls", lines_per_file=_CALLS_PER_FILE)
-            self._shards = Segments(path, "shard", lines_per_file=_OUTCOMES_PER_FILE)
+            self._calls = Segments(path, "calls", lines_per_file=10_000)
+            self._shards = Segments(path, "shard", lines_per_file=1_000)
             self._find_again()
             self._lock = lock.pop_all()
 
@@ -85,7 +82,10 @@ class WorkFolder:
 
     def __exit__(self, *exception: object) -> None:
         """Close it, whatever happened; what could not be indexed is found again."""
-        self.close()
+        with suppress(OutputError, WorkFolderError):
+            self.index.flush()
+        for part in (self.index, self._calls, self._shards, self._lock):
+            part.close()
 
     def add_call(self, document: str, record: CallRecord) -> None:
         """Keep a call.
@@ -135,15 +135,6 @@ class WorkFolder:
                 body = self._shards.read(found[0])
                 yield _parsed(_OutcomeLine, body, self._shards, found[0]).outcome
 
-    def close(self) -> None:
-        """Let go of the folder."""
-        with suppress(OutputError, WorkFolderError):
-            self.index.flush()
-        self.index.close()
-        self._calls.close()
-        self._shards.close()
-        self._lock.close()
-
     def _find_again(self) -> None:
         for place, body in self._calls.scan(self.index.extents("calls")):
             line = _parsed(_CallLine, body, self._calls, place)
@@ -157,7 +148,7 @@ class WorkFolder:
         self, wanted: Iterable[_AnyWanted]
     ) -> Iterator[tuple[_AnyWanted, tuple[Place, bool] | None]]:
         rest = iter(wanted)
-        while some := list(islice(rest, _LOOKED_UP)):
+        while some := list(islice(rest, 64)):
             yield from zip(some, self.index.outcomes_of(some), strict=True)
 
 

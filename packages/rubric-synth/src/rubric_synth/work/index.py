@@ -138,9 +138,8 @@ class Index:
 
     def note(self, name: str) -> str | None:
         """Return a note."""
-        for (content,) in self._rows("SELECT content FROM notes WHERE name = ?", name):
-            return str(content)
-        return None
+        found = self._rows("SELECT content FROM notes WHERE name = ?", name)
+        return str(found[0][0]) if found else None
 
     def set_note(self, name: str, content: str) -> None:
         """Keep a note."""

@@ -1,0 +1,324 @@
+"""Checks that try answers out: what programs make of them, and what a judge gives them.
+
+A check that the reference answer fails punishes right answers, and one that passes an empty answer,
+the question or a wrong number pays for nothing: both teach a policy the wrong thing, and neither is
+seen by a judge that only reads. Numbers, phrases, patterns and schemas are always run. Code is run
+in the judge's sandbox, where `quality` has a hybrid judge with `python_tests: true`; anywhere else
+it is only parsed.
+
+Of the judge each answer is one call. The reference answer comes first, for it is the one most often
+refused; of the others the shortest first. An invalid judgement is no reward of 0, which for an
+empty answer would look like a pass: it refuses the draft with a reason of its own, as nothing is
+known of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Final
+
+import rubric_core  # `normalized_reward` loads numpy, at its first use
+from rubric_core import JudgeResult, JudgeView, Outcome, Task
+from rubric_judge import HybridConfig, LexicalConfig, SandboxError, VerificationError
+from rubric_judge.lexical.words import stem
+from rubric_judge.verification.directive import (
+    ProgramCheck,
+    SentenceScope,
+    StructureChecks,
+    parse_verification,
+)
+from rubric_judge.verification.execute import Programs
+from rubric_judge.verification.numeric import NumericCheck
+from rubric_judge.verification.python_tests import PythonTests, parse_python, response_code
+from rubric_judge.verification.quantities import plain_numbers, read_quantities
+from rubric_synth.config import Corruption, QualityConfig
+from rubric_synth.language import content_words
+from rubric_synth.rejection import RejectionReason
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse, terms_of
+
+_LONGEST_CODE: Final = 100_000
+_NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
+
+
+_REST: Final = LexicalConfig()
+_KINDS: Final = {"quantitative": NumericCheck, "code": PythonTests}
+"""What a draft of a type holds at least one of."""
+
+
+async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None:
+    """Check that the executable criteria of a draft tell right from wrong.
+
+    Args:
+        draft: One whose structure is sound.
+        config: Its judge says whether code is run, and within which limits.
+
+    Raises:
+        StageRefusal: `BROKEN_CHECK` with the criterion's id; `JUDGE_UNAVAILABLE` where the sandbox
+            did not start.
+    """
+    checks = {criterion.id: _read(criterion) for criterion in draft.criteria}
+    kind = _KINDS.get(draft.task_type)
+    if kind and not any(isinstance(check, kind) for check in checks.values()):
+        raise _broken("", f"a {draft.task_type} question without a check of that kind")
+    if not isinstance(config.judge, HybridConfig) and not any(map(bool, checks.values())):
+        return  # nothing to run, and no sandbox that may be missing
+    # How checks are run; which judge reads the other criteria makes no difference.
+    hybrid = config.judge if isinstance(config.judge, HybridConfig) else HybridConfig(judge=_REST)
+    judge = hybrid.model_copy(update={"judge": _REST})
+    programs = _programs(judge.model_dump_json())
+    try:
+        for name, check in checks.items():
+            if isinstance(check, PythonTests):
+                code = _parsed(name, draft.reference_answer)
+                if judge.python_tests:
+                    await _check_tests(name, check, draft, code=code, programs=programs)
+            elif check is not None:
+                await _check_quick(name, check, draft, programs=programs)
+    except SandboxError:
+        raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, "the sandbox of code") from None
+
+
+@lru_cache(maxsize=8)
+def _programs(judge: str) -> Programs:
+    # One for the process: it bounds how many tests run at a time.
+    return Programs(HybridConfig.model_validate_json(judge))
+
+
+def _read(criterion: CriterionDraft) -> ProgramCheck | None:
+    try:
+        directive = parse_verification(criterion.verification_method)
+    except VerificationError as error:
+        raise _broken(criterion.id, error.problem) from None
+    return None if isinstance(directive, SentenceScope | StructureChecks) else directive
+
+
+async def _check_quick(name: str, check: ProgramCheck, draft: Draft, *, programs: Programs) -> None:
+    async def passes(answer: str) -> bool:
+        return (await programs.run(check, answer)).share == 1.0
+
+    for answer, is_right, problem in (
+        (draft.reference_answer, True, "the reference answer fails it"),
+        ("", False, "an empty answer passes it"),
+        (draft.question, False, "the question passes it"),
+    ):
+        if await passes(answer) is not is_right:
+            raise _broken(name, problem)
+    if isinstance(check, NumericCheck):
+        # By both, for a wrong number may hit by chance.
+        wrong = [_with_wrong_numbers(draft.reference_answer, factor) for factor in (2.0, 0.3)]
+        if all([await passes(answer) for answer in wrong]):
+            raise _broken(name, "a wrong number passes it")
+
+
+async def _check_tests(
+    name: str, check: PythonTests, draft: Draft, *, code: ast.Module, programs: Programs
+) -> None:
+    def tries() -> Iterator[tuple[str, bool, str]]:
+        problem = "the code of the reference answer does not pass every test"
+        # Twice: tests whose result changes from one run to the next are no tests.
+        yield from [(draft.reference_answer, True, problem)] * 2
+        yield draft.question, False, "the question passes it"
+        hollow = f"```python\n{_hollow(name, code)}\n```"
+        yield hollow, False, "functions that do nothing pass it"
+
+    for answer, is_right, problem in tries():
+        if ((await programs.run(check, answer)).share == 1.0) is not is_right:
+            raise _broken(name, problem)
+
+
+def _with_wrong_numbers(answer: str, factor: float) -> str:
+    text = plain_numbers(answer)
+    parts: list[str] = []
+    since = 0
+    for quantity in read_quantities(text, units=False):
+        parts += [text[since : quantity.start], repr(quantity.value * factor or factor)]
+        since = quantity.end
+    return "".join((*parts, text[since:]))
+
+
+def _parsed(name: str, answer: str) -> ast.Module:
+    """Return the syntax tree of an answer's code, which is neither compiled nor executed."""
+    code = response_code(answer)
+    if code is None:
+        raise _broken(name, "the reference answer holds no block of Python")
+    if len(code) > _LONGEST_CODE:
+        raise _broken(name, f"the reference answer's code is above {_LONGEST_CODE} characters")
+    try:
+        with warnings.catch_warnings():  # an odd escape sequence is the code's own affair
+            warnings.simplefilter("ignore")
+            return parse_python(code)
+    except _NO_CODE as error:
+        problem = f"the reference answer's code does not compile: {type(error).__name__}"
+        raise _broken(name, problem) from None
+
+
+def _hollow(name: str, code: ast.Module) -> str:
+    """Return the code with functions that do nothing."""
+    for node in ast.walk(code):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            node.body = [ast.Pass()]
+    try:
+        return ast.unparse(ast.fix_missing_locations(code))
+    except _NO_CODE:
+        raise _broken(name, "the reference answer's code nests too deep") from None
+
+
+def _broken(name: str, problem: str) -> StageRefusal:
+    return StageRefusal(RejectionReason.BROKEN_CHECK, f"{name}: {problem}" if name else problem)
+
+
+AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
+
+Chance = Callable[[], random.Random]
+"""Begins the same row of chances each time; not every copy needs one."""
+
+_TOKEN: Final = re.compile(r"\w+")
+_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
+_PIECE: Final = re.compile(r"[^\n]*?[.!?](?:\s+|$)|[^\n]+\n*|\n+")
+_FENCE: Final = "```"
+_SHORTEST_STAND_IN: Final = 4
+
+
+def corrupted_copies(
+    task: Task, kinds: Sequence[Corruption], *, seed: str | None = None
+) -> dict[Corruption, str]:
+    """Return a worse copy of the reference answer for each kind.
+
+    A kind that leaves the answer as it is, such as `numbers` where there are none, is left out;
+    where that leaves nothing, the first kind that changes it stands in.
+
+    Args:
+        task: The task.
+        kinds: What to do to its answer.
+        seed: Decides what is left to chance; the task's id if None.
+
+    Returns:
+        By kind; empty only where the answer is so short that no kind changes it.
+    """
+    seed = task.task_id if seed is None else seed
+
+    def copies(of: Iterable[Corruption]) -> Iterator[tuple[Corruption, str]]:
+        return ((kind, copy) for kind in of if (copy := _copy(task, kind, seed)))
+
+    return dict(copies(kinds)) or dict(islice(copies(_MAKERS), 1))
+
+
+def _copy(task: Task, kind: Corruption, seed: str) -> str:
+    """Return the copy, or "" where it would be blank or the answer again."""
+    answer = task.reference_answer or ""
+    copy = _MAKERS[kind](task, answer, lambda: random.Random(f"{seed} {kind}"))
+    return copy if copy.split() != answer.split() else ""
+
+
+def _other_terms(task: Task, answer: str, chance: Chance) -> str:
+    source = chance()
+    terms = " ".join(term for criterion in task.rubric for term in terms_of(criterion))
+    asked = frozenset(map(stem, _TOKEN.findall(terms)))
+    known = asked | frozenset(map(stem, _TOKEN.findall(answer)))
+    lowered = {word.lower() for word in content_words(task.grounding.reveal())}
+    others = sorted(w for w in lowered if len(w) >= _SHORTEST_STAND_IN and stem(w) not in known)
+    source.shuffle(others)
+    stand_ins: dict[str, str] = {}
+
+    def replaced(found: re.Match[str]) -> str:
+        key = stem(found[0])
+        if key not in asked:
+            return found[0]
+        if found[0].isdigit():
+            return _other_number(found, source)
+        if key not in stand_ins and others:
+            stand_ins[key] = others[len(stand_ins) % len(others)]
+        stand_in = stand_ins.get(key, found[0])
+        return stand_in.capitalize() if found[0][0].isupper() else stand_in
+
+    return _TOKEN.sub(replaced, answer)
+
+
+def _half(_task: Task, answer: str, chance: Chance) -> str:
+    pieces = _pieces(answer)
+    if len(pieces) == 1:
+        words = answer.split()
+        return " ".join(words[: len(words) // 2])
+    # Of an odd number the smaller part, which lacks the first sentence.
+    first = 1 if len(pieces) % 2 else chance().randrange(2)
+    return "".join(pieces[first::2]).strip()
+
+
+def _numbers(_task: Task, answer: str, chance: Chance) -> str:
+    source = chance()
+    return _NUMBER.sub(lambda found: _other_number(found, source), answer)
+
+
+def _other_number(found: re.Match[str], source: random.Random) -> str:
+    """Return a number of as many digits, no digit of it the same."""
+    return re.sub(r"\d", lambda digit: str((int(digit[0]) + source.randint(1, 9)) % 10), found[0])
+
+
+def _first_sentence(_task: Task, answer: str, _chance: Chance) -> str:
+    return _pieces(answer)[0].strip() if answer.strip() else ""
+
+
+def _pieces(answer: str) -> list[str]:
+    """Split into sentences, or into lines where there is code; joined, they are the answer."""
+    if _FENCE in answer:
+        return answer.splitlines(keepends=True)
+    return [piece for piece in _PIECE.findall(answer) if piece]
+
+
+_MAKERS: Final[dict[Corruption, Callable[[Task, str, Chance], str]]] = {
+    "half": _half,
+    "first_sentence": _first_sentence,
+    "terms": _other_terms,
+    "numbers": _numbers,
+}
+
+
+async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> None:
+    """Check that the rubric can be satisfied, and tells the reference answer from worse ones.
+
+    Args:
+        task: One that passed every other check.
+        judge: Judges one answer.
+        config: The thresholds, and which corrupted copies are tried.
+
+    Raises:
+        StageRefusal: With the first reason found.
+    """
+    # Once: the task's id, which every view holds, is a hash of the whole rubric.
+    view = task.judge_view("")
+
+    async def earned(name: str, response: str) -> float:
+        result = await judge(view.model_copy(update={"response": response}))
+        match result.outcome:
+            case Outcome.UNAVAILABLE:
+                raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, f"{name}: {result.reason}")
+            case Outcome.INVALID:
+                raise StageRefusal(RejectionReason.JUDGE_INVALID, f"{name}: {result.reason}")
+            case Outcome.SCORED:
+                return rubric_core.normalized_reward(result, task.rubric)
+
+    reference = await earned("reference", task.reference_answer or "")
+    detail = f"{reference:.2f}, below {config.limit('min_reference_reward')}"
+    is_low = reference < config.min_reference_reward
+    refuse(RejectionReason.LOW_REFERENCE_REWARD, detail, when=is_low)
+    for name, answer, most, reason in (
+        ("empty", "", "max_empty_reward", RejectionReason.REWARDED_EMPTY_ANSWER),
+        ("echo", task.question, "max_echo_reward", RejectionReason.REWARDED_QUESTION_ECHO),
+    ):
+        reward = await earned(name, answer)
+        detail = f"{reward:.2f}, above {config.limit(most)}"
+        refuse(reason, detail, when=reward > getattr(config, most))
+    reason = RejectionReason.NOT_DISCRIMINATING
+    copies = corrupted_copies(task, config.corruptions, seed=view.task_id)
+    refuse(reason, "the reference is too short", when=not copies)
+    for kind, copy in copies.items():
+        reward = await earned(kind, copy)
+        apart = config.limit("min_discrimination")
+        detail = f"{kind}: {reference:.2f} and {reward:.2f}, closer than {apart}"
+        refuse(reason, detail, when=reference - reward < config.min_discrimination)
