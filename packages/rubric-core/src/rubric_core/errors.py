@@ -23,12 +23,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-if TYPE_CHECKING:
-    from pydantic import ValidationError
+from pydantic import ValidationError
 
-    from rubric_core.outcome import Reason
+from rubric_core.outcome import Reason
 
 
 def _rebuild(cls: type[RubricError], args: tuple[object, ...]) -> RubricError:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core.errors import LeakError, SchemaError
+from rubric_core.schema.rubric import Criterion
 from rubric_core.schema.sealed import Sealed
-
-if TYPE_CHECKING:
-    from rubric_core.schema.rubric import Criterion
-    from rubric_core.schema.task import Task
+from rubric_core.schema.task import Task
 
 _WORD: Final = re.compile(r"\w+")
 _BETWEEN_TEXTS: Final = " | "

@@ -15,11 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
-from rubric_core.errors import (
-    MissingExtraError,
-    RubricFileError,
-    install_command,
-)
+from rubric_core.errors import MissingExtraError, RubricFileError, install_command
 from rubric_core.files import Expansion, TooLargeError, open_file
 from rubric_core.schema.task import TaskRow
 

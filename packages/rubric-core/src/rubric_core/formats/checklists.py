@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rubric_core.errors import RubricFileError
 from rubric_core.files import read_file, toml_beside
 from rubric_core.formats.draft import Draft, Points
-
-if TYPE_CHECKING:
-    from rubric_core.formats.row import Row
+from rubric_core.formats.row import Row
 
 Pitfalls = Literal["avoidance", "failure"]
 

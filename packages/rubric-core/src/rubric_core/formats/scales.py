@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core.formats.draft import Draft, Points, as_question
-
-if TYPE_CHECKING:
-    from rubric_core.formats.row import Row
+from rubric_core.formats.row import Row
 
 _WHOLE: Final = 100.0
 """A tree's total weight: shares of it read as percent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
+from typing import Self, TypedDict, TypeVar, Unpack
 
 from pydantic import Field, model_validator
 
@@ -12,10 +12,8 @@ from rubric_core.errors import ReplyError, SchemaError
 from rubric_core.judgement.evidence import Evidence, find_quote
 from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
+from rubric_core.schema.rubric import Rubric
 from rubric_core.schema.sealed import Amount, Count, Sealed, Text
-
-if TYPE_CHECKING:
-    from rubric_core.schema.rubric import Rubric
 
 
 class Usage(Sealed):

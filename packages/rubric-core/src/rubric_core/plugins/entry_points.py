@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast, runtime_checkable
+from typing import Final, Protocol, TypeVar, cast, runtime_checkable
 
 from rubric_core.configuration import may_be_key, nearest_key
 from rubric_core.errors import PluginError, RubricError
-
-if TYPE_CHECKING:
-    from rubric_core.judgement.result import JudgeResult
-    from rubric_core.plugins.responding import ResponderFactory
-    from rubric_core.schema.task import JudgeView
+from rubric_core.judgement.result import JudgeResult
+from rubric_core.plugins.responding import ResponderFactory
+from rubric_core.schema.task import JudgeView
 
 
 @runtime_checkable

@@ -9,20 +9,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import ConfigDict, Field, SerializeAsAny
 
+from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.errors import PluginError, RubricError
 from rubric_core.plugins.variants import Variant, chosen
 from rubric_core.reward.advantage import Std, group_advantages  # pydantic resolves Std at runtime
 from rubric_core.reward.attribution import criterion_attribution, decoupled_advantages
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from rubric_core.arrays import BoolArray, FloatArray
 
 ADVANTAGES: Final = "rubric.advantages"
 

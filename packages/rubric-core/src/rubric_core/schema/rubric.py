@@ -9,15 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from rubric_core.errors import SchemaError
 from rubric_core.schema.sealed import Amount, Identifier, Many, Sealed, Text
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-
     from rubric_core.arrays import FloatArray
 
 
@@ -161,10 +159,7 @@ class Rubric(Sealed):
         return iter(self.criteria)
 
     def __getitem__(self, criterion_id: str) -> Criterion:
-        for criterion in self.criteria:
-            if criterion.id == criterion_id:
-                return criterion
-        raise KeyError(criterion_id)
+        return {c.id: c for c in self.criteria}[criterion_id]
 
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
