@@ -91,20 +91,17 @@ def _take(folder: Path) -> int:
             )
         except FileNotFoundError:
             continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.ExitStack() as unless_taken:
+            unless_taken.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _in_use(folder, descriptor) from None
             if _is_current(folder, descriptor):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+                unless_taken.pop_all()
                 return descriptor
-        except BlockingIOError:
-            error = _in_use(folder, descriptor)
-            os.close(descriptor)
-            raise error from None
-        except OSError:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
 
 
 def _is_current(folder: Path, descriptor: int) -> bool:

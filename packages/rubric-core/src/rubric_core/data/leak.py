@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from rubric_core.errors import LeakError, SchemaError
-from rubric_core.schema.rubric import Criterion
 from rubric_core.schema.sealed import Sealed
 from rubric_core.schema.task import Task
 
@@ -122,17 +121,7 @@ def _words(text: str) -> list[str]:
 
 def _hidden_texts(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "passage", (task.grounding.reveal(),)
-    for criterion in task.rubric:
-        yield f"criterion {criterion.id}", _texts(criterion)
-
-
-def _texts(criterion: Criterion) -> tuple[str, ...]:
-    return (
-        criterion.name,
-        criterion.description,
-        criterion.scoring_guide,
-        criterion.verification_method,
-        *criterion.required_elements,
-        *criterion.expected_keywords,
-        *criterion.expected_concepts,
-    )
+    for c in task.rubric:
+        lists = (*c.required_elements, *c.expected_keywords, *c.expected_concepts)
+        texts = (c.name, c.description, c.scoring_guide, c.verification_method, *lists)
+        yield f"criterion {c.id}", texts

@@ -126,11 +126,9 @@ def _crossed(name: str, path: Path, questions: Path | None) -> Iterator[Callable
 
 
 def _joined(row: Row, rubric: Draft) -> Draft:
+    question, reference = row.text("question"), row.maybe_text("reference_answer")
     return replace(
-        rubric,
-        question=row.text("question"),
-        reference=row.maybe_text("reference_answer"),
-        passage=row.maybe_text("passage"),
+        rubric, question=question, reference=reference, passage=row.maybe_text("passage")
     )
 
 

@@ -149,12 +149,7 @@ class JudgeResult(Sealed):
         return self
 
     @classmethod
-    def from_reply(
-        cls,
-        rubric: Rubric,
-        text: str,
-        **call: Unpack[Call],
-    ) -> Self:
+    def from_reply(cls, rubric: Rubric, text: str, **call: Unpack[Call]) -> Self:
         """Read a judge's reply strictly: scored, or invalid with the first departure found.
 
         Never raises for what the reply holds; `read_reply` lists the contract.

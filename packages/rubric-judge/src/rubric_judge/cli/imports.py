@@ -52,7 +52,7 @@ def import_rubrics(
     """
     require_writable(out, flag="OUT", inputs=(source, questions))
     rejected: list[RubricFileError] = []
-    counts: Counter[str] = Counter()
+    counts = Counter({"criteria": 0, "  of them penalties": 0, "with a reference answer": 0})
     found = formats.import_tasks(
         format_,
         source,
@@ -61,16 +61,8 @@ def import_rubrics(
     )
     require_positive(limit=limit)
     written = write_tasks(out, _counted(islice(found, limit), counts))
-    print_pairs(
-        [
-            ("tasks", written),
-            ("criteria", counts["criteria"]),
-            ("  of them penalties", counts["penalties"]),
-            ("with a reference answer", counts["references"]),
-            ("rejected rows", len(rejected)),
-            ("written", out),
-        ]
-    )
+    ends = (("rejected rows", len(rejected)), ("written", out))
+    print_pairs([("tasks", written), *counts.items(), *ends])
     for error in rejected[:_SHOWN]:
         console(stderr=True).print(f"rejected: {error}", soft_wrap=True)
     return 0 if written else FAILED
@@ -79,8 +71,8 @@ def import_rubrics(
 def _counted(found: Iterator[formats.Imported], counts: Counter[str]) -> Iterator[Task]:
     for one in found:
         counts["criteria"] += len(one.task.rubric)
-        counts["penalties"] += sum(formats.is_penalty(c) for c in one.task.rubric)
-        counts["references"] += one.task.reference_answer is not None
+        counts["  of them penalties"] += sum(formats.is_penalty(c) for c in one.task.rubric)
+        counts["with a reference answer"] += one.task.reference_answer is not None
         yield one.task
 
 

@@ -139,11 +139,7 @@ def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> Judged
 
 
 def _report(
-    matched: Matched,
-    comparison: Comparison | None,
-    judged: Sequence[JudgedResponse],
-    *,
-    out: Path,
+    matched: Matched, comparison: Comparison | None, judged: Sequence[JudgedResponse], *, out: Path
 ) -> None:
     before = Counter(one.before.outcome for one, _ in matched.pairs if one.before is not None)
     after = Counter(row.result.outcome for row in judged)
