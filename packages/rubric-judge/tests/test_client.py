@@ -426,7 +426,7 @@ async def test_a_pool_over_an_unreliable_endpoint_credits_only_what_was_awarded(
 async def test_nonsense_in_the_usage_does_not_cost_the_judgement(
     make_view: ViewFactory, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rubric_judge.testing.replies.completion", _with_nonsense_usage)
+    monkeypatch.setattr("rubric_judge.testing.endpoint.completion", _with_nonsense_usage)
     with FakeEndpoint(0.5) as endpoint:
         result = await _judge(endpoint, make_view(), way)
     assert result.outcome is Outcome.SCORED

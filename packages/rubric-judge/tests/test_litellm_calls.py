@@ -143,7 +143,7 @@ async def test_no_warning_quotes_an_answer_of_the_wrong_types(
         answer["choices"][0]["message"]["content"] = {"text": "Zyzzyva"}
         return answer
 
-    monkeypatch.setattr("rubric_judge.testing.replies.completion", mistyped)
+    monkeypatch.setattr("rubric_judge.testing.endpoint.completion", mistyped)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         with FakeEndpoint(0.5) as endpoint:

@@ -20,7 +20,7 @@ from aiohttp import web
 from rubric_judge.testing import replies
 from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.faults import Drawn, Fault, FaultPlan, Faults, Latency
-from rubric_judge.testing.replies import ServedModel
+from rubric_judge.testing.replies import ServedModel, completion
 
 _STATUS = {
     Fault.RATE_LIMIT: 429,
@@ -263,7 +263,7 @@ def _body(call: FakeCall, text: str, fault: Fault | None, **usage: int) -> bytes
     if call.fault is Fault.HOSTILE_BODY:
         return text.encode(errors="surrogateescape")
     model = str(call.body.get("model"))
-    sent = replies.completion(text, number=call.number, model=model, fault=fault, **usage)
+    sent = completion(text, number=call.number, model=model, fault=fault, **usage)
     return replies.encoded(sent)
 
 
