@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
-from rubric_core.data import parquet
-from rubric_core.data.dataset import read_tasks
+from rubric_core.data.dataset import READERS, read_tasks
 from rubric_core.errors import ConfigError, RepeatedKeyError, RubricFileError, SchemaError
 from rubric_core.files import broken, decode, read_file, read_lines
 from rubric_core.formats import checklists, scales
@@ -144,14 +143,11 @@ def _named_rubrics(name: str, path: Path) -> Iterator[Draft]:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    match path.suffix.lower():
-        case ".jsonl":
-            yield from (Row(fields, path, line) for line, fields in read_lines(path))
-        case ".parquet":
-            yield from (Row(fields, path, line) for line, fields in parquet.read_rows(path))
-        case _:
-            items = _items(_document(path))
-            yield from (_object(item, path, number) for number, item in enumerate(items, 1))
+    if read := READERS.get(path.suffix.lower()):
+        yield from (Row(fields, path, line) for line, fields in read(path))
+    else:
+        items = _items(_document(path))
+        yield from (_object(item, path, number) for number, item in enumerate(items, 1))
 
 
 def _items(document: object) -> list[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -162,10 +163,9 @@ class _Study:
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),
             kappa=estimate(agreement.kappa(single.tenths_JNM[a], single.tenths_JNM[b])),
-            kappa_by_criterion={
-                name: _value(agreement.kappa(tenths_JNM[0], tenths_JNM[1]), tenths_JNM)
-                for name, tenths_JNM in self._by_criterion(single.tenths_JNM[[a, b]])
-            },
+            kappa_by_criterion=self._by_criterion(
+                lambda tenths_JNM: agreement.kappa(*tenths_JNM), single.tenths_JNM[[a, b]]
+            ),
         )
 
     def panel(self) -> report.PanelAgreement:
@@ -177,21 +177,16 @@ class _Study:
             responses=len(rows),
             icc_a1=estimate(agreement.icc_a1(single.rewards_JN), rows),
             alpha=estimate(agreement.alpha(single.tenths_JNM)),
-            alpha_by_criterion={
-                name: _value(agreement.alpha(tenths_JNM), tenths_JNM)
-                for name, tenths_JNM in self._by_criterion(single.tenths_JNM)
-            },
+            alpha_by_criterion=self._by_criterion(agreement.alpha, single.tenths_JNM),
             effective_judges=estimate(agreement.effective_judges(single.rewards_JN), rows),
         )
 
-    def _by_criterion(self, tenths_JNM: IntArray) -> list[tuple[str, IntArray]]:
-        """Return each criterion's scores as an array with M = 1."""
-        return [
-            (name, tenths_JNM[:, n, m][:, :, None])
-            for name, (n, m) in self.ratings.cells_by_criterion.items()
-        ]
-
-
-def _value(statistic: Statistic, tenths_JNM: IntArray) -> float | None:
-    value = statistic(np.arange(len(tenths_JNM[0])))
-    return None if math.isnan(value) else value
+    def _by_criterion(
+        self, agree: Callable[[IntArray], Statistic], tenths_JNM: IntArray
+    ) -> dict[str, float | None]:
+        """Return an agreement on each criterion's scores, which are an array with M = 1."""
+        values: dict[str, float | None] = {}
+        for name, (n, m) in self.ratings.cells_by_criterion.items():
+            value = agree(tenths_JNM[:, n, m][:, :, None])(np.arange(len(n)))
+            values[name] = None if math.isnan(value) else value
+        return values
