@@ -28,11 +28,9 @@ def folder_lock(folder: Path) -> Generator[None]:
         is_new = not folder.exists()
         descriptor = _take(folder)
     except OSError as error:
-        raise FolderLockError(
-            f"cannot write {str(folder)!r}: {error.strerror or error}; make room, or choose "
-            "another folder",
-            path=folder,
-        ) from error
+        problem = f"cannot write {str(folder)!r}: {error.strerror or error}"
+        remedy = "make room, or choose another folder"
+        raise FolderLockError(f"{problem}; {remedy}", path=folder) from error
     try:
         yield
     finally:
@@ -74,11 +72,9 @@ def refuse_locked(folder: Path) -> None:
 
 def _in_use(folder: Path, descriptor: int) -> FolderLockError:
     holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-    return FolderLockError(
-        f"{str(folder)!r} is in use by another process, pid {holder}: wait for it, stop it, or "
-        "choose another folder",
-        path=folder,
-    )
+    problem = f"{str(folder)!r} is in use by another process, pid {holder}"
+    remedy = "wait for it, stop it, or choose another folder"
+    return FolderLockError(f"{problem}: {remedy}", path=folder)
 
 
 def _take(folder: Path) -> int:

@@ -150,10 +150,10 @@ def estimated_advantages(estimator: AdvantageEstimator, groups: JudgedGroups) ->
     given = _asked(estimator, estimator.advantages, groups)
     advantages_PG = _real(given, estimator, shape=valid_PG.shape, of="advantages")
     if not np.isfinite(advantages_PG[valid_PG]).all():
-        first = tuple(int(i) for i in np.argwhere(valid_PG & ~np.isfinite(advantages_PG))[0])
+        p, g = (int(i) for i in np.argwhere(valid_PG & ~np.isfinite(advantages_PG))[0])
         raise PluginError(
-            f"advantage.estimator={estimator.estimator!r} gave {advantages_PG[first]} for response "
-            f"{first[1]} of group {first[0]}: an advantage must be a finite number"
+            f"advantage.estimator={estimator.estimator!r} gave {advantages_PG[p, g]} for response "
+            f"{g} of group {p}: an advantage must be a finite number"
         )
     return np.where(valid_PG, advantages_PG, 0.0)
 

@@ -157,16 +157,14 @@ class FakeEndpoint:
         delay_s = latency(self._generator) if callable(latency) else latency
         if delay_s:
             await asyncio.sleep(delay_s)
-        if call.fault is not None and call.fault in _STATUS:
+        served = None if "response_format" in body else self._served
+        refusal = call.fault if call.fault in _STATUS else None
+        if refusal is None and served is not None and not served.fits(body):
+            refusal = Fault.BAD_REQUEST
+        if refusal is not None:
             self._note(call, drawn, {})
-            return self._refusal_to_serve(call.fault)
-        if self._served is None or "response_format" in body:
-            answer = self._judgement(call, drawn)
-        elif self._served.fits(body):
-            answer = self._plain(call, drawn, self._served)
-        else:
-            self._note(call, drawn, {})
-            return self._refusal_to_serve(Fault.BAD_REQUEST)
+            return self._refusal_to_serve(refusal)
+        answer = self._plain(call, drawn, served) if served else self._judgement(call, drawn)
         return await self._send(request, call.fault, answer)
 
     def _judgement(self, call: FakeCall, drawn: Drawn) -> bytes:
@@ -187,13 +185,9 @@ class FakeEndpoint:
         text = replies.plain_text(plain.text, call.fault)
         if drawn.text is not None and drawn.text.place in {"reply", "body"}:
             text = replies.hostile_text(text, drawn.text)
-        return _body(
-            call,
-            text,
-            Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault,
-            prompt_tokens=served.prompt_tokens(call.body),
-            completion_tokens=plain.tokens,
-        )
+        fault = Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault
+        prompt_tokens = served.prompt_tokens(call.body)
+        return _body(call, text, fault, prompt_tokens=prompt_tokens, completion_tokens=plain.tokens)
 
     def _note(self, call: FakeCall, drawn: Drawn, award: Mapping[str, float] | str) -> None:
         if self._keep == "counts":
@@ -206,9 +200,8 @@ class FakeEndpoint:
 
     def _refusal_to_serve(self, fault: Fault) -> web.Response:
         status = _STATUS[fault]
-        headers: dict[str, str] = {}
-        if fault is Fault.RATE_LIMIT_RETRY_AFTER:
-            headers["Retry-After"] = f"{self._retry_after_s:g}"
+        waits = {"Retry-After": f"{self._retry_after_s:g}"}
+        headers = waits if fault is Fault.RATE_LIMIT_RETRY_AFTER else None
         message = f"fake {fault}"
         if fault is Fault.CONTENT_POLICY:
             # Clients know this refusal by its words.
