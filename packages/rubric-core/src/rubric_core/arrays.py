@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 from numbers import Real
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from rubric_core.errors import RewardError, RewardShapeError
 
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    FloatArray: TypeAlias = NDArray[np.float64]
-    BoolArray: TypeAlias = NDArray[np.bool_]
+FloatArray: TypeAlias = NDArray[np.float64]
+BoolArray: TypeAlias = NDArray[np.bool_]
 
 ROUNDING: Final = 64 * float(np.finfo(np.float64).eps)
 """Rewards no further apart than this, relative to the largest, may be equal but for rounding."""

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final, get_args
+from typing import Final, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from rubric_core.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
@@ -43,7 +41,7 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
 
 def may_be_key(text: str) -> bool:
     """Whether a text looks like an API key: its prefix, a long mixed run, or many digits."""
-    digits = sum(character.isdigit() for character in text)
+    digits = sum(map(str.isdigit, text))
     has_run = any(_DIGIT.search(run) for run in _RUN.findall(text))
     return bool(_KEY_PREFIX.search(text)) or has_run or digits >= _FEWEST_DIGITS
 
@@ -92,24 +90,21 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
     location = problem["loc"]
     dotted = _dotted(model, location)
     where = f"{dotted}: " if location else ""
-    models = _models_at(model, location[:-1])
+    models, context = _models_at(model, location[:-1]), problem.get("ctx", {})
     if problem["type"] in {"extra_forbidden", UNKNOWN_KEY}:
-        said = problem.get("ctx", {}).get("said")
+        said = context.get("said")
         known = set(said.split(", ") if said else (n for m in models for n in m.model_fields))
         close = nearest_key(str(location[-1]), known)
         remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
         unshown = "" if shown_name(location[-1]) != _UNSHOWN_NAME else _WITHHELD
         return f"unknown key {dotted!r}{unshown}: {remedy}"
     if problem["type"] == "union_tag_invalid":
-        context = problem.get("ctx", {})
-        given = shown_name(context["tag"])
-        return (
-            f"{where}{str(context['discriminator'])[1:-1]}: use {context['expected_tags']}, "
-            f"not {given!r}"
-        )
+        choices, given = context["expected_tags"], shown_name(context["tag"])
+        return f"{where}{str(context['discriminator'])[1:-1]}: use {choices}, not {given!r}"
     if problem["type"] == "union_tag_not_found":
-        name = str(problem.get("ctx", {})["discriminator"]).strip("'")
-        choices = ", ".join(_tags(_models_at(model, location), name))
+        name = str(context["discriminator"]).strip("'")
+        fields = [kind.model_fields.get(name) for kind in _models_at(model, location)]
+        choices = ", ".join(repr(tag) for one in fields if one for tag in get_args(one.annotation))
         return f"{where}{name} is missing: use one of {choices}"
     wrong = _QUOTED.sub(_shown_quote, problem["msg"].removeprefix("Value error, "))
     return where + wrong + _not(problem, hidden=_hides(model, location))
@@ -167,12 +162,6 @@ def _followed(
         fields = [m.model_fields[part] for m in models if part in m.model_fields]
         models = [m for field in fields for m in _models_in(field.annotation)] or models
     return models, keys
-
-
-def _tags(models: Iterable[type[BaseModel]], name: str) -> Iterator[str]:
-    """Yield the values of the field that tells the models of a choice apart."""
-    fields = (model.model_fields[name] for model in models if name in model.model_fields)
-    yield from (repr(tag) for field in fields for tag in get_args(field.annotation))
 
 
 def _tagged(model: type[BaseModel], tag: int | str) -> bool:

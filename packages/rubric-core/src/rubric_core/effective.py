@@ -6,17 +6,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain
 from numbers import Real
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rubric_core.arrays import check_each, check_number, float_array
+from rubric_core.arrays import FloatArray, check_each, check_number, float_array
 from rubric_core.errors import RewardError, RewardShapeError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from rubric_core.arrays import FloatArray
 
 
 def shares(weights: ArrayLike, *, axes: str = "M") -> FloatArray:

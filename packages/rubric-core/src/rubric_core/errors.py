@@ -21,14 +21,14 @@ never the text of a passage, a criterion or a response.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-if TYPE_CHECKING:
-    from pydantic import ValidationError
+from pydantic import ValidationError
 
-    from rubric_core.outcome import Reason
+from rubric_core.outcome import Reason
 
 
 def _rebuild(cls: type[RubricError], args: tuple[object, ...]) -> RubricError:
@@ -168,6 +168,20 @@ class MissingExtraError(RubricError, ImportError):
 def install_command(package: str, extra: str) -> str:
     """Return what to do to install an extra of one of these packages, which are on no index."""
     return f"run `uv pip install './packages/{package}[{extra}]'` in the checkout"
+
+
+@contextmanager
+def needing_extra(package: str, extra: str) -> Generator[None]:
+    """Name the extra to install where an import within finds a library missing.
+
+    Raises:
+        MissingExtraError: it does.
+    """
+    try:
+        yield
+    except ImportError as error:
+        remedy = install_command(package, extra)
+        raise MissingExtraError(f"{error.name!r} is not installed: {remedy}") from None
 
 
 class ConfigError(RubricError, ValueError):

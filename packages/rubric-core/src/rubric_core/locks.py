@@ -28,11 +28,9 @@ def folder_lock(folder: Path) -> Generator[None]:
         is_new = not folder.exists()
         descriptor = _take(folder)
     except OSError as error:
-        raise FolderLockError(
-            f"cannot write {str(folder)!r}: {error.strerror or error}; make room, or choose "
-            "another folder",
-            path=folder,
-        ) from error
+        problem = f"cannot write {str(folder)!r}: {error.strerror or error}"
+        remedy = "make room, or choose another folder"
+        raise FolderLockError(f"{problem}; {remedy}", path=folder) from error
     try:
         yield
     finally:
@@ -74,11 +72,9 @@ def refuse_locked(folder: Path) -> None:
 
 def _in_use(folder: Path, descriptor: int) -> FolderLockError:
     holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-    return FolderLockError(
-        f"{str(folder)!r} is in use by another process, pid {holder}: wait for it, stop it, or "
-        "choose another folder",
-        path=folder,
-    )
+    problem = f"{str(folder)!r} is in use by another process, pid {holder}"
+    remedy = "wait for it, stop it, or choose another folder"
+    return FolderLockError(f"{problem}: {remedy}", path=folder)
 
 
 def _take(folder: Path) -> int:
@@ -91,20 +87,17 @@ def _take(folder: Path) -> int:
             )
         except FileNotFoundError:
             continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with contextlib.ExitStack() as unless_taken:
+            unless_taken.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise _in_use(folder, descriptor) from None
             if _is_current(folder, descriptor):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+                unless_taken.pop_all()
                 return descriptor
-        except BlockingIOError:
-            error = _in_use(folder, descriptor)
-            os.close(descriptor)
-            raise error from None
-        except OSError:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)
 
 
 def _is_current(folder: Path, descriptor: int) -> bool:

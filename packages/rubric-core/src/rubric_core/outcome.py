@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Self
 
 
 class Outcome(StrEnum):
@@ -22,19 +22,29 @@ class Outcome(StrEnum):
 class Reason(StrEnum):
     """Why a judgement has no scores."""
 
-    NOT_JSON = "not_json"
-    TRUNCATED = "truncated"
-    REFUSED = "refused"
-    MISSING_CRITERION = "missing_criterion"
-    UNKNOWN_CRITERION = "unknown_criterion"
-    DUPLICATE_CRITERION = "duplicate_criterion"
-    SCORE_OUT_OF_RANGE = "score_out_of_range"
-    NOT_FINITE = "not_finite"
-    WRONG_TYPE = "wrong_type"
-    TOTAL_MISMATCH = "total_mismatch"
-    MAX_TOTAL_MISMATCH = "max_total_mismatch"
-    EMPTY = "empty"
-    EVIDENCE_NOT_FOUND = "evidence_not_found"
+    outcome: Outcome
+    """The outcome that this reason belongs to."""
+
+    def __new__(cls, value: str, outcome: Outcome = Outcome.UNAVAILABLE) -> Self:
+        """Join a word and its outcome."""
+        self = str.__new__(cls, value)
+        self._value_ = value
+        self.outcome = outcome
+        return self
+
+    NOT_JSON = "not_json", Outcome.INVALID
+    TRUNCATED = "truncated", Outcome.INVALID
+    REFUSED = "refused", Outcome.INVALID
+    MISSING_CRITERION = "missing_criterion", Outcome.INVALID
+    UNKNOWN_CRITERION = "unknown_criterion", Outcome.INVALID
+    DUPLICATE_CRITERION = "duplicate_criterion", Outcome.INVALID
+    SCORE_OUT_OF_RANGE = "score_out_of_range", Outcome.INVALID
+    NOT_FINITE = "not_finite", Outcome.INVALID
+    WRONG_TYPE = "wrong_type", Outcome.INVALID
+    TOTAL_MISMATCH = "total_mismatch", Outcome.INVALID
+    MAX_TOTAL_MISMATCH = "max_total_mismatch", Outcome.INVALID
+    EMPTY = "empty", Outcome.INVALID
+    EVIDENCE_NOT_FOUND = "evidence_not_found", Outcome.INVALID
 
     TIMEOUT = "timeout"
     RATE_LIMITED = "rate_limited"
@@ -48,24 +58,3 @@ class Reason(StrEnum):
     """Another model answered than the one that the run is judged by."""
     NO_RESPONSE = "no_response"
     """The policy's engine did not finish the response, so that there is nothing to judge."""
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome that this reason belongs to."""
-        return Outcome.UNAVAILABLE if self in _UNAVAILABLE else Outcome.INVALID
-
-
-_UNAVAILABLE: Final = frozenset(
-    {
-        Reason.TIMEOUT,
-        Reason.RATE_LIMITED,
-        Reason.SERVER_ERROR,
-        Reason.CONNECTION,
-        Reason.AUTH,
-        Reason.BAD_REQUEST,
-        Reason.CANCELLED,
-        Reason.JUDGE_ERROR,
-        Reason.OTHER_MODEL,
-        Reason.NO_RESPONSE,
-    }
-)

@@ -7,26 +7,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from pydantic import BaseModel, StrictStr
 
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
+from rubric_core.arrays import FloatArray
 from rubric_core.files import open_file
+from rubric_judge import responses
 from rubric_judge.ledger.entry import LedgerEntry, hash_text
 from rubric_judge.ledger.store import Ledger
-from rubric_judge.responses import (
-    JudgedResponse,
-    ResponseRow,
-    read_judgements,
-    read_rows,
-    response_rows,
-    reward_of,
-)
-
-if TYPE_CHECKING:
-    from rubric_core.arrays import FloatArray
+from rubric_judge.responses import JudgedResponse, ResponseRow, reward_of
 
 _JudgeKey: TypeAlias = tuple[str, str]
 """Fingerprint and name."""
@@ -121,31 +113,25 @@ def _rollouts(files: Iterable[Path]) -> Iterator[StoredResponse]:
         judgements = file.parent.parent / "judgements" / file.name
         results: dict[str, JudgeResult] = {}
         if judgements.exists():
-            rows = read_rows(judgements, _Judgement, form="a row of a run's judgements")
+            rows = responses.read_rows(judgements, _Judgement, form="a row of a run's judgements")
             results = {row.id: row.result for _, row in rows}
-        for _, rollout in read_rows(file, _Rollout, form="a row of a run's rollouts"):
+        for _, rollout in responses.read_rows(file, _Rollout, form="a row of a run's rollouts"):
+            before, question = results.get(rollout.id), hash_text(rollout.prompt)
             yield StoredResponse(
-                line=next(lines),
-                id=rollout.id,
-                task_id=rollout.task_id,
-                response=rollout.response,
-                before=results.get(rollout.id),
-                question_sha256=hash_text(rollout.prompt),
+                next(lines), rollout.id, rollout.task_id, rollout.response, before, question
             )
 
 
 def _responses(file: Path, *, judged: Path | None) -> Iterator[StoredResponse]:
-    results = {one.line: one for _, one in read_judgements(judged)} if judged else {}
-    for line, row in response_rows(file):
+    results = {one.line: one for _, one in responses.read_judgements(judged)} if judged else {}
+    for line, row in responses.response_rows(file):
         before = results.get(line)
         if before is not None and before.task_id != row.task_id:
-            raise RubricFileError(
+            problem = (
                 f"the response is to task {row.task_id!r}, its judgement in {judged} is of "
-                f"{before.task_id!r}: give the responses that were judged",
-                path=file,
-                line=line,
-                field="task_id",
+                f"{before.task_id!r}: give the responses that were judged"
             )
+            raise RubricFileError(problem, path=file, line=line, field="task_id")
         result = before.result if before else None
         yield StoredResponse(line, "", row.task_id, row.response, result)
 
@@ -165,15 +151,8 @@ def _ledger(
         if who in chosen:
             _keep_first(kept, judged, entry)
     for line, entry in enumerate(kept.values(), 1):
-        yield StoredResponse(
-            line=line,
-            id=entry.key,
-            task_id=entry.task_id,
-            response=entry.response,
-            before=entry.result,
-            question_sha256=entry.question_sha256,
-            passage_sha256=entry.passage_sha256,
-        )
+        asked = entry.question_sha256, entry.passage_sha256
+        yield StoredResponse(line, entry.key, entry.task_id, entry.response, entry.result, *asked)
 
 
 def _judged(entry: LedgerEntry) -> Hashable:
@@ -236,10 +215,7 @@ class Matched:
 
 
 def match_tasks(
-    stored: Sequence[StoredResponse],
-    tasks: Iterable[Task],
-    *,
-    before: Iterable[Task] = (),
+    stored: Sequence[StoredResponse], tasks: Iterable[Task], *, before: Iterable[Task] = ()
 ) -> Matched:
     """Find the task of each response.
 
@@ -277,11 +253,8 @@ def match_tasks(
 
     found = [(one, find(one)) for one in stored]
     pairs = tuple((one, task) for one, task in found if task is not None)
-    return Matched(
-        pairs=pairs,
-        same=sum(one.task_id == task.task_id for one, task in pairs),
-        unmatched=tuple(one for one, task in found if task is None),
-    )
+    same = sum(one.task_id == task.task_id for one, task in pairs)
+    return Matched(pairs, same, tuple(one for one, task in found if task is None))
 
 
 def _unique(tasks: Sequence[Task], key: Callable[[Task], Hashable]) -> Mapping[Hashable, Task]:

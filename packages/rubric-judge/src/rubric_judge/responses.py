@@ -14,27 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeVar
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    StrictInt,
-    StrictStr,
-    ValidationError,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, model_validator
+from pydantic_core import ValidationError
 
-from rubric_core import (
-    ConfigError,
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    RubricFileError,
-    SchemaError,
-    Task,
-    normalized_reward,
-)
+from rubric_core import JudgeResult, JudgeView, Outcome, Task, normalized_reward
+from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
 
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -57,7 +41,7 @@ class JudgementLine(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    line: Annotated[StrictInt, Field(ge=1)]
+    line: Annotated[int, Field(strict=True, ge=1)]
     """The response's line in its own file."""
     task_id: StrictStr
     reward: Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
@@ -118,14 +102,12 @@ def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, Jud
     for line, row in response_rows(path):
         task = tasks.get(row.task_id)
         if task is None:
-            raise RubricFileError(
+            problem = (
                 f"no task has the id {row.task_id!r}; the task file holds {len(tasks)} others. "
                 "Take the task file that the id came from: `rubric-judge export policy TASKS "
-                "PROMPTS` writes its questions with their ids, `Task.task_id` in Python",
-                path=path,
-                line=line,
-                field="task_id",
+                "PROMPTS` writes its questions with their ids, `Task.task_id` in Python"
             )
+            raise RubricFileError(problem, path=path, line=line, field="task_id")
         views.append((line, task.judge_view(row.response)))
     return views
 
@@ -153,13 +135,11 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
     for line, row in read_rows(path, JudgementLine, form=form):
         first = seen.setdefault((row.result.judge, row.line, row.task_id), line)
         if first != line:
-            raise RubricFileError(
+            problem = (
                 f"judges the response of line {row.line} again, as line {first} does: put a second "
-                "judgement by the same judge into a file of its own",
-                path=path,
-                line=line,
-                field="line",
+                "judgement by the same judge into a file of its own"
             )
+            raise RubricFileError(problem, path=path, line=line, field="line")
         yield line, row
 
 
@@ -173,11 +153,7 @@ def reward_of(result: JudgeResult) -> float | None:
 
 
 def read_rows(
-    path: Path,
-    model: type[_Row],
-    *,
-    form: str,
-    skips: Callable[[bytes], bool] | None = None,
+    path: Path, model: type[_Row], *, form: str, skips: Callable[[bytes], bool] | None = None
 ) -> Iterator[tuple[int, _Row]]:
     """Yield (1-based line, its row) of a file that holds one kind of row.
 

@@ -6,14 +6,16 @@ A dataset file holds passages and rubrics: it is for the judge's side and for sy
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from rubric_core.data import parquet
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import read_lines, replacing, write_lines
 from rubric_core.schema.task import Task
+
+_Kind = TypeVar("_Kind")
 
 
 def read_tasks(path: Path | str) -> Iterator[Task]:
@@ -30,7 +32,7 @@ def read_tasks(path: Path | str) -> Iterator[Task]:
         OSError: the file cannot be read.
     """
     path = Path(path)
-    return _tasks(path, _format_of(path).read(path))
+    return _tasks(path, _of_suffix(path, READERS)(path))
 
 
 def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
@@ -46,7 +48,7 @@ def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
         OSError: the file cannot be written.
     """
     path = Path(path)
-    write = _format_of(path).write
+    write = _of_suffix(path, _WRITERS)
     count = 0
 
     def rows() -> Iterator[dict[str, object]]:
@@ -60,21 +62,21 @@ def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
     return count
 
 
-class _Format(NamedTuple):
-    read: Callable[[Path], Iterator[tuple[int, dict[str, object]]]]
-    write: Callable[[BinaryIO, Iterator[dict[str, object]]], None]
+READERS: Final[dict[str, Callable[[Path], Iterator[tuple[int, dict[str, object]]]]]] = {
+    ".jsonl": read_lines,
+    ".parquet": parquet.read_rows,
+}
+"""What yields the numbered rows of a file, by its suffix."""
+_WRITERS: Final = {".jsonl": write_lines, ".parquet": parquet.write_rows}
 
 
-def _format_of(path: Path) -> _Format:
-    match path.suffix.lower():
-        case ".jsonl":
-            return _Format(read_lines, write_lines)
-        case ".parquet":
-            return _Format(parquet.read_rows, parquet.write_rows)
-        case suffix:
-            raise RubricFileError(
-                f"the suffix is {suffix!r}: tasks are kept in .jsonl or .parquet files", path=path
-            )
+def _of_suffix(path: Path, table: Mapping[str, _Kind]) -> _Kind:
+    if (found := table.get(path.suffix.lower())) is None:
+        problem = (
+            f"the suffix is {path.suffix.lower()!r}: tasks are kept in .jsonl or .parquet files"
+        )
+        raise RubricFileError(problem, path=path)
+    return found
 
 
 def _tasks(path: Path, rows: Iterator[tuple[int, dict[str, object]]]) -> Iterator[Task]:

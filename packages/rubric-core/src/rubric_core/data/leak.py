@@ -5,14 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core.errors import LeakError, SchemaError
 from rubric_core.schema.sealed import Sealed
-
-if TYPE_CHECKING:
-    from rubric_core.schema.rubric import Criterion
-    from rubric_core.schema.task import Task
+from rubric_core.schema.task import Task
 
 _WORD: Final = re.compile(r"\w+")
 _BETWEEN_TEXTS: Final = " | "
@@ -124,17 +121,7 @@ def _words(text: str) -> list[str]:
 
 def _hidden_texts(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield "passage", (task.grounding.reveal(),)
-    for criterion in task.rubric:
-        yield f"criterion {criterion.id}", _texts(criterion)
-
-
-def _texts(criterion: Criterion) -> tuple[str, ...]:
-    return (
-        criterion.name,
-        criterion.description,
-        criterion.scoring_guide,
-        criterion.verification_method,
-        *criterion.required_elements,
-        *criterion.expected_keywords,
-        *criterion.expected_concepts,
-    )
+    for c in task.rubric:
+        lists = (*c.required_elements, *c.expected_keywords, *c.expected_concepts)
+        texts = (c.name, c.description, c.scoring_guide, c.verification_method, *lists)
+        yield f"criterion {c.id}", texts

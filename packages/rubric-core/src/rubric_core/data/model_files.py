@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast
+
+from pydantic import JsonValue
 
 from rubric_core.errors import ConfigError
 from rubric_core.files import open_file, read_file
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
 
 _WEIGHTS: Final = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
 _COUNTED: Final = _WEIGHTS | {".jinja", ".json", ".model", ".py", ".tiktoken", ".txt"}

@@ -15,13 +15,9 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
-from rubric_core.errors import (
-    MissingExtraError,
-    RubricFileError,
-    install_command,
-)
+from rubric_core.errors import MissingExtraError, RubricFileError, install_command
 from rubric_core.files import Expansion, TooLargeError, open_file
-from rubric_core.schema.task import TaskRow
+from rubric_core.schema.task import TaskRow, without_nulls
 
 _BATCH_ROWS: Final = 256
 _BUFFER_BYTES: Final = 1 << 20  # read pages, not whole columns of a row group
@@ -50,26 +46,19 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
         try:
             for number, row in enumerate(bounded_rows(file), start=1):
                 if isinstance(row, LongRow):
-                    raise RubricFileError(
-                        f"the row has {row.size_bytes} bytes and may have {_MOST_ROW_BYTES}: "
-                        "shorten its texts",
-                        path=path,
-                        line=number,
-                    )
-                yield number, cast("dict[str, object]", _without_nulls(row))
+                    size = f"{row.size_bytes} bytes and may have {_MOST_ROW_BYTES}"
+                    problem = f"the row has {size}: shorten its texts"
+                    raise RubricFileError(problem, path=path, line=number)
+                yield number, cast("dict[str, object]", without_nulls(row))
         except TooLargeError as error:
             raise RubricFileError(str(error), path=path) from None
         except (pa.ArrowException, OSError):
-            raise RubricFileError(
-                "not a readable Parquet file: write it again", path=path
-            ) from None
+            problem = "not a readable Parquet file: write it again"
+            raise RubricFileError(problem, path=path) from None
 
 
 def bounded_rows(
-    file: BinaryIO,
-    *,
-    columns: tuple[str, ...] | None = None,
-    most_row_bytes: int = _MOST_ROW_BYTES,
+    file: BinaryIO, *, columns: tuple[str, ...] | None = None, most_row_bytes: int = _MOST_ROW_BYTES
 ) -> Iterator[dict[str, object] | LongRow]:
     """Yield the rows of a Parquet file, some hundred in memory at a time.
 
@@ -88,12 +77,10 @@ def bounded_rows(
     plain: Any = pa.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
     schema: Any = plain.schema_arrow
     if columns is not None:
-        present = set(columns)
-        schema = pa.schema([field for field in schema if field.name in present])
+        schema = pa.schema([field for field in schema if field.name in columns])
     leaves = [plain.schema.column(index) for index in range(len(plain.schema))]
     chosen = [leaf.path.partition(".")[0] in schema.names for leaf in leaves]
-    size = file.seek(0, 2)
-    expansion = Expansion(size)
+    expansion = Expansion(size := file.seek(0, 2))
     _check_declared(plain.metadata, chosen, size, most=expansion.most)
     if not schema.names:  # pyarrow makes no rows without columns
         yield from ({} for _ in range(plain.metadata.num_rows))
@@ -125,10 +112,7 @@ def bounded_rows(
 
 
 def _rows(
-    pa: Any,
-    batch: Any,
-    schema: Any,
-    most_row_bytes: int,
+    pa: Any, batch: Any, schema: Any, most_row_bytes: int
 ) -> Iterator[tuple[dict[str, object] | LongRow, int]]:
     """Yield the rows of a batch, each measured before its values are joined, and what they take."""
     size = _size(pa, batch.to_struct_array())
@@ -145,13 +129,7 @@ def _rows(
             yield row.cast(schema).to_pylist()[0], size
 
 
-def _check_declared(
-    metadata: Any,
-    chosen: list[bool],
-    file_bytes: int,
-    *,
-    most: int,
-) -> None:
+def _check_declared(metadata: Any, chosen: list[bool], file_bytes: int, *, most: int) -> None:
     """Refuse a file whose footer declares far more than its size can hold."""
     chunks = [
         metadata.row_group(group).column(index)
@@ -207,10 +185,8 @@ def _pyarrow() -> Any:
         import_module("pyarrow.parquet")
         return import_module("pyarrow")
     except ImportError as error:
-        raise MissingExtraError(
-            "Parquet files need pyarrow: "
-            f"{install_command('rubric-core', 'parquet')}; or use .jsonl"
-        ) from error
+        remedy = f"{install_command('rubric-core', 'parquet')}; or use .jsonl"
+        raise MissingExtraError(f"Parquet files need pyarrow: {remedy}") from error
 
 
 def task_schema() -> Any:
@@ -235,15 +211,3 @@ def _column(kind: Any) -> Any:
     if issubclass(kind, BaseModel):
         return pa.struct(_columns(kind))
     return pa.float64() if kind is float else pa.string()
-
-
-def _without_nulls(value: object) -> object:
-    """Parquet spells an absent field as null, at any depth."""
-    match value:
-        case dict():
-            fields = cast("dict[str, object]", value)
-            return {key: _without_nulls(v) for key, v in fields.items() if v is not None}
-        case list():
-            return [_without_nulls(v) for v in cast("list[object]", value)]
-        case _:
-            return value

@@ -6,14 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 from rubric_core.errors import RubricFileError
 from rubric_core.files import read_file, toml_beside
 from rubric_core.formats.draft import Draft, Points
-
-if TYPE_CHECKING:
-    from rubric_core.formats.row import Row
+from rubric_core.formats.row import Row
 
 Pitfalls = Literal["avoidance", "failure"]
 
@@ -45,12 +43,8 @@ class Checklist:
             self._points(row, item, number, pitfalls)
             for number, item in enumerate(row.items(*self.criteria))
         )
-        return Draft(
-            question=row.conversation(*self.question),
-            criteria=criteria,
-            source_id=row.identifier(*self.source_id),
-            reference=row.maybe_text(*self.reference),
-        )
+        question, source_id = row.conversation(*self.question), row.identifier(*self.source_id)
+        return Draft(criteria, question, source_id, row.maybe_text(*self.reference))
 
     def _points(self, row: Row, item: object, number: int, pitfalls: Pitfalls | None) -> Points:
         place = f"{self.criteria[0]}.{number}"
@@ -66,14 +60,10 @@ class Checklist:
             )
         if str(criterion.get("pass_criteria") or "").upper() == "NO":
             points = -points  # a question whose right answer is no: met by the fault
-        return Points(
-            text=criterion.text(*self.text),
-            points=points,
-            id=criterion.identifier("id"),
-            title=criterion.maybe_text("title", "name"),
-            evidence=criterion.texts("evidence"),
-            avoidance=points < 0 and self.ask_pitfalls and pitfalls == "avoidance",
-        )
+        text, title = criterion.text(*self.text), criterion.maybe_text("title", "name")
+        name, evidence = criterion.identifier("id"), criterion.texts("evidence")
+        avoidance = points < 0 and self.ask_pitfalls and pitfalls == "avoidance"
+        return Points(text, points, name, title, evidence=evidence, avoidance=avoidance)
 
 
 _TABLE: Final = toml_beside(__file__, "checklists.toml")
@@ -96,15 +86,11 @@ _TAG: Final = re.compile(r"\s*\[(hard rule|principle)\]\s*", re.IGNORECASE)
 
 def read_openrubrics(row: Row) -> Draft:
     """Read an OpenRubrics row, whose rubric is one text of numbered lines."""
-    items = [part.strip() for part in _ITEM.split(row.text("rubric")) if part.strip()]
-    criteria = tuple(
-        Points(
-            text=_TAG.sub(" ", item).strip(),
-            title=tag[1].capitalize() if (tag := _TAG.search(item)) else "",
-        )
-        for item in items
-    )
-    return Draft(question=row.conversation("instruction"), criteria=criteria)
+    criteria: list[Points] = []
+    for item in filter(None, map(str.strip, _ITEM.split(row.text("rubric")))):
+        title = tag[1].capitalize() if (tag := _TAG.search(item)) else ""
+        criteria.append(Points(_TAG.sub(" ", item).strip(), title=title))
+    return Draft(tuple(criteria), row.conversation("instruction"))
 
 
 def _weight(criterion: Row, names: Sequence[str]) -> float:
@@ -123,16 +109,13 @@ def read_criteria(row: Row) -> Iterator[Draft]:
 
     Verifiers' ordered `choices`, worst first, become the scoring guide.
     """
-    criteria = tuple(
-        Points(
-            text=item.text(*ANY.text),
-            points=1.0 if item.get(*ANY.weight) is None else item.number(*ANY.weight),
-            title=item.maybe_text("name", "title"),
-            guide=_choices(item.texts("choices")),
-        )
-        for item in row.rows("criteria", "rubrics", "rubric")
-    )
-    yield Draft(source_id=row.maybe_text("name"), criteria=criteria)
+    criteria: list[Points] = []
+    for item in row.rows("criteria", "rubrics", "rubric"):
+        points = 1.0 if item.get(*ANY.weight) is None else item.number(*ANY.weight)
+        text, title = item.text(*ANY.text), item.maybe_text("name", "title")
+        guide = _choices(item.texts("choices"))
+        criteria.append(Points(text, points, title=title, guide=guide))
+    yield Draft(tuple(criteria), source_id=row.maybe_text("name"))
 
 
 _YES_NO: Final = ("no", "yes")
@@ -148,10 +131,8 @@ def _choices(choices: tuple[str, ...]) -> str:
 def read_hellobench(row: Row) -> Iterator[Draft]:
     """Read a HelloBench checklist file: yes/no questions by category."""
     for category in row.fields:
-        questions = row.texts(category)
-        if questions:
-            criteria = tuple(Points(text=question) for question in questions)
-            yield Draft(source_id=category, criteria=criteria)
+        if questions := row.texts(category):
+            yield Draft(tuple(map(Points, questions)), source_id=category)
 
 
 def read_checkeval(path: Path) -> Iterator[Draft]:
@@ -172,4 +153,4 @@ def read_checkeval(path: Path) -> Iterator[Draft]:
             aspect = text.removesuffix(":")
     if not criteria:
         raise RubricFileError("holds no `sub_aspect:` with questions under it", path=path)
-    yield Draft(source_id=path.stem, criteria=tuple(criteria))
+    yield Draft(tuple(criteria), source_id=path.stem)

@@ -156,9 +156,8 @@ def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
 
 
 def _unique(ids: list[str]) -> list[str]:
-    if len(set(ids)) == len(ids):
-        return ids
-    return [f"{number}_{name}" for number, name in enumerate(ids, 1)]
+    numbered = [f"{number}_{name}" for number, name in enumerate(ids, 1)]
+    return ids if len(set(ids)) == len(ids) else numbered
 
 
 def unknown_format(name: str, known: Sequence[str]) -> ConfigError:
@@ -191,10 +190,8 @@ def as_messages(question: str) -> list[dict[str, str]]:
 
     Only a text that begins with a role and holds at least two turns is taken apart.
     """
-    turns = _TURN.split(question)
-    if turns[0] or len(turns) < 5:  # noqa: PLR2004  # the text before, then role and content twice
-        return [{"role": "user", "content": question}]
-    return [
-        {"role": role, "content": content}
-        for role, content in zip(turns[1::2], turns[2::2], strict=True)
-    ]
+    before, *turns = _TURN.split(question)
+    if before or len(turns) < 4:  # noqa: PLR2004  # role and content twice
+        turns = ["user", question]
+    pairs = zip(turns[::2], turns[1::2], strict=True)
+    return [{"role": role, "content": content} for role, content in pairs]

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
-from rubric_core.data import parquet
-from rubric_core.data.dataset import read_tasks
+from rubric_core.data.dataset import READERS, read_tasks
 from rubric_core.errors import ConfigError, RepeatedKeyError, RubricFileError, SchemaError
 from rubric_core.files import broken, decode, read_file, read_lines
 from rubric_core.formats import checklists, scales
@@ -126,11 +125,9 @@ def _crossed(name: str, path: Path, questions: Path | None) -> Iterator[Callable
 
 
 def _joined(row: Row, rubric: Draft) -> Draft:
+    question, reference = row.text("question"), row.maybe_text("reference_answer")
     return replace(
-        rubric,
-        question=row.text("question"),
-        reference=row.maybe_text("reference_answer"),
-        passage=row.maybe_text("passage"),
+        rubric, question=question, reference=reference, passage=row.maybe_text("passage")
     )
 
 
@@ -146,14 +143,11 @@ def _named_rubrics(name: str, path: Path) -> Iterator[Draft]:
 
 
 def _rows(path: Path) -> Iterator[Row]:
-    match path.suffix.lower():
-        case ".jsonl":
-            yield from (Row(fields, path, line) for line, fields in read_lines(path))
-        case ".parquet":
-            yield from (Row(fields, path, line) for line, fields in parquet.read_rows(path))
-        case _:
-            items = _items(_document(path))
-            yield from (_object(item, path, number) for number, item in enumerate(items, 1))
+    if read := READERS.get(path.suffix.lower()):
+        yield from (Row(fields, path, line) for line, fields in read(path))
+    else:
+        items = _items(_document(path))
+        yield from (_object(item, path, number) for number, item in enumerate(items, 1))
 
 
 def _items(document: object) -> list[object]:

@@ -97,15 +97,9 @@ class Row:
 
     def at(self, name: str, value: object) -> Row:
         """Return an object within this one."""
-        place = f"{self.place}.{name}" if self.place else name
         if not isinstance(value, dict):
-            raise RubricFileError(
-                f"{place} must be an object, not {_kind(value)}",
-                path=self.path,
-                line=self.line,
-                field=place,
-            )
-        return Row(cast("dict[str, object]", value), self.path, self.line, place)
+            raise self.error(f"must be an object, not {_kind(value)}", name)
+        return Row(cast("dict[str, object]", value), self.path, self.line, self._within(name))
 
     def decoded(self, text: str, name: str) -> object:
         """Read a text that holds JSON, as Arrow columns often do."""
@@ -116,21 +110,21 @@ class Row:
 
     def error(self, problem: str, name: str) -> RubricFileError:
         """Say what is wrong with a field."""
-        field = f"{self.place}.{name}" if self.place else name
+        field = self._within(name)
         return RubricFileError(f"{field} {problem}", path=self.path, line=self.line, field=field)
+
+    def _within(self, name: str) -> str:
+        return f"{self.place}.{name}" if self.place else name
 
     def _first(self, names: tuple[str, ...]) -> tuple[str, object]:
         for name in names:
             value: object = self.fields
             for part in name.split("."):
-                value = _member(value, part)
+                is_object = isinstance(value, Mapping)
+                value = cast("Mapping[str, object]", value).get(part) if is_object else None
             if value is not None:
                 return name, value
         return names[0], None
-
-
-def _member(value: object, name: str) -> object:
-    return cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
 
 
 def _kind(value: object) -> str:

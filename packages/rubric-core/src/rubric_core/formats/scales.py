@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core.formats.draft import Draft, Points, as_question
-
-if TYPE_CHECKING:
-    from rubric_core.formats.row import Row
+from rubric_core.formats.row import Row
 
 _WHOLE: Final = 100.0
 """A tree's total weight: shares of it read as percent."""
@@ -23,19 +21,15 @@ def read_paperbench(row: Row) -> Draft:
     Σ share · score over the leaves is then the tree's weighted mean, to the rounding of floats.
     """
     leaves = tuple(_leaves(row, share=1.0, path=()))
-    return Draft(question=row.text("requirements"), criteria=leaves, source_id=row.text("id"))
+    return Draft(leaves, row.text("requirements"), row.text("id"))
 
 
 def _leaves(node: Row, *, share: float, path: tuple[str, ...]) -> Iterator[Points]:
     children = node.get("sub_tasks")
     if not children:
-        yield Points(
-            text=node.text("requirements"),
-            points=_WHOLE * share,
-            id=node.text("id"),
-            title=node.maybe_text("finegrained_task_category", "task_category"),
-            guide="Part of: " + " > ".join(path) if path else "",
-        )
+        guide = "Part of: " + " > ".join(path) if path else ""
+        title = node.maybe_text("finegrained_task_category", "task_category")
+        yield Points(node.text("requirements"), _WHOLE * share, node.text("id"), title, guide)
         return
     rows = list(node.rows("sub_tasks"))
     weights = [child.number("weight") for child in rows]
@@ -52,18 +46,14 @@ def read_deep_research_bench(row: Row) -> Draft:
     within = row.at("criterions", row.get("criterions"))
     criteria = tuple(
         Points(
-            text=f"{item.text('criterion')}: {item.text('explanation')}",
-            points=_WHOLE * dimensions.number(dimension) * item.number("weight"),
+            f"{item.text('criterion')}: {item.text('explanation')}",
+            _WHOLE * dimensions.number(dimension) * item.number("weight"),
             title=dimension,
         )
         for dimension in dimensions.fields
         for item in within.rows(dimension)
     )
-    return Draft(
-        question=row.text("prompt"),
-        criteria=criteria,
-        source_id=row.identifier("id"),
-    )
+    return Draft(criteria, row.text("prompt"), row.identifier("id"))
 
 
 def read_scholarqabench(row: Row) -> Draft:
@@ -83,9 +73,7 @@ def read_scholarqabench(row: Row) -> Draft:
         )
         for item in inner.rows("other_properties")
     )
-    return Draft(
-        question=inner.text("question"), criteria=criteria, source_id=row.maybe_text("case_id")
-    )
+    return Draft(criteria, inner.text("question"), row.maybe_text("case_id"))
 
 
 def read_prbench(row: Row) -> Draft:
@@ -94,15 +82,10 @@ def read_prbench(row: Row) -> Draft:
     for item in row.rows("rubric"):
         notes = item.at("annotations", item.get("annotations"))
         field = notes.text("weight_class").strip().lower().replace(" ", "_") + "_weight"
-        criteria.append(
-            Points(
-                text=notes.maybe_text("criteria_description") or item.text("title"),
-                points=notes.number(field),
-                id=item.maybe_text("id"),
-                title=item.maybe_text("title"),
-            )
-        )
-    return Draft(question=_turns(row), criteria=tuple(criteria), source_id=row.maybe_text("task"))
+        text = notes.maybe_text("criteria_description") or item.text("title")
+        name, title = item.maybe_text("id"), item.maybe_text("title")
+        criteria.append(Points(text, notes.number(field), name, title))
+    return Draft(tuple(criteria), _turns(row), row.maybe_text("task"))
 
 
 def _turns(row: Row) -> str:
@@ -130,28 +113,27 @@ def _guide(levels: Mapping[int, str], *, width: int = 1) -> str:
     )
 
 
+def _levelled(criterion: str, levels: Mapping[int, str]) -> tuple[Points]:
+    """Return the one criterion of a source that scores from 1 to 5."""
+    return (Points(criterion, 4.0, guide=_guide(levels)),)
+
+
 def read_biggen(row: Row) -> Draft:
     """Read a BiGGen-Bench instance."""
     rubric = row.at("score_rubric", row.get("score_rubric"))
     levels = {n: rubric.text(f"score{n}_description") for n in _LEVELS}
-    system = row.maybe_text("system_prompt")
-    question = row.text("input")
-    return Draft(
-        question=f"{system}\n\n{question}" if system else question,
-        criteria=(Points(text=rubric.text("criteria"), points=4.0, guide=_guide(levels)),),
-        source_id=row.maybe_text("id"),
-        reference=row.maybe_text("reference_answer"),
-    )
+    question, criteria = row.text("input"), _levelled(rubric.text("criteria"), levels)
+    if system := row.maybe_text("system_prompt"):
+        question = f"{system}\n\n{question}"
+    return Draft(criteria, question, row.maybe_text("id"), row.maybe_text("reference_answer"))
 
 
 def read_feedback_collection(row: Row) -> Draft:
     """Read a row of Prometheus's Feedback Collection."""
     levels = {n: row.text(f"orig_score{n}_description") for n in _LEVELS}
-    return Draft(
-        question=row.text("orig_instruction"),
-        criteria=(Points(text=row.text("orig_criteria"), points=4.0, guide=_guide(levels)),),
-        reference=row.maybe_text("orig_reference_answer"),
-    )
+    criteria = _levelled(row.text("orig_criteria"), levels)
+    reference = row.maybe_text("orig_reference_answer")
+    return Draft(criteria, row.text("orig_instruction"), reference=reference)
 
 
 _SECTION: Final = re.compile(r"^###([^:\n]+):[ \t]*\n?", re.MULTILINE)
@@ -169,12 +151,8 @@ def read_prometheus(row: Row) -> Draft:
     if not asked or len(levels) != len(_LEVELS):
         raise row.error("is no Prometheus prompt: an instruction and levels 1 to 5", name)
     criterion = scale.partition("\n")[0].strip().removeprefix("[").removesuffix("]")
-    return Draft(
-        question=asked,
-        criteria=(Points(text=criterion, points=4.0, guide=_guide(levels)),),
-        source_id=row.identifier("idx"),
-        reference=_starting(sections, "Reference Answer"),
-    )
+    reference = _starting(sections, "Reference Answer")
+    return Draft(_levelled(criterion, levels), asked, row.identifier("idx"), reference)
 
 
 def _starting(sections: dict[str, str], title: str) -> str:
@@ -192,4 +170,4 @@ def read_writingbench(row: Row) -> Draft:
         )
         for item in row.rows("checklist")
     )
-    return Draft(question=row.text("query"), criteria=criteria, source_id=row.identifier("index"))
+    return Draft(criteria, row.text("query"), row.identifier("index"))

@@ -33,8 +33,7 @@ def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
         ConfigError: no such format.
         OSError: the file cannot be written; an older one is still there.
     """
-    write = _WRITERS.get(name)
-    if write is None:
+    if (write := _WRITERS.get(name)) is None:
         raise unknown_format(name, export_formats())
     count = 0
 
@@ -57,13 +56,12 @@ def _signed(task: Task) -> Iterator[tuple[str, str, str, float]]:
 
 
 def _healthbench(task: Task) -> dict[str, object]:
+    reference = task.reference_answer
     return {
         "prompt_id": task.task_id,
         "prompt": as_messages(task.question),
         "rubrics": _points(task),
-        "ideal_completions_data": (
-            {"ideal_completion": task.reference_answer} if task.reference_answer else None
-        ),
+        "ideal_completions_data": {"ideal_completion": reference} if reference else None,
     }
 
 

@@ -112,16 +112,14 @@ def find_quote(quote: str, *, response: str, passage: str) -> QuoteSource | None
     return None
 
 
-# A passage is searched once for every criterion of every response of its group.
-@lru_cache(maxsize=64)
-def _folded_source(text: str) -> str:
-    return _folded(text)
-
-
 def _folded(text: str) -> str:
     seen = "".join(c for c in text if unicodedata.category(c) != "Cf")
     seen = composed(seen.translate(_SAME))
     return " ".join(seen.casefold().split()).strip("\"' ")
+
+
+# A passage is searched once for every criterion of every response of its group.
+_folded_source = lru_cache(maxsize=64)(_folded)
 
 
 def _stands_in(wanted: str, text: str) -> bool:

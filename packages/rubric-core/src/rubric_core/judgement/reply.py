@@ -9,14 +9,12 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 from rubric_core.errors import RepeatedKeyError, ReplyError, SchemaError
 from rubric_core.files import decode
 from rubric_core.outcome import Reason
-
-if TYPE_CHECKING:
-    from rubric_core.schema.rubric import Rubric
+from rubric_core.schema.rubric import Rubric
 
 TOTAL_TOLERANCE: Final = 1e-6
 """Slack of `total` and `max_total`, relative to max(1, W): judges print few digits."""

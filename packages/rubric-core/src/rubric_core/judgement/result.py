@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
+from typing import Self, TypedDict, TypeVar, Unpack
 
 from pydantic import Field, model_validator
 
@@ -12,10 +12,8 @@ from rubric_core.errors import ReplyError, SchemaError
 from rubric_core.judgement.evidence import Evidence, find_quote
 from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
+from rubric_core.schema.rubric import Rubric
 from rubric_core.schema.sealed import Amount, Count, Sealed, Text
-
-if TYPE_CHECKING:
-    from rubric_core.schema.rubric import Rubric
 
 
 class Usage(Sealed):
@@ -151,12 +149,7 @@ class JudgeResult(Sealed):
         return self
 
     @classmethod
-    def from_reply(
-        cls,
-        rubric: Rubric,
-        text: str,
-        **call: Unpack[Call],
-    ) -> Self:
+    def from_reply(cls, rubric: Rubric, text: str, **call: Unpack[Call]) -> Self:
         """Read a judge's reply strictly: scored, or invalid with the first departure found.
 
         Never raises for what the reply holds; `read_reply` lists the contract.

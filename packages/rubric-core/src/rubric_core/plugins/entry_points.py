@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast, runtime_checkable
+from typing import Final, Protocol, TypeVar, cast, runtime_checkable
 
 from rubric_core.configuration import may_be_key, nearest_key
 from rubric_core.errors import PluginError, RubricError
-
-if TYPE_CHECKING:
-    from rubric_core.judgement.result import JudgeResult
-    from rubric_core.plugins.responding import ResponderFactory
-    from rubric_core.schema.task import JudgeView
+from rubric_core.judgement.result import JudgeResult
+from rubric_core.plugins.responding import ResponderFactory
+from rubric_core.schema.task import JudgeView
 
 
 @runtime_checkable
@@ -138,10 +136,8 @@ def find_class(name: str, *, group: str, kind: type[_KindT]) -> type[_KindT]:
     """
     target = _loaded(name, group=group)
     if not (isinstance(target, type) and issubclass(target, kind)):
-        raise PluginError(
-            f"{name!r} in {group!r} is {_shown(cast('object', target))}, not a subclass of "
-            f"{kind.__name__}"
-        )
+        shown = _shown(cast("object", target))
+        raise PluginError(f"{name!r} in {group!r} is {shown}, not a subclass of {kind.__name__}")
     return target
 
 
@@ -160,9 +156,8 @@ def _callable(name: str, *, group: str) -> Callable[..., object]:
             # The options are in no message that we write; a plugin may repeat a key of them.
             said = f"{type(error).__name__}: {error}".partition("\n")[0]
             shown = type(error).__name__ if may_be_key(said) else said
-            raise PluginError(
-                f"{name!r} in {group!r} could not be made of its options: {shown}"
-            ) from error
+            problem = f"{name!r} in {group!r} could not be made of its options: {shown}"
+            raise PluginError(problem) from error
 
     return made
 

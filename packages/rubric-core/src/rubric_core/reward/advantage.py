@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rubric_core.arrays import (
-    ROUNDING,
-    bool_array,
-    check_each,
-    check_number,
-    checked_groups,
-    float_array,
-    spread,
-    std_over_valid,
-)
+from rubric_core import arrays
+from rubric_core.arrays import BoolArray, FloatArray, check_number
 from rubric_core.errors import RewardError, RewardShapeError
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from rubric_core.arrays import BoolArray, FloatArray
 
 Std: TypeAlias = Literal["sample", "population", "leave_one_out", "none"]
 
@@ -49,7 +37,7 @@ def leave_one_out_baseline(
 
     Source: paper, §3.2, Eq. advantage.
     """
-    rewards, valid = checked_groups(rewards_PG, valid_PG)
+    rewards, valid = arrays.checked_groups(rewards_PG, valid_PG)
     siblings_P1 = valid.sum(axis=1, keepdims=True) - 1
     baseline_PG = (rewards.sum(axis=1, keepdims=True) - rewards) / np.maximum(siblings_P1, 1)
     return np.where(valid & (siblings_P1 > 0), baseline_PG, np.nan)
@@ -86,11 +74,11 @@ def group_advantages(
     Source: paper, §3.2, Eq. advantage.
     Source: NeMo-RL 0.4 and later, use_leave_one_out_baseline with normalize_rewards.
     """
-    rewards, valid = checked_groups(rewards_PG, valid_PG)
+    rewards, valid = arrays.checked_groups(rewards_PG, valid_PG)
     scale_PG = advantage_scale(rewards, valid, std=std, delta=delta)
     deviation_PG = rewards - leave_one_out_baseline(rewards, valid_PG=valid)
     # max = min finds equal groups: the std of three rewards of 0.1 is above 0 by rounding.
-    informative_P1 = spread(rewards, valid)[:, None] > 0
+    informative_P1 = arrays.spread(rewards, valid)[:, None] > 0
     return np.where(valid & informative_P1, deviation_PG / scale_PG, 0.0)
 
 
@@ -105,7 +93,7 @@ def advantage_scale(
     check_number(delta, name="delta")
     match std:
         case "sample" | "population":
-            std_P = std_over_valid(rewards_PG, valid_PG, ddof=1 if std == "sample" else 0)
+            std_P = arrays.std_over_valid(rewards_PG, valid_PG, ddof=1 if std == "sample" else 0)
             return np.where(std_P > 0, std_P + delta, 1.0)[:, None]
         case "leave_one_out":
             std_PG = _siblings_std(rewards_PG, valid_PG)
@@ -120,12 +108,12 @@ def _siblings_std(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
     std_PG = np.zeros_like(rewards_PG)
     # Siblings whose rewards differ by a rounding are equal here: dividing the advantage of the one
     # response that does differ by ε alone would make it a million. Σ R² − (Σ R)² cannot tell.
-    rounding_P = ROUNDING * np.abs(rewards_PG).max(axis=1)
+    rounding_P = arrays.ROUNDING * np.abs(rewards_PG).max(axis=1)
     for g in range(rewards_PG.shape[1]):
         siblings_PG = valid_PG.copy()
         siblings_PG[:, g] = False
-        differ_P = spread(rewards_PG, siblings_PG) > rounding_P
-        std_PG[differ_P, g] = std_over_valid(rewards_PG, siblings_PG, ddof=1)[differ_P]
+        differ_P = arrays.spread(rewards_PG, siblings_PG) > rounding_P
+        std_PG[differ_P, g] = arrays.std_over_valid(rewards_PG, siblings_PG, ddof=1)[differ_P]
     return std_PG
 
 
@@ -154,7 +142,7 @@ def length_penalty(lengths: ArrayLike, *, max_length: int, buffer: int) -> Float
     check_number(buffer, name="buffer")
     if not 0 < buffer <= max_length:
         raise RewardError(f"buffer must be in (0, max_length = {max_length}], not {buffer}")
-    tokens = float_array(lengths, name="lengths", axes=None)
+    tokens = arrays.float_array(lengths, name="lengths", axes=None)
     if not (tokens >= 0).all():
         raise RewardError(f"lengths must be numbers from 0 up, the smallest is {tokens.min()}")
     return np.clip((max_length - buffer - tokens) / buffer, -1.0, 0.0)
@@ -184,11 +172,11 @@ def truncation_penalty(rewards: ArrayLike, ended: ArrayLike, *, alpha_stop: floa
     check_number(alpha_stop, name="alpha_stop")
     if not alpha_stop < 1:
         raise RewardError(f"alpha_stop must be in [0, 1), not {alpha_stop!r}")
-    values = float_array(rewards, name="rewards", axes=None)
-    complete = bool_array(ended, name="ended")
+    values = arrays.float_array(rewards, name="rewards", axes=None)
+    complete = arrays.bool_array(ended, name="ended")
     if values.shape != complete.shape:
         raise RewardShapeError(f"rewards have shape {values.shape}, ended has {complete.shape}")
     if (values < 0).any():
         raise RewardError(f"rewards must not be negative, the smallest is {np.nanmin(values)}")
-    check_each(values, ~np.isinf(values), name="rewards", problem=", not finite")
+    arrays.check_each(values, ~np.isinf(values), name="rewards", problem=", not finite")
     return np.where(complete, values, alpha_stop * values)

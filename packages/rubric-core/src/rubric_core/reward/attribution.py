@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rubric_core.arrays import (
-    ROUNDING,
-    check_each,
-    check_number,
-    float_array,
-    spread,
-    std_over_valid,
-    valid_members,
-)
+from rubric_core import arrays
+from rubric_core.arrays import ROUNDING, BoolArray, FloatArray
 from rubric_core.effective import shares
 from rubric_core.errors import RewardShapeError
 from rubric_core.reward.advantage import Std, advantage_scale
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from rubric_core.arrays import BoolArray, FloatArray
 
 
 def criterion_attribution(
@@ -67,7 +54,7 @@ def criterion_attribution(
     siblings_P11 = np.maximum(valid.sum(axis=1) - 1, 1)[:, None, None]
     others_PGM = weighted_PGM.sum(axis=1, keepdims=True) - weighted_PGM
     deviation_PGM = weighted_PGM - others_PGM / siblings_P11
-    informative_P1 = spread(rewards_PG, valid)[:, None] > ROUNDING
+    informative_P1 = arrays.spread(rewards_PG, valid)[:, None] > ROUNDING
     informative_PG1 = (valid & informative_P1)[:, :, None]
     return np.where(informative_PG1, deviation_PGM / scale_PG[:, :, None], 0.0)
 
@@ -104,19 +91,21 @@ def decoupled_advantages(
 
     Source: arXiv 2601.05242 (GDPO), group-wise decoupled normalisation.
     """
-    check_number(delta, name="delta")
+    arrays.check_number(delta, name="delta")
     z, alpha, valid = _checked(z_PGM, weights_PM, valid_PG)
     count_P = np.maximum(valid.sum(axis=1), 1)
     combined_PG = np.zeros(valid.shape)
     for alpha_P, z_PG in zip(alpha.T, np.moveaxis(z, 2, 0), strict=True):
         # A δ here instead would keep two criteria that cancel from doing so, and the last line
         # would scale what it left of them up to 1.
-        std_P = std_over_valid(z_PG, valid, ddof=1)
-        spread_P = spread(z_PG, valid)
+        std_P = arrays.std_over_valid(z_PG, valid, ddof=1)
+        spread_P = arrays.spread(z_PG, valid)
         gain_P = np.divide(alpha_P, std_P, out=np.zeros_like(std_P), where=spread_P > ROUNDING)
         combined_PG += gain_P[:, None] * (z_PG - (z_PG.sum(axis=1) / count_P)[:, None])
     combined_PG[~valid] = 0.0
-    batch_std = float(std_over_valid(combined_PG.reshape(1, -1), valid.reshape(1, -1), ddof=1)[0])
+    batch_std = float(
+        arrays.std_over_valid(combined_PG.reshape(1, -1), valid.reshape(1, -1), ddof=1)[0]
+    )
     return combined_PG / (batch_std + delta) if batch_std > 0 else combined_PG
 
 
@@ -124,11 +113,11 @@ def _checked(
     z_PGM: ArrayLike, weights_PM: ArrayLike, valid_PG: ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, BoolArray]:
     """Return z, 0 wherever it must not be read, with the shares and the mask."""
-    z = float_array(z_PGM, name="z_PGM", axes="PGM")
+    z = arrays.float_array(z_PGM, name="z_PGM", axes="PGM")
     alpha = shares(weights_PM, axes="PM")
     if (z.shape[0], z.shape[2]) != alpha.shape:
         raise RewardShapeError(f"z_PGM has shape {z.shape}, weights_PM has {alpha.shape}")
-    valid = valid_members(valid_PG, z.shape[:2])
+    valid = arrays.valid_members(valid_PG, z.shape[:2])
     z = np.where(valid[:, :, None] & (alpha > 0)[:, None, :], z, 0.0)
-    check_each(z, (z >= 0) & (z <= 1), name="z_PGM", problem=", not in [0, 1]")
+    arrays.check_each(z, (z >= 0) & (z <= 1), name="z_PGM", problem=", not in [0, 1]")
     return z, alpha, valid

@@ -9,20 +9,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Final, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from pydantic import ConfigDict, Field, SerializeAsAny
 
+from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.errors import PluginError, RubricError
 from rubric_core.plugins.variants import Variant, chosen
 from rubric_core.reward.advantage import Std, group_advantages  # pydantic resolves Std at runtime
 from rubric_core.reward.attribution import criterion_attribution, decoupled_advantages
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike, NDArray
-
-    from rubric_core.arrays import BoolArray, FloatArray
 
 ADVANTAGES: Final = "rubric.advantages"
 
@@ -153,10 +150,10 @@ def estimated_advantages(estimator: AdvantageEstimator, groups: JudgedGroups) ->
     given = _asked(estimator, estimator.advantages, groups)
     advantages_PG = _real(given, estimator, shape=valid_PG.shape, of="advantages")
     if not np.isfinite(advantages_PG[valid_PG]).all():
-        first = tuple(int(i) for i in np.argwhere(valid_PG & ~np.isfinite(advantages_PG))[0])
+        p, g = (int(i) for i in np.argwhere(valid_PG & ~np.isfinite(advantages_PG))[0])
         raise PluginError(
-            f"advantage.estimator={estimator.estimator!r} gave {advantages_PG[first]} for response "
-            f"{first[1]} of group {first[0]}: an advantage must be a finite number"
+            f"advantage.estimator={estimator.estimator!r} gave {advantages_PG[p, g]} for response "
+            f"{g} of group {p}: an advantage must be a finite number"
         )
     return np.where(valid_PG, advantages_PG, 0.0)
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from rubric_core.arrays import check_each, float_array
+from rubric_core.arrays import BoolArray, FloatArray, check_each, float_array
 from rubric_core.effective import shares
 from rubric_core.errors import RewardError, RewardShapeError, UnavailableRewardError
+from rubric_core.judgement.result import JudgeResult
 from rubric_core.outcome import Outcome
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from rubric_core.arrays import BoolArray, FloatArray
-    from rubric_core.judgement.result import JudgeResult
-    from rubric_core.schema.rubric import Rubric
+from rubric_core.schema.rubric import Rubric
 
 OnUnavailable: TypeAlias = Literal["mask", "zero", "raise"]
 

@@ -9,15 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from rubric_core.errors import SchemaError
 from rubric_core.schema.sealed import Amount, Identifier, Many, Sealed, Text
 
 if TYPE_CHECKING:
-    from pydantic import GetCoreSchemaHandler
-
     from rubric_core.arrays import FloatArray
 
 
@@ -136,18 +134,14 @@ class Rubric(Sealed):
             SchemaError: other ids, or a score out of bounds.
         """
         if set(scores) != set(self.ids):
-            different = sorted(set(scores) ^ set(self.ids))
-            raise SchemaError(
-                f"the scores have {len(scores)} ids, the rubric has {len(self)}; only one of the "
-                f"two has {different[0]!r}",
-                field="scores",
-            )
+            counts = f"the scores have {len(scores)} ids, the rubric has {len(self)}"
+            different = min(set(scores) ^ set(self.ids))
+            raise SchemaError(f"{counts}; only one of the two has {different!r}", field="scores")
         for criterion in self:
-            if not 0 <= scores[criterion.id] <= criterion.weight:
+            if not 0 <= (score := scores[criterion.id]) <= criterion.weight:
+                problem = f"is {score!r}, not in [0, {criterion.weight!r}]"
                 raise SchemaError(
-                    f"the score of {criterion.id!r} is {scores[criterion.id]!r}, "
-                    f"not in [0, {criterion.weight!r}]",
-                    field=f"scores.{criterion.id}",
+                    f"the score of {criterion.id!r} {problem}", field=f"scores.{criterion.id}"
                 )
 
     def reveal(self) -> list[dict[str, object]]:
@@ -161,10 +155,7 @@ class Rubric(Sealed):
         return iter(self.criteria)
 
     def __getitem__(self, criterion_id: str) -> Criterion:
-        for criterion in self.criteria:
-            if criterion.id == criterion_id:
-                return criterion
-        raise KeyError(criterion_id)
+        return {c.id: c for c in self.criteria}[criterion_id]
 
 
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")

@@ -91,26 +91,26 @@ def criteria_of(rubric: object, *, column: str) -> object:
                 f"the column {column!r} is a text that is not JSON ({type(error).__name__})",
                 field=column,
             ) from None
-    rubric = _plain(rubric)
+    rubric = without_nulls(rubric)
     if isinstance(rubric, dict):
         rubric = cast("dict[str, object]", rubric).get("criteria")
     return rubric
 
 
-def _plain(value: object) -> object:
+def without_nulls(value: object) -> object:
     """Drop the keys without a value, which Arrow gives to every row that lacks a field."""
     match value:
         case Mapping():
             fields = cast("Mapping[str, object]", value)
-            return {key: _plain(item) for key, item in fields.items() if item is not None}
-        case str():
+            return {key: without_nulls(item) for key, item in fields.items() if item is not None}
+        case str() | bytes():
             return value
         case Sequence():
-            return [_plain(item) for item in cast("Sequence[object]", value)]
+            return [without_nulls(item) for item in cast("Sequence[object]", value)]
         case _:
             # A list column read through pandas is an array, and a number in it a scalar.
             to_list = getattr(value, "tolist", None)
-            return value if to_list is None else _plain(to_list())
+            return value if to_list is None else without_nulls(to_list())
 
 
 class DocumentAnalysis(Sealed):

@@ -5,17 +5,12 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from rubric_core import Outcome
-from rubric_judge.adapters.scoring import (
-    RubricScorer,
-    ScorerOptions,
-    Submission,
-    stack_module,
-)
+from rubric_judge.adapters import scoring
 
 __all__ = ["rubric_scorer"]
 
 
-def rubric_scorer(**options: Unpack[ScorerOptions]) -> Any:  # an inspect_ai Scorer
+def rubric_scorer(**options: Unpack[scoring.ScorerOptions]) -> Any:  # an inspect_ai Scorer
     """Return a scorer for `Task(scorer=…)`.
 
     A sample's metadata names its task (`task_id`; else the sample's own id) or holds `rubric`,
@@ -28,13 +23,13 @@ def rubric_scorer(**options: Unpack[ScorerOptions]) -> Any:  # an inspect_ai Sco
         MissingExtraError: inspect_ai is not installed.
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    inspect = stack_module("inspect_ai.scorer", install="inspect-ai")
-    scorer = RubricScorer(**options)
+    inspect = scoring.stack_module("inspect_ai.scorer", install="inspect-ai")
+    scorer = scoring.RubricScorer(**options)
 
     async def score(state: Any, target: object) -> Any:  # a TaskState, a Score
         del target
         row = {"task_id": state.sample_id, **state.metadata}
-        submission = Submission(row, state.output.completion, state.input_text)
+        submission = scoring.Submission(row, state.output.completion, state.input_text)
         (judgement,) = await scorer.judge([submission])
         result, metadata = judgement.result, judgement.metrics | judgement.criteria
         why = None if result.reason is None else f"{result.reason}: {result.detail}"

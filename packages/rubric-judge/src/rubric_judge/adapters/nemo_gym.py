@@ -10,13 +10,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from rubric_judge.adapters import scoring
 from rubric_judge.adapters.rows import ROW_FIELDS
-from rubric_judge.adapters.scoring import (
-    MaskingOptions,
-    RubricScorer,
-    Submission,
-    stack_module,
-)
 
 __all__ = ["Bound", "bind"]
 
@@ -39,8 +34,8 @@ def bind() -> Bound:
     Raises:
         MissingExtraError: NeMo-Gym is not installed.
     """
-    server = stack_module("nemo_gym.base_resources_server", install=_INSTALL)
-    judge_error = stack_module("nemo_gym.judge", install=_INSTALL).JudgeError
+    server = scoring.stack_module("nemo_gym.base_resources_server", install=_INSTALL)
+    judge_error = scoring.stack_module("nemo_gym.judge", install=_INSTALL).JudgeError
 
     class RubricResourcesServerConfig(server.BaseResourcesServerConfig):
         """Settings of the server, beside the stack's own."""
@@ -60,8 +55,8 @@ def bind() -> Bound:
 
         def model_post_init(self, context: object, /) -> None:
             server.SimpleResourcesServer.model_post_init(self, context)
-            names = {*MaskingOptions.__required_keys__, *MaskingOptions.__optional_keys__}
-            self._scorer = RubricScorer(**self.config.model_dump(include=names))
+            names = set(scoring.MaskingOptions.__annotations__)
+            self._scorer = scoring.RubricScorer(**self.config.model_dump(include=names))
 
         async def verify(self, body: Any) -> Any:  # the models above
             (judgement,) = await self._scorer.judge([_submission(body)])
@@ -101,10 +96,10 @@ def _messages(server: Any) -> tuple[type[Any], type[Any]]:
     return RubricVerifyRequest, RubricVerifyResponse
 
 
-def _submission(body: BaseModel) -> Submission:
+def _submission(body: BaseModel) -> scoring.Submission:
     sent = body.model_dump()
     messages = [item for item in sent["response"]["output"] if item.get("type") == "message"]
-    return Submission(
+    return scoring.Submission(
         row={name: sent[name] for name in ROW_FIELDS},
         response=messages[-1] if messages else "",
         prompt=sent["responses_create_params"]["input"],

@@ -10,12 +10,7 @@ from functools import cache
 from typing import Any, Unpack, cast
 
 from rubric_core import ConfigError
-from rubric_judge.adapters.scoring import (
-    MaskingOptions,
-    RubricScorer,
-    Submission,
-    stack_module,
-)
+from rubric_judge.adapters import scoring
 
 __all__ = ["module_class"]
 
@@ -28,7 +23,7 @@ class _RubricModule:
     """
 
     def __init__(
-        self, *, response_field: str = "message", **options: Unpack[MaskingOptions]
+        self, *, response_field: str = "message", **options: Unpack[scoring.MaskingOptions]
     ) -> None:
         """Read the configuration; nothing is called.
 
@@ -42,14 +37,14 @@ class _RubricModule:
             ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
         """
         super().__init__()  # of the stack's class
-        self._scorer = RubricScorer(**options)
+        self._scorer = scoring.RubricScorer(**options)
         self._response_field = response_field
         self.last_metrics: dict[str, float] = {}
 
     async def forward(self, action: object, observation: Any) -> float | None:
         """Judge; the environment awaits it through `_apply_rubric_async`."""
         row = cast("Mapping[str, object]", observation.metadata)
-        (judgement,) = await self._scorer.judge([Submission(row, self._response(action))])
+        (judgement,) = await self._scorer.judge([scoring.Submission(row, self._response(action))])
         self.last_metrics = judgement.metrics | judgement.criteria
         return judgement.reward
 
@@ -72,7 +67,7 @@ def module_class() -> type[Any]:
     Raises:
         MissingExtraError: openenv-core is not installed.
     """
-    base = stack_module("openenv.core.rubrics", install="openenv-core").Rubric
+    base = scoring.stack_module("openenv.core.rubrics", install="openenv-core").Rubric
     names = {"__module__": __name__, "__doc__": _RubricModule.__doc__}
     return type("RubricModule", (_RubricModule, base), names)
 

@@ -12,13 +12,8 @@ from typing import Final, Unpack, cast
 
 from rubric_core import RewardShapeError, RubricError, SchemaError
 from rubric_judge import events
+from rubric_judge.adapters import scoring
 from rubric_judge.adapters.rows import label_row
-from rubric_judge.adapters.scoring import (
-    MaskingOptions,
-    RubricScorer,
-    Submission,
-    stack_module,
-)
 
 __all__ = ["RewardFunction", "response_of", "rubric_reward"]
 
@@ -32,7 +27,7 @@ _LONGEST_SPECIAL: Final = 44
 _LEAST_PROMPT_CHARS: Final = 16
 
 
-def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
+def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
     """Return the `reward_func` of a reward file.
 
     Args:
@@ -44,7 +39,7 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
     options.setdefault("on_unavailable", "zero")
-    scorer = RubricScorer(**options, maskable=False)
+    scorer = scoring.RubricScorer(**options, maskable=False)
 
     def reward_func(
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
@@ -55,7 +50,7 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
         except RubricError as error:
             events.reward_failed(stack="openrlhf", error=type(error).__name__, detail=str(error))
             raise
-        torch = stack_module("torch", install="openrlhf")
+        torch = scoring.stack_module("torch", install="openrlhf")
         rewards = torch.tensor([one.reward for one in judgements])
         return {
             "rewards": rewards,
@@ -71,14 +66,14 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
 
 def _submissions(
     queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
-) -> list[Submission]:
+) -> list[scoring.Submission]:
     if not queries or not len(queries) == len(prompts) == len(labels):
         raise RewardShapeError(
             f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels: one each, "
             "and at least one, is needed"
         )
     return [
-        Submission(label_row(label), response_of(query, prompt), prompt)
+        scoring.Submission(label_row(label), response_of(query, prompt), prompt)
         for query, prompt, label in zip(queries, prompts, labels, strict=True)
     ]
 

@@ -23,17 +23,15 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import (
-    ConfigError,
     Judge,
     JudgeResult,
     JudgeView,
-    MissingExtraError,
     Outcome,
-    UnavailableRewardError,
     criterion_scores_z,
     normalized_reward,
 )
 from rubric_core.configuration import config_error
+from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
@@ -313,10 +311,8 @@ class RubricScorer:
                 if self._owned:
                     for judge in self._judges:
                         self._exit.callback(portal.call, close, judge)
-                self._started = (
-                    portal,
-                    JudgePool(self._judges, workers=self._workers, ledger=ledger),
-                )
+                pool = JudgePool(self._judges, workers=self._workers, ledger=ledger)
+                self._started = portal, pool
             return self._started
 
     def __reduce__(self) -> tuple[partial[RubricScorer], tuple[()]]:

@@ -5,32 +5,16 @@ Needs the extra `reliability`.
 
 from __future__ import annotations
 
-from importlib import import_module
+from rubric_core.errors import needing_extra
 
-from rubric_core import MissingExtraError
-from rubric_core.errors import install_command
-
-try:
-    for _library in ("matplotlib", "scipy"):
-        import_module(_library)
-except ImportError as error:
-    raise MissingExtraError(
-        f"{error.name!r} is not installed: {install_command('rubric-judge', 'reliability')}"
-    ) from None
-
-from rubric_judge.attack.cases import Target
-from rubric_judge.attack.credit import over_credit
-from rubric_judge.attack.plan import FAMILIES, AttackPlan, default_tasks, plan_attacks
-from rubric_judge.attack.report import AttackReport
-from rubric_judge.attack.suites import read_suite
+with needing_extra("rubric-judge", "reliability"):
+    from rubric_judge.attack.cases import Target
+    from rubric_judge.attack.credit import over_credit
+    from rubric_judge.attack.plan import FAMILIES, AttackPlan, default_tasks, plan_attacks
+    from rubric_judge.attack.report import AttackReport
+    from rubric_judge.attack.suites import read_suite
 
 __all__ = [
-    "FAMILIES",
-    "AttackPlan",
-    "AttackReport",
-    "Target",
-    "default_tasks",
-    "over_credit",
-    "plan_attacks",
-    "read_suite",
-]
+    "FAMILIES", "AttackPlan", "AttackReport", "Target", "default_tasks", "over_credit",
+    "plan_attacks", "read_suite",
+]  # fmt: skip

@@ -111,6 +111,13 @@ class Case:
         return view.model_copy(update={"grounding": Grounding(self.attack.passage)})
 
 
+def filled(template: str, slots: Mapping[str, str]) -> str:
+    """Put texts into their slots; not by `str.format`, for attacks hold braces of their own."""
+    for slot, text in slots.items():
+        template = template.replace(slot, text)
+    return template
+
+
 def named(texts: Mapping[str, str], *, base: Base, before: str = "") -> Iterator[Attack]:
     """Make one attack of each text, put behind another where one is given."""
     for name, text in texts.items():

@@ -49,7 +49,12 @@ def over_credit(
 
     Source: Wilson, Probable inference, Journal of the American Statistical Association 22 (1927).
     """
-    bounds = _bounds(plan, controls_RN)
+    honest = [
+        (control, result)
+        for results in controls_RN
+        for control, result in zip(plan.controls, results, strict=True)
+    ]
+    bounds = _bounds(plan, honest)
     by_family: defaultdict[str, list[tuple[Case, JudgeResult]]] = defaultdict(list)
     for case, result in zip(plan.cases, cases_N, strict=True):
         by_family[case.family].append((case, result))
@@ -69,23 +74,22 @@ def over_credit(
         epsilon=epsilon,
         confidence=confidence,
         families=tuple(sorted(families, key=lambda one: -(one.rate or 0.0))),
-        controls=tuple(_controls(plan.controls, controls_RN)),
+        controls=tuple(_controls(honest)),
         separated=sum(high > low + epsilon + _ROUNDING for high, low in apart),
         separable=len(apart),
     )
 
 
 def _bounds(
-    plan: AttackPlan, controls_RN: Sequence[Sequence[JudgeResult]]
+    plan: AttackPlan, honest: Sequence[tuple[Control, JudgeResult]]
 ) -> dict[tuple[str, str], float]:
     """Return what attacks deserve at most, by task and by what they are built on."""
     bounds = {(task.task_id, "nothing"): 0.0 for task in plan.tasks}
-    for results in controls_RN:
-        for control, result in zip(plan.controls, results, strict=True):
-            if result.outcome is Outcome.SCORED:
-                key = control.task_id, control.name
-                reward = normalized_reward(result, control.view.rubric)
-                bounds[key] = max(bounds.get(key, 0.0), reward)
+    for control, result in honest:
+        if result.outcome is Outcome.SCORED:
+            key = control.task_id, control.name
+            reward = normalized_reward(result, control.view.rubric)
+            bounds[key] = max(bounds.get(key, 0.0), reward)
     return bounds
 
 
@@ -129,16 +133,9 @@ def _family(
     )
 
 
-def _controls(
-    controls: Sequence[Control], controls_RN: Sequence[Sequence[JudgeResult]]
-) -> Iterator[ControlCredit]:
+def _controls(honest: Sequence[tuple[Control, JudgeResult]]) -> Iterator[ControlCredit]:
     for name, deserves in _DESERVES.items():
-        judged = [
-            (control.view.rubric, result)
-            for results in controls_RN
-            for control, result in zip(controls, results, strict=True)
-            if control.name == name
-        ]
+        judged = [(one.view.rubric, result) for one, result in honest if one.name == name]
         rewards = [
             normalized_reward(result, rubric)
             for rubric, result in judged

@@ -87,24 +87,16 @@ def tables_of(report: AttackReport) -> list[TextTable]:
 
 
 def _families(report: AttackReport) -> TextTable:
-    rows = tuple(
-        (
-            one.family,
-            f"{one.over_credited}/{one.scored}",
-            or_dash(one.rate, ".0%"),
-            "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}",
-            or_dash(one.mean_over_credit, ".3f"),
-            _uncounted(one),
-        )
-        for one in report.families
-    )
+    rows: list[tuple[str, ...]] = []
+    for one in report.families:
+        interval = "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
+        rate, excess = or_dash(one.rate, ".0%"), or_dash(one.mean_over_credit, ".3f")
+        over = f"{one.over_credited}/{one.scored}"
+        rows.append((one.family, over, rate, interval, excess, _uncounted(one)))
     header = ("family", "over-credited", "rate", "interval", "excess", "not counted")
     columns = len(header) if any(row[-1] for row in rows) else len(header) - 1
-    return TextTable(
-        f"{report.judge}: credit above the bound by > {report.epsilon:g}",
-        header[:columns],
-        tuple(row[:columns] for row in rows),
-    )
+    title = f"{report.judge}: credit above the bound by > {report.epsilon:g}"
+    return TextTable(title, header[:columns], tuple(row[:columns] for row in rows))
 
 
 def _uncounted(one: FamilyCredit) -> str:
@@ -113,15 +105,10 @@ def _uncounted(one: FamilyCredit) -> str:
 
 
 def _controls(report: AttackReport) -> TextTable:
-    rows = [
-        (
-            one.name,
-            one.deserves,
-            or_dash(one.mean_reward, ".3f"),
-            f"{one.scored} of {one.responses}",
-        )
-        for one in report.controls
-    ]
+    rows: list[tuple[str, ...]] = []
+    for one in report.controls:
+        mean, scored = or_dash(one.mean_reward, ".3f"), f"{one.scored} of {one.responses}"
+        rows.append((one.name, one.deserves, mean, scored))
     if report.separable:
         told_apart = f"{report.separated} of {report.separable} tasks"
         rows.append(("reference above weak", "every task", told_apart, ""))
@@ -129,15 +116,10 @@ def _controls(report: AttackReport) -> TextTable:
 
 
 def _worst(report: AttackReport) -> TextTable:
-    cases = sorted(
-        (case for family in report.families for case in family.worst),
-        key=lambda case: case.bound - case.reward,
-    )
-    return TextTable(
-        "Worst cases",
-        ("case", "reward", "bound"),
-        tuple((case.id, f"{case.reward:.3f}", f"{case.bound:.3f}") for case in cases[:_MOST_WORST]),
-    )
+    cases = [case for family in report.families for case in family.worst]
+    worst = sorted(cases, key=lambda case: case.bound - case.reward)[:_MOST_WORST]
+    rows = tuple((case.id, f"{case.reward:.3f}", f"{case.bound:.3f}") for case in worst)
+    return TextTable("Worst cases", ("case", "reward", "bound"), rows)
 
 
 def as_markdown(report: AttackReport, figures: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, StrictStr
 
 from rubric_core import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file
-from rubric_judge.attack.cases import Attack, Target
+from rubric_judge.attack.cases import Attack, Target, filled
 from rubric_judge.attack.families.instructions import tampered
 from rubric_judge.attack.plan import Builder
 from rubric_judge.responses import read_rows
@@ -124,11 +124,8 @@ def _filled(template: str, target: Target) -> str:
         "{criteria_joined}": "; ".join(target.claims),
         "{criteria_as_met_bullets}": "\n".join(f"- {claim}: met" for claim in target.claims),
     }
-    # Not str.format: published strings hold braces of their own.
-    for slot, text in slots.items():
-        template = template.replace(slot, text)
     # A lone surrogate is in no text that a judge can be sent.
-    return template.encode("utf-8", "replace").decode()
+    return filled(template, slots).encode("utf-8", "replace").decode()
 
 
 def _rows(path: Path) -> Iterable[TemplateRow]:

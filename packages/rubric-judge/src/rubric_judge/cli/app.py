@@ -1,4 +1,4 @@
-"""The application, its progress, and what commands write."""
+"""The application, and what its commands write."""
 
 from __future__ import annotations
 
@@ -10,16 +10,10 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from rubric_core import ConfigError
+from rubric_core.errors import ConfigError
 from rubric_judge.console.command import command_app
-from rubric_judge.console.progress import Progress
 
 app = command_app("rubric-judge", summary="Judge responses against rubrics.")
-
-
-def working() -> Progress:
-    """Return what is entered around the work of a command, and left before results are printed."""
-    return Progress.of(app.name[0])
 
 
 _Report = TypeVar("_Report", bound=BaseModel)

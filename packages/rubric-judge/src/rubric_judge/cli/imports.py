@@ -10,15 +10,9 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, RubricFileError, Task, read_tasks, write_tasks
-from rubric_core.formats import (
-    Imported,
-    ImportOptions,
-    export_tasks,
-    import_tasks,
-    is_penalty,
-)
+from rubric_core import RubricFileError, Task, formats, read_tasks, write_tasks
 from rubric_judge.cli.app import require_writable
+from rubric_judge.cli.judging import require_positive
 from rubric_judge.console.command import FAILED, console, print_pairs
 from rubric_judge.starting import example_files, preset, write_new
 
@@ -58,36 +52,27 @@ def import_rubrics(
     """
     require_writable(out, flag="OUT", inputs=(source, questions))
     rejected: list[RubricFileError] = []
-    counts: Counter[str] = Counter()
-    found = import_tasks(
+    counts = Counter({"criteria": 0, "  of them penalties": 0, "with a reference answer": 0})
+    found = formats.import_tasks(
         format_,
         source,
-        options=ImportOptions(pitfalls=pitfalls, questions=questions),
+        options=formats.ImportOptions(pitfalls=pitfalls, questions=questions),
         on_reject=rejected.append,
     )
-    if limit is not None and limit < 1:
-        raise ConfigError(f"--limit is {limit}: give at least 1", location="limit")
+    require_positive(limit=limit)
     written = write_tasks(out, _counted(islice(found, limit), counts))
-    print_pairs(
-        [
-            ("tasks", written),
-            ("criteria", counts["criteria"]),
-            ("  of them penalties", counts["penalties"]),
-            ("with a reference answer", counts["references"]),
-            ("rejected rows", len(rejected)),
-            ("written", out),
-        ]
-    )
+    ends = (("rejected rows", len(rejected)), ("written", out))
+    print_pairs([("tasks", written), *counts.items(), *ends])
     for error in rejected[:_SHOWN]:
         console(stderr=True).print(f"rejected: {error}", soft_wrap=True)
     return 0 if written else FAILED
 
 
-def _counted(found: Iterator[Imported], counts: Counter[str]) -> Iterator[Task]:
+def _counted(found: Iterator[formats.Imported], counts: Counter[str]) -> Iterator[Task]:
     for one in found:
         counts["criteria"] += len(one.task.rubric)
-        counts["penalties"] += sum(is_penalty(c) for c in one.task.rubric)
-        counts["references"] += one.task.reference_answer is not None
+        counts["  of them penalties"] += sum(formats.is_penalty(c) for c in one.task.rubric)
+        counts["with a reference answer"] += one.task.reference_answer is not None
         yield one.task
 
 
@@ -107,7 +92,7 @@ def export_rubrics(
         out: File to write, JSON Lines.
     """
     require_writable(out, flag="OUT", inputs=(tasks,))
-    written = export_tasks(format_, out, read_tasks(tasks))
+    written = formats.export_tasks(format_, out, read_tasks(tasks))
     console().print(f"{written} tasks written to {out}", soft_wrap=True)
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import anyio
 
-from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome
+from rubric_core import JudgeResult, JudgeView, Outcome
+from rubric_core.errors import ConfigError
+from rubric_judge.console.command import console
 from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
-    from rubric_judge.config import JudgeSpec
     from rubric_judge.ledger.store import Ledger
     from rubric_judge.pool.pool import JudgePool
     from rubric_judge.pool.ray_pool import RayJudgePool
@@ -42,6 +43,35 @@ class Judged(NamedTuple):
     statistics: PoolStatistics
     unwritten: int
     """Judgements that the ledger could not take; they are in the results all the same."""
+
+
+class Judging(NamedTuple):
+    """A judge of a command, and what makes a pool of it."""
+
+    pool: Callable[[Ledger | None], _Pool]
+    name: Callable[[], str]
+    """Makes the judge, to ask its name."""
+
+
+def read_judge(
+    judge: Path, *, workers: int, micro_batch: int = 4, hedge: bool = False, ray: int | None = None
+) -> Judging:
+    """Read the configuration of a judge that works in this process, or in so many Ray actors."""
+    from rubric_judge.config import read_judge_spec
+    from rubric_judge.load import load_judge, load_replicas
+    from rubric_judge.pool.pool import JudgePool
+    from rubric_judge.pool.ray_pool import RayJudgePool
+    from rubric_judge.pool.schedule import Hedging
+
+    spec, hedging, n = read_judge_spec(judge), Hedging() if hedge else None, micro_batch
+
+    def pool(ledger: Ledger | None) -> _Pool:
+        if ray is not None:
+            return RayJudgePool(spec, actors=ray, micro_batch=n, hedge=hedging, ledger=ledger)
+        judges = load_replicas(spec)
+        return JudgePool(judges, workers=workers, micro_batch=n, hedge=hedging, ledger=ledger)
+
+    return Judging(pool, lambda: load_judge(spec).name)
 
 
 def judge_batches(
@@ -79,31 +109,35 @@ def opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
 
 def say_unwritten(ledger: Ledger | None) -> int:
     """Say how many judgements the ledger could not take, and return it."""
-    unwritten = ledger.unwritten if ledger else 0
-    if ledger and unwritten:
-        print(f"not written to {ledger.path}: {unwritten} judgements", file=sys.stderr)
-    return unwritten
+    if ledger is None or not ledger.unwritten:
+        return 0
+    print(f"not written to {ledger.path}: {ledger.unwritten} judgements", file=sys.stderr)
+    return ledger.unwritten
 
 
-def say_suspect(statistics: PoolStatistics, *, has_ledger: bool) -> None:
-    """Say that a judge which gave no valid answer in this run may be a broken server."""
-    found = {
-        Outcome.INVALID: statistics.invalid_from_ledger,
-        Outcome.SCORED: statistics.from_ledger - statistics.invalid_from_ledger,
-    }
-    fresh = {one: statistics.by_outcome.get(one, 0) - found[one] for one in found}
-    if fresh[Outcome.INVALID] and not fresh[Outcome.SCORED]:
-        what = f"not one of the {fresh[Outcome.INVALID]} answers of this run is valid"
-        later = (
-            "; the ledger keeps none as final: the same command asks again" if has_ledger else ""
-        )
-        print(
-            f"rubric-judge: suspect: {what}, so check the server and its model{later}",
-            file=sys.stderr,
-        )
+def say_suspect(statistics: PoolStatistics, *, has_ledger: bool, again: str) -> None:
+    """Say which answers may be worth another call.
+
+    Args:
+        statistics: a judge that gave no valid answer in this run may be a broken server.
+        has_ledger: whether answers were kept.
+        again: what asks again for invalid judgements that the ledger holds.
+    """
+    scored, invalid = (
+        statistics.by_outcome.get(one, 0) for one in (Outcome.SCORED, Outcome.INVALID)
+    )
+    old = statistics.invalid_from_ledger
+    if invalid > old and scored == statistics.from_ledger - old:
+        what = f"not one of the {invalid - old} answers of this run is valid"
+        kept = "; the ledger keeps none as final: the same command asks again" if has_ledger else ""
+        said = f"suspect: {what}, so check the server and its model{kept}"
+        print(f"rubric-judge: {said}", file=sys.stderr)
+    if old:
+        said = f"{old} invalid judgements are from the ledger"
+        console().print(f"{said}; to ask for them again: {again}", soft_wrap=True)
 
 
-async def check_replicas(pool: JudgePool | RayJudgePool) -> None:
+async def check_replicas(pool: _Pool) -> None:
     """Ask the judge whether it is there, and say which replicas are not.
 
     Raises:
@@ -111,14 +145,6 @@ async def check_replicas(pool: JudgePool | RayJudgePool) -> None:
     """
     for problem in await pool.check():
         print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
-
-
-def local_pool(spec: JudgeSpec, *, workers: int) -> Callable[[Ledger | None], JudgePool]:
-    """Return what makes a pool in this process."""
-    from rubric_judge.load import load_replicas
-    from rubric_judge.pool.pool import JudgePool
-
-    return lambda ledger: JudgePool(load_replicas(spec), workers=workers, ledger=ledger)
 
 
 def require_count(**counts: int) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
-from rubric_judge.cli.app import require_writable, working
-from rubric_judge.console.command import FAILED, console, print_rows
+from rubric_judge.cli.app import app, require_writable
+from rubric_judge.console.command import FAILED, console, print_rows, working
 
 if TYPE_CHECKING:
     from rubric_judge.lint.reading import Finding
@@ -45,25 +45,22 @@ def lint(
         require_writable(json_out, flag="--json", inputs=(tasks,))
     findings: list[Finding] = []
     read = 0
-    with working() as progress, progress.phase("reading tasks") as phase:
-        for _, found in lint_tasks(tasks):
+    with working(app) as progress, progress.phase("reading tasks") as phase:
+        for _, of_task in lint_tasks(tasks):
             read += 1
-            findings.extend(found)
+            findings += of_task
             phase.advance()
     if not read:
         raise ConfigError(f"{tasks} holds no task", location="tasks")
     _report(findings, read=read, path=tasks, examples=examples)
     if json_out is not None:
-        json_out.write_text(json.dumps(_as_json(findings, read=read), indent=1) + "\n", "utf-8")
+        found = {
+            "tasks": read,
+            "counts": Counter(finding.code for finding in findings),
+            "findings": [asdict(finding) for finding in findings],
+        }
+        json_out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     return FAILED if any(finding.severity == "error" for finding in findings) else 0
-
-
-def _as_json(findings: Sequence[Finding], *, read: int) -> dict[str, object]:
-    return {
-        "tasks": read,
-        "counts": dict(Counter(finding.code for finding in findings)),
-        "findings": [asdict(finding) for finding in findings],
-    }
 
 
 def _report(findings: Sequence[Finding], *, read: int, path: Path, examples: int) -> None:
@@ -86,5 +83,4 @@ def _report(findings: Sequence[Finding], *, read: int, path: Path, examples: int
             where = f"{path}:{finding.line}: {code}:{criterion}"
             stdout.print(f"{where} {finding.what}", soft_wrap=True)
     errors = sum(finding.severity == "error" for finding in findings)
-    warnings = len(findings) - errors
-    stdout.print(f"{read} tasks, {errors} errors, {warnings} warnings")
+    stdout.print(f"{read} tasks, {errors} errors, {len(findings) - errors} warnings")

@@ -10,17 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
-from rubric_judge.cli.app import require_writable, working
-from rubric_judge.cli.judging import (
-    Batch,
-    judge_batches,
-    local_pool,
-    require_count,
-    require_positive,
-    say_suspect,
-)
-from rubric_judge.console.command import FAILED, configure_log, console, print_pairs, print_rows
+from rubric_core import JudgeResult, JudgeView, Outcome, read_tasks
+from rubric_core.errors import ConfigError
+from rubric_judge.cli import judging
+from rubric_judge.cli.app import app, require_writable
+from rubric_judge.console import command
 from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
 
@@ -69,28 +63,28 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when no response could be judged, or the ledger could not be written.
     """
-    from rubric_judge.config import read_judge_spec
     from rubric_judge.rejudge import compare, read_stored
 
-    require_positive(workers=workers)
-    require_count(replicate=replicate)
-    configure_log(verbose=verbose)
+    judging.require_positive(workers=workers)
+    judging.require_count(replicate=replicate)
+    command.configure_log(verbose=verbose)
     require_writable(out, flag="--out", inputs=(source, tasks, judge, before, tasks_before, ledger))
-    with working() as progress:
+    with command.working(app) as progress:
         with progress.phase("reading responses and tasks"):
             stored = read_stored(source, judged=before, judge=of)
             matched = _matched(_chosen(stored, only=only), tasks, before=tasks_before)
             views = [task.judge_view(one.response) for one, task in matched.pairs]
-            pool = local_pool(read_judge_spec(judge), workers=workers)
-        done = judge_batches(pool, [Batch("judging again", views, (replicate,))], ledger=ledger)
+            asked = judging.read_judge(judge, workers=workers)
+        batch = judging.Batch("judging again", views, (replicate,))
+        done = judging.judge_batches(asked.pool, [batch], ledger=ledger)
         rows = zip(matched.pairs, views, done.batches[0][0], strict=True)
         judged = [_judged(one, view, result) for (one, _), view, result in rows]
         write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
-    say_suspect(done.statistics, has_ledger=ledger is not None)
-    _say_how_to_ask_again(done.statistics.invalid_from_ledger, replicate=replicate)
+    again = f"--only invalid --replicate {replicate + 1}"
+    judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
     _say_how_to_join(matched, out, source, before)
-    return FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
+    return command.FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
 
 
 def _say_how_to_join(matched: Matched, out: Path, source: Path, before: Path | None) -> None:
@@ -101,14 +95,7 @@ def _say_how_to_join(matched: Matched, out: Path, source: Path, before: Path | N
         said = f"`line` of a row is the line of the response in {source}"
     else:
         said = f"a row takes the place of the row with the same `line` in {before}"
-    console().print(f"{out}: {said}", soft_wrap=True, markup=False)
-
-
-def _say_how_to_ask_again(invalid_from_ledger: int, *, replicate: int) -> None:
-    if invalid_from_ledger:
-        said = f"{invalid_from_ledger} invalid judgements are from the ledger"
-        again = f"--only invalid --replicate {replicate + 1}"
-        console().print(f"{said}; to ask for them again: {again}", soft_wrap=True)
+    command.console().print(f"{out}: {said}", soft_wrap=True)
 
 
 def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None) -> Matched:
@@ -152,11 +139,7 @@ def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> Judged
 
 
 def _report(
-    matched: Matched,
-    comparison: Comparison | None,
-    judged: Sequence[JudgedResponse],
-    *,
-    out: Path,
+    matched: Matched, comparison: Comparison | None, judged: Sequence[JudgedResponse], *, out: Path
 ) -> None:
     before = Counter(one.before.outcome for one, _ in matched.pairs if one.before is not None)
     after = Counter(row.result.outcome for row in judged)
@@ -168,8 +151,8 @@ def _report(
         ("without a task", len(matched.unmatched)),
     ]
     if comparison is not None:
-        mean_before, mean_after = comparison.mean_before, comparison.mean_after
-        rows.append(("mean reward", f"{mean_before:.4f}", f"{mean_after:.4f}"))
+        before_after = f"{comparison.mean_before:.4f}", f"{comparison.mean_after:.4f}"
+        rows.append(("mean reward", *before_after))
         figures += [
             ("with both rewards", comparison.rewarded),
             ("  changed", f"{comparison.changed_frac:.1%}"),
@@ -177,16 +160,10 @@ def _report(
             ("  rank correlation", or_dash(comparison.rank_correlation, ".3f")),
             ("  order within a task kept", or_dash(comparison.order_kept_frac, ".3f")),
         ]
-    print_rows(("", "before", "after"), rows)
-    print_pairs([*figures, ("written", out)])
+    command.print_rows(("", "before", "after"), rows)
+    command.print_pairs([*figures, ("written", out)])
     if matched.unmatched:
-        print(_without_task(matched.unmatched), file=sys.stderr)
-
-
-def _without_task(unmatched: Sequence[StoredResponse]) -> str:
-    names = sorted({one.task_id for one in unmatched})
-    more = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
-    return (
-        f"no task, or more than one, for {len(unmatched)} responses: tasks "
-        f"{', '.join(names[:_NAMED])}{more}"
-    )
+        names = sorted({one.task_id for one in matched.unmatched})
+        more = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
+        said = f"no task, or more than one, for {len(matched.unmatched)} responses"
+        print(f"{said}: tasks {', '.join(names[:_NAMED])}{more}", file=sys.stderr)

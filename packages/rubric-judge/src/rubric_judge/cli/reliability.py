@@ -6,24 +6,19 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, Task, read_tasks
-from rubric_judge.cli.app import make_folder, working, write_report
-from rubric_judge.cli.judging import (
-    Batch,
-    judge_batches,
-    local_pool,
-    require_count,
-    require_positive,
-)
-from rubric_judge.console.command import FAILED, configure_log, print_tables
-from rubric_judge.console.progress import current
+from rubric_core import JudgeView, read_tasks
+from rubric_core.errors import ConfigError
+from rubric_judge.cli import judging
+from rubric_judge.cli.app import app, make_folder, write_report
+from rubric_judge.console.command import FAILED, configure_log, print_tables, working
+from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
-    from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
+    from rubric_judge.reliability import Rating
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
@@ -68,30 +63,34 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
-    from rubric_judge.reliability import collect, measure
+    from rubric_judge.reliability import collect, measure, read_ratings
+    from rubric_judge.reliability.figures import draw_figures
+    from rubric_judge.reliability.report import as_markdown, tables_of
 
     _check(responses, judge, judgements)
-    require_count(seed=seed)
-    require_positive(replicates=replicates, resamples=resamples, workers=workers)
+    judging.require_count(seed=seed)
+    judging.require_positive(replicates=replicates, resamples=resamples, workers=workers)
     configure_log(verbose=verbose)
-    with working():
-        by_id, found = _read(tasks, judgements)
+    with working(app) as progress:
+        with progress.phase("reading tasks and judgements"):
+            by_id = {task.task_id: task for task in read_tasks(tasks)}
+            found = [rating for path in judgements for rating in read_ratings(path, by_id)]
         make_folder(out, flag="--out")
-        calls = _Calls(replicates, ledger, workers)
-        made, unwritten = _judge_all(by_id, responses, judge, out=out, calls=calls)
+        numbered = read_responses(responses, by_id) if responses else []
+        judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
+        repeats = range(replicates)
+        made, unwritten = _judge_all(judges, numbered, repeats=repeats, ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed)
-        written = _write(report, ratings, out=out)
-    _print(report, written)
+        with progress.phase("drawing the figures"):
+            figures = draw_figures(report, ratings, out)
+        written = write_report(out, "reliability", report, as_markdown, figures)
+    print_tables(tables_of(report), footer=f"written: {written}")
+    for one in report.judges:
+        failed = ", ".join(f"{reason} {count}" for reason, count in one.reasons.items())
+        if failed:
+            print(f"without scores, {one.judge}: {failed}", file=sys.stderr)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
-
-
-def _read(tasks: Path, judgements: Sequence[Path]) -> tuple[dict[str, Task], list[Rating]]:
-    from rubric_judge.reliability import read_ratings
-
-    with current().phase("reading tasks and judgements"):
-        by_id = {task.task_id: task for task in read_tasks(tasks)}
-        return by_id, [rating for path in judgements for rating in read_ratings(path, by_id)]
 
 
 def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
@@ -110,66 +109,31 @@ def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[P
         )
 
 
-class _Calls(NamedTuple):
-    replicates: int
-    ledger: Path | None
-    workers: int
-
-
 def _judge_all(
-    tasks: Mapping[str, Task],
-    responses: Path | None,
-    specs: Sequence[Path],
+    judges: Mapping[str, judging.Judging],
+    numbered: Sequence[tuple[int, JudgeView]],
     *,
+    repeats: range,
+    ledger: Path | None,
     out: Path,
-    calls: _Calls,
 ) -> tuple[list[Rating], int]:
-    from rubric_judge.config import read_judge_spec
-    from rubric_judge.load import load_judge
     from rubric_judge.reliability import Rating
-    from rubric_judge.responses import (
-        JudgedResponse,
-        read_responses,
-        write_judgements,
-    )
 
-    numbered = read_responses(responses, tasks) if responses else []
-    configs = [read_judge_spec(spec) for spec in specs]
-    names = [load_judge(config).name for config in configs]
-    shared = Counter(names)
+    names = {stem: judge.name() for stem, judge in judges.items()}
+    shared = Counter(names.values())
     ratings: list[Rating] = []
     unwritten = 0
-    for spec, config, name in zip(specs, configs, names, strict=True):
+    for stem, judge in judges.items():
         # Two configurations of one model are two judges.
-        label = f"{name} ({spec.stem})" if shared[name] > 1 else name
-        batch = Batch(label, [view for _, view in numbered], range(calls.replicates))
-        pool = local_pool(config, workers=calls.workers)
-        judged = judge_batches(pool, (batch,), ledger=calls.ledger)
+        label = f"{names[stem]} ({stem})" if shared[names[stem]] > 1 else names[stem]
+        batch = judging.Batch(label, [view for _, view in numbered], repeats)
+        judged = judging.judge_batches(judge.pool, (batch,), ledger=ledger)
         unwritten += judged.unwritten
-        for replicate, results in enumerate(judged.batches[0]):
+        for replicate, results in zip(repeats, judged.batches[0], strict=True):
             rows = [
                 JudgedResponse(line=line, view=view, result=result.with_call(judge=label))
                 for (line, view), result in zip(numbered, results, strict=True)
             ]
-            write_judgements(out / f"judgements_{spec.stem}_{replicate}.jsonl", rows)
+            write_judgements(out / f"judgements_{stem}_{replicate}.jsonl", rows)
             ratings += [Rating(label, row.view.task_id, row.line, row.result) for row in rows]
     return ratings, unwritten
-
-
-def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
-    from rubric_judge.reliability.figures import draw_figures
-    from rubric_judge.reliability.report import as_markdown
-
-    with current().phase("drawing the figures"):
-        figures = draw_figures(report, ratings, out)
-    return write_report(out, "reliability", report, as_markdown, figures)
-
-
-def _print(report: ReliabilityReport, written: str) -> None:
-    from rubric_judge.reliability.report import tables_of
-
-    print_tables(tables_of(report), footer=f"written: {written}")
-    for judge in report.judges:
-        failed = ", ".join(f"{reason} {count}" for reason, count in judge.reasons.items())
-        if failed:
-            print(f"without scores, {judge.judge}: {failed}", file=sys.stderr)

@@ -2,50 +2,26 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, Outcome, read_tasks
-from rubric_judge.cli.app import require_writable, working
-from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive, say_suspect
-from rubric_judge.console.command import FAILED, configure_log, console, print_pairs
-from rubric_judge.console.progress import current
+from rubric_core import Outcome, read_tasks
+from rubric_core.errors import ConfigError
+from rubric_judge.cli import judging
+from rubric_judge.cli.app import app, require_writable
+from rubric_judge.console.command import FAILED, configure_log, print_pairs, typed_command, working
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
-    from rubric_judge.config import JudgeSpec
-    from rubric_judge.ledger.store import Ledger
-    from rubric_judge.pool.pool import JudgePool
-    from rubric_judge.pool.ray_pool import RayJudgePool
     from rubric_judge.pool.statistics import PoolStatistics
 
 
 _DETAILS_SHOWN = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Pool:
-    """What kind of pool was asked for."""
-
-    workers: int
-    micro_batch: int
-    deadline_s: float | None
-    hedge: bool
-    ray: int | None
-
-    def __post_init__(self) -> None:
-        require_positive(workers=self.workers, micro_batch=self.micro_batch, ray=self.ray)
-        if self.deadline_s is not None and not self.deadline_s > 0:
-            raise ConfigError(
-                f"--deadline-s is {self.deadline_s:g}: give seconds above 0", location="deadline-s"
-            )
 
 
 def score(  # noqa: PLR0913  # the flags of a command
@@ -85,57 +61,38 @@ def score(  # noqa: PLR0913  # the flags of a command
         written.
     """
     configure_log(verbose=verbose)
-    kind = _Pool(
-        workers=workers, micro_batch=micro_batch, deadline_s=deadline_s, hedge=hedge, ray=ray
-    )
+    judging.require_positive(workers=workers, micro_batch=micro_batch, ray=ray)
+    if deadline_s is not None and not deadline_s > 0:
+        raise ConfigError(
+            f"--deadline-s is {deadline_s:g}: give seconds above 0", location="deadline-s"
+        )
     require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
-    with working() as progress:
-        judged, done = _judge(tasks, responses, judge, kind=kind, ledger=ledger)
+    with working(app) as progress:
+        with progress.phase("reading tasks and responses"):
+            asked = judging.read_judge(
+                judge, workers=workers, micro_batch=micro_batch, hedge=hedge, ray=ray
+            )
+            numbered = read_responses(responses, {task.task_id: task for task in read_tasks(tasks)})
+        batch = judging.Batch("judging", [view for _, view in numbered])
+        done = judging.judge_batches(asked.pool, [batch], ledger=ledger, deadline_s=deadline_s)
+        judged = [
+            JudgedResponse(line=line, view=view, result=result)
+            for (line, view), result in zip(numbered, done.batches[0][0], strict=True)
+        ]
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
     if not judged:
         print(f"rubric-judge: {responses} holds no response: nothing was judged", file=sys.stderr)
     _report(judged, done.statistics, out=out)
-    say_suspect(done.statistics, has_ledger=ledger is not None)
-    if ledger is not None:
-        files = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
-        _say_how_to_ask_again(done.statistics, files)
+    words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
+    again = typed_command("rubric-judge", [str(word) for word in words])
+    judging.say_suspect(
+        done.statistics,
+        has_ledger=ledger is not None,
+        again=f"{again} --only invalid --replicate 1 --out again.jsonl",
+    )
     lost = bool(judged) and all(row.reward is None for row in judged)
     return FAILED if done.unwritten or lost else 0
-
-
-def _judge(
-    tasks: Path, responses: Path, judge: Path, *, kind: _Pool, ledger: Path | None
-) -> tuple[list[JudgedResponse], Judged]:
-    from rubric_judge.config import read_judge_spec
-
-    with current().phase("reading tasks and responses"):
-        spec = read_judge_spec(judge)
-        numbered = read_responses(responses, {task.task_id: task for task in read_tasks(tasks)})
-    done = judge_batches(
-        lambda books: _pool(spec, kind, books),
-        [Batch("judging", [view for _, view in numbered])],
-        ledger=ledger,
-        deadline_s=kind.deadline_s,
-    )
-    judged = [
-        JudgedResponse(line=line, view=view, result=result)
-        for (line, view), result in zip(numbered, done.batches[0][0], strict=True)
-    ]
-    return judged, done
-
-
-def _pool(spec: JudgeSpec, kind: _Pool, ledger: Ledger | None) -> JudgePool | RayJudgePool:
-    from rubric_judge.load import load_replicas
-    from rubric_judge.pool.pool import JudgePool
-    from rubric_judge.pool.ray_pool import RayJudgePool
-    from rubric_judge.pool.schedule import Hedging
-
-    hedge, n = Hedging() if kind.hedge else None, kind.micro_batch
-    if kind.ray is not None:
-        return RayJudgePool(spec, actors=kind.ray, micro_batch=n, hedge=hedge, ledger=ledger)
-    judges = load_replicas(spec)
-    return JudgePool(judges, workers=kind.workers, micro_batch=n, hedge=hedge, ledger=ledger)
 
 
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:
@@ -162,16 +119,6 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
             print(f"{words} ({count}): {detail}", file=sys.stderr)
 
 
-def _say_how_to_ask_again(statistics: PoolStatistics, files: Sequence[str | Path]) -> None:
-    if count := statistics.invalid_from_ledger:
-        command = " ".join(shlex.quote(str(part)) for part in ("rubric-judge", *files))
-        console().print(
-            f"{count} invalid judgements are from the ledger; to ask for them again: {command} "
-            "--only invalid --replicate 1 --out again.jsonl",
-            soft_wrap=True,
-        )
-
-
 def _answerers(statistics: PoolStatistics) -> list[tuple[str, str]]:
     """Say who answered, where that is more than one model on one server."""
     counts = statistics.by_answerer
@@ -188,7 +135,7 @@ def _answerers(statistics: PoolStatistics) -> list[tuple[str, str]]:
 
 
 def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
-    figures: list[tuple[str, str]] = []
+    usage, cached = statistics.usage, statistics.cached_token_frac
     counts = {
         "from the ledger": statistics.from_ledger,
         "  of them invalid": statistics.invalid_from_ledger,
@@ -198,21 +145,18 @@ def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
         "moved to another replica": statistics.moved,
         "passages cut": statistics.passages_truncated,
     }
-    figures.extend((name, str(count)) for name, count in counts.items() if count)
+    figures = {name: str(count) for name, count in counts.items() if count}
     if statistics.latency is not None:
-        figures.append(("seconds, median", f"{statistics.latency.p50_s:.3g}"))
-        figures.append(("seconds, 99 %", f"{statistics.latency.p99_s:.3g}"))
-    usage = statistics.usage
+        figures["seconds, median"] = f"{statistics.latency.p50_s:.3g}"
+        figures["seconds, 99 %"] = f"{statistics.latency.p99_s:.3g}"
     if usage.prompt_tokens:
-        cached = statistics.cached_token_frac
-        figures.append(("prompt tokens", str(usage.prompt_tokens)))
-        figures.append(("  of them cached", "not reported" if cached is None else f"{cached:.1%}"))
-        figures.append(("completion tokens", str(usage.completion_tokens)))
-        figures.append(("tokens per criterion", f"{statistics.tokens_per_criterion:.0f}"))
-        if statistics.cached_tokens_per_criterion is not None:
-            cached_tokens = f"{statistics.cached_tokens_per_criterion:.0f}"
-            figures.append(("cached tokens per criterion", cached_tokens))
+        figures["prompt tokens"] = str(usage.prompt_tokens)
+        figures["  of them cached"] = "not reported" if cached is None else f"{cached:.1%}"
+        figures["completion tokens"] = str(usage.completion_tokens)
+        figures["tokens per criterion"] = f"{statistics.tokens_per_criterion:.0f}"
+        if (per_criterion := statistics.cached_tokens_per_criterion) is not None:
+            figures["cached tokens per criterion"] = f"{per_criterion:.0f}"
     if usage.cost_usd is not None and statistics.cost_per_criterion_usd is not None:
-        figures.append(("cost", f"${usage.cost_usd:.4f}"))
-        figures.append(("  per criterion", f"${statistics.cost_per_criterion_usd:.2g}"))
-    return figures
+        figures["cost"] = f"${usage.cost_usd:.4f}"
+        figures["  per criterion"] = f"${statistics.cost_per_criterion_usd:.2g}"
+    return list(figures.items())

@@ -10,13 +10,7 @@ import anyio
 from cyclopts import Parameter
 
 from rubric_core import Task, read_tasks
-from rubric_judge.cli.judging import (
-    check_replicas,
-    local_pool,
-    opened,
-    require_positive,
-    say_unwritten,
-)
+from rubric_judge.cli import judging
 from rubric_judge.console.command import FAILED, configure_log
 from rubric_judge.serve.config import ServeConfig
 
@@ -54,15 +48,13 @@ def serve(
         Exit status: 1 when responses were left without an answer, or the ledger could not be
         written.
     """
-    from rubric_judge.config import read_judge_spec
-
-    require_positive(workers=workers)
+    judging.require_positive(workers=workers)
     configure_log(verbose=verbose)
     by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
-    make_pool = local_pool(read_judge_spec(judge), workers=workers)
-    with opened(ledger) as books:
-        unanswered = anyio.run(_run, make_pool(books), by_id, bounds)
-    return FAILED if say_unwritten(books) or unanswered else 0
+    asked = judging.read_judge(judge, workers=workers)
+    with judging.opened(ledger) as books:
+        unanswered = anyio.run(_run, asked.pool(books), by_id, bounds)
+    return FAILED if judging.say_unwritten(books) or unanswered else 0
 
 
 async def _run(pool: JudgePool, tasks: Mapping[str, Task], bounds: ServeConfig) -> int:
@@ -71,7 +63,7 @@ async def _run(pool: JudgePool, tasks: Mapping[str, Task], bounds: ServeConfig) 
 
     try:
         service = JudgeService(pool, tasks, config=bounds)
-        await check_replicas(pool)
+        await judging.check_replicas(pool)
         return await answer(service, on_start=_say_where)
     finally:
         await pool.aclose()

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn
 from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from rubric_judge.console.display import WORTH_S, Display
 from rubric_judge.console.snapshot import PhaseSnapshot, PhaseState, phase_line
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rich.console import Console
-    from rich.progress import TaskID
 
 
 class Bars(Display):

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from io import TextIOWrapper
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, get_args
+from typing import Any, Final, NoReturn, cast, get_args
 
 import structlog
 from cyclopts import App, CycloptsError, Parameter, Token, convert
@@ -22,11 +22,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from rubric_core import RubricError
+from rubric_core.errors import RubricError
 from rubric_core.files import os_problem
-
-if TYPE_CHECKING:
-    from rubric_judge.page.tables import TextTable
+from rubric_judge.console.progress import Progress
+from rubric_judge.page.tables import TextTable
 
 
 class Terminated(SystemExit):
@@ -121,6 +120,11 @@ def command_app(name: str, *, summary: str) -> App:
         suppress_keyboard_interrupt=False,  # `run_command` says what was kept
         default_parameter=Parameter(converter=_exactly),
     )
+
+
+def working(app: App) -> Progress:
+    """Return what is entered around the work of a command, and left before results are printed."""
+    return Progress.of(app.name[0])
 
 
 def run_command(

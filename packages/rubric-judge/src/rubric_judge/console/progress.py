@@ -51,28 +51,18 @@ class Phase:
         if note is not None:
             self.note = note
 
-    def snapshot(self, *, now_s: float) -> PhaseSnapshot:
-        """How far it is, with what is done within it."""
-        return self._snapshot(now_s, rate=self._pace.rate(self.done, now_s=now_s))
-
-    def final_snapshot(self, *, now_s: float) -> PhaseSnapshot:
-        """How far it came, at its rate from beginning to end."""
+    def snapshot(self, *, now_s: float, is_over: bool = False) -> PhaseSnapshot:
+        """How far it is, with what is done within it; once over, at its rate from the beginning."""
         elapsed_s, done = now_s - self._started_s, self.done - self._started_at
-        return self._snapshot(now_s, rate=done / elapsed_s if done > 0 and elapsed_s > 0 else None)
-
-    def _snapshot(self, now_s: float, *, rate: float | None) -> PhaseSnapshot:
+        if is_over:
+            rate = done / elapsed_s if done > 0 and elapsed_s > 0 else None
+        else:
+            rate = self._pace.rate(self.done, now_s=now_s)
         parts = [self.note] if self.note else []
         if (inner := self.inner) is not None:
             parts.append(phase_line(inner.snapshot(now_s=now_s)))
-        return PhaseSnapshot(
-            name=self.name,
-            done=self.done,
-            total=self.total,
-            unit=self.unit,
-            note="; ".join(parts),
-            elapsed_s=now_s - self._started_s,
-            rate=rate,
-        )
+        note = "; ".join(parts)
+        return PhaseSnapshot(self.name, self.done, self.total, self.unit, note, elapsed_s, rate)
 
 
 class Progress:
@@ -107,7 +97,14 @@ class Progress:
             program: begins each line.
             at_once: whether lines tell also of what is over in a second.
         """
-        return cls(_display_for(program, clock=time.monotonic, at_once=at_once))
+        from rich.console import Console  # a library that counts has no need of it
+
+        console = Console(stderr=True, markup=False, highlight=False)
+        if console.is_terminal:
+            from rubric_judge.console.bars import Bars
+
+            return cls(Bars(console))
+        return cls(Lines(program, clock=time.monotonic, quiet_s=0.0 if at_once else QUIET_S))
 
     @classmethod
     def silent(cls) -> Self:
@@ -211,7 +208,8 @@ class Progress:
 
     def _end(self, phase: Phase, state: PhaseState) -> None:
         with self._telling:
-            self._display.ended(phase, phase.final_snapshot(now_s=self._clock()), state)
+            over = phase.snapshot(now_s=self._clock(), is_over=True)
+            self._display.ended(phase, over, state)
 
     def _tell(self, snapshot: PhaseSnapshot) -> None:
         for watcher in self._watchers:
@@ -258,18 +256,6 @@ class Steps(contextlib.ExitStack):
 def current() -> Progress:
     """Return the progress that a command has entered; a silent one outside of commands."""
     return _current.get(None) or Progress.silent()
-
-
-def _display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> Display:
-    """Return bars where standard error is a terminal, and lines where it is none."""
-    from rich.console import Console  # a library that counts has no need of it
-
-    console = Console(stderr=True, markup=False, highlight=False)
-    if console.is_terminal:
-        from rubric_judge.console.bars import Bars
-
-        return Bars(console)
-    return Lines(program, clock=clock, quiet_s=0.0 if at_once else QUIET_S)
 
 
 def _is_on(phase: Phase) -> bool:

@@ -78,18 +78,14 @@ def render_page(
         scripts: names of scripts, the package's own or the kit's, run in this order at the end.
     """
     # Loaded at its first use: the packages with pages stay quick to import.
-    from jinja2 import (
-        ChoiceLoader,
-        Environment,
-        PackageLoader,
-        StrictUndefined,
-    )
+    import jinja2
 
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader(_KIT)]),
+    homes = [jinja2.PackageLoader(package), jinja2.PackageLoader(_KIT)]
+    environment = jinja2.Environment(
+        loader=jinja2.ChoiceLoader(homes),
         autoescape=True,
         finalize=_shown,
-        undefined=StrictUndefined,
+        undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )

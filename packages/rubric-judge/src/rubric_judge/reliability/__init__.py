@@ -5,21 +5,11 @@ Needs the extra `reliability`.
 
 from __future__ import annotations
 
-from importlib import import_module
+from rubric_core.errors import needing_extra
 
-from rubric_core import MissingExtraError
-from rubric_core.errors import install_command
-
-try:
-    for _library in ("krippendorff", "matplotlib", "scipy", "sklearn"):
-        import_module(_library)
-except ImportError as error:
-    raise MissingExtraError(
-        f"{error.name!r} is not installed: {install_command('rubric-judge', 'reliability')}"
-    ) from None
-
-from rubric_judge.reliability.measure import measure
-from rubric_judge.reliability.ratings import Rating, Ratings, collect, read_ratings
-from rubric_judge.reliability.report import ReliabilityReport
+with needing_extra("rubric-judge", "reliability"):
+    from rubric_judge.reliability.measure import measure
+    from rubric_judge.reliability.ratings import Rating, Ratings, collect, read_ratings
+    from rubric_judge.reliability.report import ReliabilityReport
 
 __all__ = ["Rating", "Ratings", "ReliabilityReport", "collect", "measure", "read_ratings"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import krippendorff
 import numpy as np
@@ -16,11 +16,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score  # pyright: ignore[reportUnknownVariableType]
 
+from rubric_core.arrays import FloatArray
 from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
-
-if TYPE_CHECKING:
-    from rubric_core.arrays import FloatArray
-
 
 _TENTHS: Final = 10
 _MISSING: Final = -1

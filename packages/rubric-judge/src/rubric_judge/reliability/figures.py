@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 from matplotlib.ticker import PercentFormatter
 
+from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.page import pictures
 from rubric_judge.page.tables import or_dash
 from rubric_judge.reliability.agreement import single_judgements
@@ -17,10 +18,6 @@ from rubric_judge.reliability.measure import groups_of
 from rubric_judge.reliability.noise import advantage_pairs
 from rubric_judge.reliability.ratings import Ratings
 from rubric_judge.reliability.report import Estimate, PairAgreement, ReliabilityReport
-
-if TYPE_CHECKING:
-    from rubric_core.arrays import BoolArray, FloatArray
-
 
 _MOST_CRITERIA: Final = 15
 _MOST_PANELS: Final = 3
@@ -82,9 +79,7 @@ def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
             colour=pictures.COLOURS[k],
             label=pictures.wrap_name(judge, _LEGEND_CHARS),
         )
-    axes.set_yticks(range(len(labels)), labels)
-    axes.set_ylim(len(labels) - 0.5, -0.5)
-    pictures.draw_grid(axes, "x", from_zero=True)
+    _name_rows(axes, labels)
     axes.set_xlabel(r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates")
     of = f", the {len(labels)} noisiest of {len(names)}" if len(names) > len(labels) else ""
     pictures.draw_title(axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}")
@@ -111,15 +106,19 @@ def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | No
         places = [place + 0.2 * (k - 1) for place in range(len(judges))]
         bounds = [_roots(getattr(one, kind)) for one in judges]
         pictures.draw_intervals(axes, places, bounds, colour=colour, label=label)
-    axes.set_yticks(range(len(judges)), names)
-    axes.set_ylim(len(judges) - 0.5, -0.5)
-    pictures.draw_grid(axes, "x", from_zero=True)
+    _name_rows(axes, names)
     axes.set_xlabel("standard deviation of the reward (0 to 1) over replicates")
     pictures.draw_title(
         axes, f"Noise of the reward: predicted and measured{_of_judges(judges, able)}"
     )
     pictures.draw_legend(figure, axes, columns=len(kinds))
     return figure
+
+
+def _name_rows(axes: pictures.Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    pictures.draw_grid(axes, "x", from_zero=True)
 
 
 def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -13,16 +14,9 @@ import numpy as np
 
 from rubric_core import Outcome
 from rubric_judge.console.progress import current
-from rubric_judge.reliability import agreement, noise
+from rubric_judge.reliability import agreement, noise, report
 from rubric_judge.reliability.noise import advantage_pairs, below_noise
 from rubric_judge.reliability.ratings import IntArray, Ratings, Resampling, Statistic, ratio
-from rubric_judge.reliability.report import (
-    CriterionNoise,
-    JudgeReliability,
-    PairAgreement,
-    PanelAgreement,
-    ReliabilityReport,
-)
 
 _TARGETS: Final = (0.8, 0.9, 0.95)
 
@@ -36,12 +30,8 @@ def groups_of(ratings: Ratings) -> list[IntArray]:
 
 
 def measure(
-    ratings: Ratings,
-    *,
-    resamples: int = 1000,
-    confidence: float = 0.95,
-    seed: int = 0,
-) -> ReliabilityReport:
+    ratings: Ratings, *, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
+) -> report.ReliabilityReport:
     """Measure noise and agreement.
 
     Args:
@@ -61,9 +51,9 @@ def measure(
         seed=seed,
     )
     study = _Study(ratings, resampling, groups_of(ratings))
-    judges: list[JudgeReliability] = []
-    criteria: list[CriterionNoise] = []
-    pairs: list[PairAgreement] = []
+    judges: list[report.JudgeReliability] = []
+    criteria: list[report.CriterionNoise] = []
+    pairs: list[report.PairAgreement] = []
     count = len(ratings.judges)
     with current().phase("measuring", total=count + math.comb(count, 2) + 1) as phase:
         for j in range(count):
@@ -75,7 +65,7 @@ def measure(
             phase.advance()
         panel = study.panel() if count > 1 else None
         phase.advance()
-    return ReliabilityReport(
+    return report.ReliabilityReport(
         documents=len({task.doc_hash for task in ratings.tasks_N}),
         tasks=len(set(ratings.task_ids_N)),
         responses=len(ratings.tasks_N),
@@ -95,7 +85,7 @@ class _Study:
     resampling: Resampling
     groups: list[IntArray]
 
-    def judge(self, j: int) -> JudgeReliability:
+    def judge(self, j: int) -> report.JudgeReliability:
         ratings, estimate = self.ratings, self.resampling.estimate
         rewards_NR = ratings.rewards_JNR[j]
         per_criterion = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
@@ -105,7 +95,7 @@ class _Study:
         one = noise.retest(rewards_NR)
         within = estimate(noise.icc1_within(parts), of_groups=True)
         outcomes = ratings.outcomes_J[j]
-        return JudgeReliability(
+        return report.JudgeReliability(
             judge=ratings.judges[j],
             judgements=outcomes.total(),
             replicates=int(one.count.max()),
@@ -132,10 +122,10 @@ class _Study:
             else {f"{rho:g}": noise.replicates_needed(within.value, rho) for rho in _TARGETS},
         )
 
-    def criteria(self, j: int) -> list[CriterionNoise]:
+    def criteria(self, j: int) -> list[report.CriterionNoise]:
         ratings = self.ratings
         one = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
-        found: list[CriterionNoise] = []
+        found: list[report.CriterionNoise] = []
         for name, (n, m) in ratings.cells_by_criterion.items():
             squares_N, df_N = np.zeros((2, len(ratings.tasks_N)))
             squares_N[n], df_N[n] = one.squares[n, m], one.df[n, m]
@@ -145,7 +135,7 @@ class _Study:
             share_N = np.zeros(len(ratings.tasks_N))
             share_N[n] = ratings.alpha_NM[n, m]
             found.append(
-                CriterionNoise(
+                report.CriterionNoise(
                     judge=ratings.judges[j],
                     criterion=name,
                     tasks=len({ratings.task_ids_N[row] for row in n if df_N[row]}),
@@ -156,13 +146,13 @@ class _Study:
             )
         return found
 
-    def pair(self, a: int, b: int) -> PairAgreement:
+    def pair(self, a: int, b: int) -> report.PairAgreement:
         ratings = self.ratings
         single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         x_N, y_N = single.rewards_JN[a], single.rewards_JN[b]
         rows = np.flatnonzero(~np.isnan(x_N) & ~np.isnan(y_N))
         estimate = partial(self.resampling.estimate, rows=rows)
-        return PairAgreement(
+        return report.PairAgreement(
             a=ratings.judges[a],
             b=ratings.judges[b],
             responses=len(rows),
@@ -173,36 +163,30 @@ class _Study:
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),
             kappa=estimate(agreement.kappa(single.tenths_JNM[a], single.tenths_JNM[b])),
-            kappa_by_criterion={
-                name: _value(agreement.kappa(tenths_JNM[0], tenths_JNM[1]), tenths_JNM)
-                for name, tenths_JNM in self._by_criterion(single.tenths_JNM[[a, b]])
-            },
+            kappa_by_criterion=self._by_criterion(
+                lambda tenths_JNM: agreement.kappa(*tenths_JNM), single.tenths_JNM[[a, b]]
+            ),
         )
 
-    def panel(self) -> PanelAgreement:
+    def panel(self) -> report.PanelAgreement:
         ratings, estimate = self.ratings, self.resampling.estimate
         single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         rows = np.flatnonzero(~np.isnan(single.rewards_JN).any(axis=0))
-        return PanelAgreement(
+        return report.PanelAgreement(
             judges=len(ratings.judges),
             responses=len(rows),
             icc_a1=estimate(agreement.icc_a1(single.rewards_JN), rows),
             alpha=estimate(agreement.alpha(single.tenths_JNM)),
-            alpha_by_criterion={
-                name: _value(agreement.alpha(tenths_JNM), tenths_JNM)
-                for name, tenths_JNM in self._by_criterion(single.tenths_JNM)
-            },
+            alpha_by_criterion=self._by_criterion(agreement.alpha, single.tenths_JNM),
             effective_judges=estimate(agreement.effective_judges(single.rewards_JN), rows),
         )
 
-    def _by_criterion(self, tenths_JNM: IntArray) -> list[tuple[str, IntArray]]:
-        """Return each criterion's scores as an array with M = 1."""
-        return [
-            (name, tenths_JNM[:, n, m][:, :, None])
-            for name, (n, m) in self.ratings.cells_by_criterion.items()
-        ]
-
-
-def _value(statistic: Statistic, tenths_JNM: IntArray) -> float | None:
-    value = statistic(np.arange(len(tenths_JNM[0])))
-    return None if math.isnan(value) else value
+    def _by_criterion(
+        self, agree: Callable[[IntArray], Statistic], tenths_JNM: IntArray
+    ) -> dict[str, float | None]:
+        """Return an agreement on each criterion's scores, which are an array with M = 1."""
+        values: dict[str, float | None] = {}
+        for name, (n, m) in self.ratings.cells_by_criterion.items():
+            value = agree(tenths_JNM[:, n, m][:, :, None])(np.arange(len(n)))
+            values[name] = None if math.isnan(value) else value
+        return values

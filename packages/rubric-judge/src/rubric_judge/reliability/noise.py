@@ -10,15 +10,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from rubric_core import group_advantages
+from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
-
-if TYPE_CHECKING:
-    from rubric_core.arrays import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, slots=True)

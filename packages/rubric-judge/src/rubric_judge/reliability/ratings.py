@@ -12,26 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from rubric_core import (
-    ConfigError,
-    JudgeResult,
-    Outcome,
-    RubricFileError,
-    SchemaError,
-    Task,
-    criterion_scores_z,
-)
+from rubric_core import JudgeResult, Outcome, Task, criterion_scores_z
+from rubric_core.arrays import FloatArray
+from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_judge.reliability.report import Estimate, Unit
 from rubric_judge.responses import read_judgements
-
-if TYPE_CHECKING:
-    from rubric_core.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +147,8 @@ def read_ratings(path: Path, tasks: Mapping[str, Task]) -> Iterator[Rating]:
     for number, row in read_judgements(path):
         task = tasks.get(row.task_id)
         if task is None:
-            raise RubricFileError(
-                f"no task has the id {row.task_id!r}: give the task file it was judged under",
-                path=path,
-                line=number,
-                field="task_id",
-            )
+            problem = f"no task has the id {row.task_id!r}: give the task file it was judged under"
+            raise RubricFileError(problem, path=path, line=number, field="task_id")
         if row.result.outcome is Outcome.SCORED:
             try:
                 task.rubric.check_scores(row.result.scores)

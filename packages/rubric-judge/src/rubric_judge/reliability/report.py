@@ -221,21 +221,13 @@ def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> TextT
 def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> TextTable:
     shown = criteria[:_MOST_CRITERIA]
     of = f" (the {len(shown)} noisiest)" if len(shown) < len(criteria) else ""
-    return TextTable(
-        f"Noise by criterion{of}",
-        ("criterion", *(("judge",) if marks else ()), "τ_j²", "α_j", "responses", "tasks"),
-        tuple(
-            (
-                one.criterion,
-                *((marks[one.judge],) if marks else ()),
-                _figure(one.tau2, ".4f"),
-                f"{one.share:.2f}",
-                str(one.responses),
-                str(one.tasks),
-            )
-            for one in shown
-        ),
-    )
+    header = ("criterion", *(("judge",) if marks else ()), "τ_j²", "α_j", "responses", "tasks")
+    rows: list[tuple[str, ...]] = []
+    for one in shown:
+        judge = (marks[one.judge],) if marks else ()
+        figures = (f"{one.share:.2f}", str(one.responses), str(one.tasks))
+        rows.append((one.criterion, *judge, _figure(one.tau2, ".4f"), *figures))
+    return TextTable(f"Noise by criterion{of}", header, tuple(rows))
 
 
 def _panel(panel: PanelAgreement) -> TextTable:
@@ -250,19 +242,10 @@ def _panel(panel: PanelAgreement) -> TextTable:
 
 
 def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTable:
-    return TextTable(
-        "Pairs of judges, one judgement each",
-        ("pair", "bias", "Spearman", "Kendall", "Kendall within tasks", "weighted κ", "n"),
-        tuple(
-            (
-                f"{marks[pair.a]} − {marks[pair.b]}",
-                _figure(pair.bias),
-                _figure(pair.spearman),
-                _figure(pair.kendall),
-                _figure(pair.kendall_within),
-                _figure(pair.kappa),
-                str(pair.responses),
-            )
-            for pair in pairs
-        ),
-    )
+    header = ("pair", "bias", "Spearman", "Kendall", "Kendall within tasks", "weighted κ", "n")
+    rows: list[tuple[str, ...]] = []
+    for pair in pairs:
+        figures = (pair.bias, pair.spearman, pair.kendall, pair.kendall_within, pair.kappa)
+        name = f"{marks[pair.a]} − {marks[pair.b]}"
+        rows.append((name, *map(_figure, figures), str(pair.responses)))
+    return TextTable("Pairs of judges, one judgement each", header, tuple(rows))

@@ -17,18 +17,10 @@ from typing import Any, Self, cast
 
 from aiohttp import web
 
+from rubric_judge.testing import replies
 from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.faults import Drawn, Fault, FaultPlan, Faults, Latency
-from rubric_judge.testing.replies import (
-    ServedModel,
-    completion,
-    encoded,
-    hostile_text,
-    plain_text,
-    reply_text,
-    spoils,
-    weights_asked_for,
-)
+from rubric_judge.testing.replies import ServedModel, completion
 
 _STATUS = {
     Fault.RATE_LIMIT: 429,
@@ -155,14 +147,9 @@ class FakeEndpoint:
         arrived_s = time.monotonic()
         body = cast("dict[str, object]", json.loads(await request.read()))
         drawn = self._plan.next()
-        call = FakeCall(
-            number=self.counts.total(),
-            at_s=arrived_s,
-            body=body,
-            headers={name.lower(): value for name, value in request.headers.items()},
-            weights=weights_asked_for(body),
-            fault=drawn.fault,
-        )
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        weights = replies.weights_asked_for(body)
+        call = FakeCall(self.counts.total(), arrived_s, body, headers, weights, drawn.fault)
         self.counts[call.fault] += 1
         if self._keep == "calls":
             self.calls.append(call)
@@ -170,16 +157,14 @@ class FakeEndpoint:
         delay_s = latency(self._generator) if callable(latency) else latency
         if delay_s:
             await asyncio.sleep(delay_s)
-        if call.fault is not None and call.fault in _STATUS:
+        served = None if "response_format" in body else self._served
+        refusal = call.fault if call.fault in _STATUS else None
+        if refusal is None and served is not None and not served.fits(body):
+            refusal = Fault.BAD_REQUEST
+        if refusal is not None:
             self._note(call, drawn, {})
-            return self._refusal_to_serve(call.fault)
-        if self._served is None or "response_format" in body:
-            answer = self._judgement(call, drawn)
-        elif self._served.fits(body):
-            answer = self._plain(call, drawn, self._served)
-        else:
-            self._note(call, drawn, {})
-            return self._refusal_to_serve(Fault.BAD_REQUEST)
+            return self._refusal_to_serve(refusal)
+        answer = self._plain(call, drawn, served) if served else self._judgement(call, drawn)
         return await self._send(request, call.fault, answer)
 
     def _judgement(self, call: FakeCall, drawn: Drawn) -> bytes:
@@ -187,47 +172,36 @@ class FakeEndpoint:
         if not isinstance(award, str) and not isinstance(award, Mapping):
             award = {name: weight * award for name, weight in call.weights.items()}
         self._note(call, drawn, award)
-        text = award if isinstance(award, str) else reply_text(award, call.weights, call.fault)
+        weights, fault = call.weights, call.fault
+        text = award if isinstance(award, str) else replies.reply_text(award, weights, fault)
         if drawn.text is not None and (isinstance(award, Mapping) or drawn.text.place == "body"):
-            text = hostile_text(text, drawn.text)
+            text = replies.hostile_text(text, drawn.text)
         prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
         return _body(call, text, call.fault, prompt_tokens=prompt_tokens)
 
     def _plain(self, call: FakeCall, drawn: Drawn, served: ServedModel) -> bytes:
         plain = served.plain(call)
         self._note(call, drawn, plain.text)
-        text = plain_text(plain.text, call.fault)
+        text = replies.plain_text(plain.text, call.fault)
         if drawn.text is not None and drawn.text.place in {"reply", "body"}:
-            text = hostile_text(text, drawn.text)
-        return _body(
-            call,
-            text,
-            Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault,
-            prompt_tokens=served.prompt_tokens(call.body),
-            completion_tokens=plain.tokens,
-        )
+            text = replies.hostile_text(text, drawn.text)
+        fault = Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault
+        prompt_tokens = served.prompt_tokens(call.body)
+        return _body(call, text, fault, prompt_tokens=prompt_tokens, completion_tokens=plain.tokens)
 
     def _note(self, call: FakeCall, drawn: Drawn, award: Mapping[str, float] | str) -> None:
         if self._keep == "counts":
             return
         awarded = None if isinstance(award, str) else award
-        mark = call.mark
-        self.records.append(
-            CallRecord(
-                number=call.number,
-                at_s=call.at_s,
-                view=mark.view if mark else None,
-                fault=call.fault,
-                hostile=drawn.text.name if drawn.text else None,
-                awarded={} if spoils(call.fault) else awarded,
-            )
-        )
+        awarded = {} if replies.spoils(call.fault) else awarded
+        view = mark.view if (mark := call.mark) else None
+        hostile = drawn.text.name if drawn.text else None
+        self.records.append(CallRecord(call.number, call.at_s, view, call.fault, hostile, awarded))
 
     def _refusal_to_serve(self, fault: Fault) -> web.Response:
         status = _STATUS[fault]
-        headers: dict[str, str] = {}
-        if fault is Fault.RATE_LIMIT_RETRY_AFTER:
-            headers["Retry-After"] = f"{self._retry_after_s:g}"
+        waits = {"Retry-After": f"{self._retry_after_s:g}"}
+        headers = waits if fault is Fault.RATE_LIMIT_RETRY_AFTER else None
         message = f"fake {fault}"
         if fault is Fault.CONTENT_POLICY:
             # Clients know this refusal by its words.
@@ -247,18 +221,17 @@ class FakeEndpoint:
                 return _json(body)
             case Fault.WRONG_CONTENT_TYPE:
                 return web.Response(text="<html>Bad gateway</html>", content_type="text/html")
-            case Fault.HALF_RESPONSE:
-                stream = _stream(len(body))
+            case Fault.HALF_RESPONSE | Fault.SLOW_DRIP:
+                stream = web.StreamResponse(headers={"Content-Type": "application/json"})
+                stream.content_length = len(body)
                 with suppress(ConnectionResetError):  # the client may have gone
                     await stream.prepare(request)
-                    await stream.write(body[: len(body) // 2])
-                _reset(request)
-                return stream
-            case Fault.SLOW_DRIP:
-                stream = _stream(len(body))
-                with suppress(ConnectionResetError):  # the client may have gone
-                    await stream.prepare(request)
-                    await self._drip(stream, body)
+                    if fault is Fault.SLOW_DRIP:
+                        await self._drip(stream, body)
+                    else:
+                        await stream.write(body[: len(body) // 2])
+                if fault is Fault.HALF_RESPONSE:
+                    _reset(request)
                 return stream
             case _:
                 return _json(body)
@@ -283,17 +256,12 @@ def _body(call: FakeCall, text: str, fault: Fault | None, **usage: int) -> bytes
     if call.fault is Fault.HOSTILE_BODY:
         return text.encode(errors="surrogateescape")
     model = str(call.body.get("model"))
-    return encoded(completion(text, number=call.number, model=model, fault=fault, **usage))
+    sent = completion(text, number=call.number, model=model, fault=fault, **usage)
+    return replies.encoded(sent)
 
 
 def _json(body: bytes) -> web.Response:
     return web.Response(body=body, content_type="application/json")
-
-
-def _stream(length: int) -> web.StreamResponse:
-    stream = web.StreamResponse(headers={"Content-Type": "application/json"})
-    stream.content_length = length
-    return stream
 
 
 def _reset(request: web.BaseRequest) -> None:

@@ -40,11 +40,7 @@ class FakeEndpointProcess:
     """
 
     def __init__(
-        self,
-        award: Award | float = 1.0,
-        *,
-        keep: Keep = "records",
-        **options: Unpack[_Options],
+        self, award: Award | float = 1.0, *, keep: Keep = "records", **options: Unpack[_Options]
     ) -> None:
         """Set the behaviour; see `FakeEndpoint`."""
         self.url = ""

@@ -109,6 +109,9 @@ def encoded(payload: object) -> bytes:
         return json.dumps(payload).encode()
 
 
+_FINISH = {Fault.CONTENT_FILTER: "content_filter", Fault.TRUNCATED: "length"}
+
+
 def completion(  # the fields of one answer
     text: str,
     *,
@@ -132,16 +135,9 @@ def completion(  # the fields of one answer
         The response body.
     """
     message: dict[str, object] = {"role": "assistant", "content": text}
-    finish_reason = "stop"
-    match fault:
-        case Fault.REFUSAL:
-            message = {"role": "assistant", "content": None, "refusal": "I can't help with that."}
-        case Fault.CONTENT_FILTER:
-            finish_reason = "content_filter"
-        case Fault.TRUNCATED:
-            finish_reason = "length"
-        case _:
-            pass
+    if fault is Fault.REFUSAL:
+        message |= {"content": None, "refusal": "I can't help with that."}
+    finish_reason = _FINISH.get(fault, "stop")
     written_tokens = len(text) // 4 if completion_tokens is None else completion_tokens
     return {
         "id": f"chatcmpl-{number}",
