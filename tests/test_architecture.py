@@ -290,7 +290,7 @@ OWN_CONSOLE = {
     "rubric_train_openrlhf.cli",
     "rubric_train_openrlhf.cluster.rehearse.checking",
 }
-OWN_LOCK = {"rubric_train_openrlhf.cluster.orphans"}
+OWN_LOCK: set[str] = set()
 OWN_ATOMIC_WRITER = {"rubric_train_openrlhf.run.writing"}
 
 

@@ -12,15 +12,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
+import numpy.typing as npt
 import structlog
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Rubric, normalized_reward
 from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informative, step_credit
@@ -28,12 +30,6 @@ from rubric_train_openrlhf.step.passes import HeldoutReward, heldout_reward
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.rows import judgement_rows
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rubric_train_openrlhf.config.train import TrainConfig
-
 
 _TRIES = 4
 _AGAIN_S = 2.0

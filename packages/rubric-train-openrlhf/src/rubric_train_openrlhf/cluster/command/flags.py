@@ -11,21 +11,24 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import isinf
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rubric_core.files import toml_beside
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible, model_path
 from rubric_train_openrlhf.cluster.settings import ClusterPaths, WarmStartPaths
+from rubric_train_openrlhf.config.cluster import FlagValue
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.objective import IcePop, NoImportance, SeqMaskTruncated, Truncated
+from rubric_train_openrlhf.objective import (
+    IcePop,
+    ImportanceCorrection,
+    NoImportance,
+    SeqMaskTruncated,
+    Truncated,
+)
+from rubric_train_openrlhf.policy_config import SftConfig
 
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.cluster import FlagValue
-    from rubric_train_openrlhf.objective import ImportanceCorrection
-    from rubric_train_openrlhf.policy_config import SftConfig
-
-    Values = Mapping[str, FlagValue | None]
+Values = Mapping[str, FlagValue | None]
 
 NOTES: Final = toml_beside(__file__, "flags.toml")
 """The tables of `flags.toml`."""

@@ -9,11 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from uuid import uuid4
 
 import structlog
@@ -24,16 +24,19 @@ from rubric_judge.console.command import sigterm_raised
 from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster import settings
 from rubric_train_openrlhf.cluster.failure import read_failure
-from rubric_train_openrlhf.cluster.orphans import COMMAND, clear_abandoned, temporary_folder
+from rubric_train_openrlhf.cluster.orphans import (
+    COMMAND,
+    clear_abandoned,
+    end_session,
+    temporary_folder,
+)
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError, DiskWriteError, ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import RunSummary
 from rubric_train_openrlhf.run.writing import write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.run.records import RunSummary
 
 
 class FollowedPhases(Steps):
@@ -83,47 +86,28 @@ def driver_words(file: Path, *, failure: Path, resume: bool) -> list[str]:
     return [*words, "--resume"] if resume else words
 
 
-@dataclass(frozen=True)
-class DriverHere:
-    """A child process, which starts a cluster on this machine or joins the one it is part of."""
+@contextlib.contextmanager
+def driver_here(
+    config: TrainConfig, *, file: Path, failure: Path, resume: bool
+) -> Generator[Callable[[], int | None]]:
+    """Start a child process, which starts a cluster on this machine or joins the one it is part of.
 
-    process: subprocess.Popen[bytes]
+    On leaving, it is ended with all that it left running.
 
-    @classmethod
-    @contextlib.contextmanager
-    def started(
-        cls, config: TrainConfig, *, file: Path, failure: Path, resume: bool
-    ) -> Generator[Self]:
-        """Start the driver; on leaving, end it and all that it left running."""
-        words = [sys.executable, *driver_words(file, failure=failure, resume=resume)]
-        words += ["--parent", str(os.getpid())]
-        environment = {**settings.inherited(), **settings.local_environment(config)}
-        # In a session of its own: Ctrl-C reaches this process alone, which then ends that one.
-        process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
-        try:
-            yield cls(process)
-        finally:
-            cls(process).end()
-
-    def status(self) -> int | None:
-        """Exit status; negative for a signal, None while it runs."""
-        return self.process.poll()
-
-    def end(self) -> None:
-        """Ask the driver to end its cluster, then kill whatever of its session is left.
-
-        A second Ctrl-C meanwhile goes over to the second part.
-        """
-        try:
-            if self.process.poll() is None:
-                _log.warning("train.stopping", longest_s=GRACE_S)
-                self.process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self.process.wait(timeout=GRACE_S)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+    Returns:
+        What tells its exit status: negative for a signal, None while it runs.
+    """
+    words = [sys.executable, *driver_words(file, failure=failure, resume=resume)]
+    words += ["--parent", str(os.getpid())]
+    environment = {**settings.inherited(), **settings.local_environment(config)}
+    # In a session of its own: Ctrl-C reaches this process alone, which then ends that one.
+    process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
+    try:
+        yield process.poll
+    finally:
+        if process.poll() is None:
+            _log.warning("train.stopping", longest_s=GRACE_S)
+        end_session(process, by=signal.SIGTERM, within_s=GRACE_S)
 
 
 PATIENCE_S = 600.0
@@ -151,8 +135,11 @@ class DriverJob:
     @contextlib.contextmanager
     def started(
         cls, config: TrainConfig, *, file: Path, failure: Path, resume: bool
-    ) -> Generator[Self]:
+    ) -> Generator[Callable[[], int | None]]:
         """Hand the job in; on leaving, stop it if it still runs.
+
+        Returns:
+            What tells its exit status, as `status` does.
 
         Raises:
             ClusterError: the cluster does not take it.
@@ -176,7 +163,7 @@ class DriverJob:
         _log.info("train.job.submitted", name=name, address=address)
         job = cls(client, name)
         try:
-            yield job
+            yield job.status
         finally:
             job.end()
             job.keep_output(ClusterPaths(config.out).logs / "job.log")
@@ -252,10 +239,7 @@ _STACK = ("ray", "openrlhf", "deepspeed", "vllm")
 
 
 def launch(
-    config: TrainConfig,
-    *,
-    resume: bool = False,
-    progress: Progress | None = None,
+    config: TrainConfig, *, resume: bool = False, progress: Progress | None = None
 ) -> RunSummary:
     """Run OpenRLHF to its end in processes of its own; what ends this process ends them.
 
@@ -276,16 +260,16 @@ def launch(
     check_installed(config)
     refuse_locked(config.out)
     clear_abandoned()
-    kind = DriverHere if config.cluster.ray.dashboard is None else DriverJob
+    started = driver_here if config.cluster.ray.dashboard is None else DriverJob.started
     with _files(config) as (file, failure):
         write_text(file, dump_config(config))
         try:
             with (
                 sigterm_raised(),
                 FollowedPhases(config.out, progress or Progress.silent()) as phases,
-                kind.started(config, file=file, failure=failure, resume=resume) as driver,
+                started(config, file=file, failure=failure, resume=resume) as ask,
             ):
-                while (status := driver.status()) is None:
+                while (status := ask()) is None:
                     phases.poll()
                     time.sleep(_LOOK_EVERY_S)
                 phases.poll()

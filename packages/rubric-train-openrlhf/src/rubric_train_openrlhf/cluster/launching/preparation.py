@@ -171,11 +171,7 @@ def _ready(
 
 
 def _last_state(
-    folder: RunFolder,
-    *,
-    config: TrainConfig,
-    model: Path,
-    sha256: Mapping[str, Mapping[str, str]],
+    folder: RunFolder, *, config: TrainConfig, model: Path, sha256: Mapping[str, Mapping[str, str]]
 ) -> int | None:
     """The step to go on from; None where nothing is left to do."""
     resuming.check_tasks(folder, config=config, tasks_sha256=sha256)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import psutil
 import ray
@@ -21,10 +21,8 @@ from rubric_train_openrlhf.cluster.launching.workers import CPU_SETUP_HOOK, SETU
 from rubric_train_openrlhf.cluster.orphans import RAY, temporary_folder
 from rubric_train_openrlhf.cluster.sampling.judge_calls import COORDINATOR
 from rubric_train_openrlhf.cluster.settings import ClusterPaths, process_environment
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.train import TrainConfig
 
 _CPU_STORE_BYTES = 2**29
 """Object store of a cluster without GPUs, whose batches are small."""

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import structlog
 import torch
@@ -30,14 +30,12 @@ from rubric_train_openrlhf.cluster.command.flags import (
     warm_start_processes,
 )
 from rubric_train_openrlhf.cluster.settings import WarmStartPaths
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec
+from rubric_train_openrlhf.policy_config import SftConfig
 from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.run.writing import disk_errors, write_lines, write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.train import TrainConfig
-    from rubric_train_openrlhf.policy_config import SftConfig
 
 _TRAINER = "openrlhf.cli.train_sft"
 _COMBINER = "openrlhf.cli.lora_combiner"

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from rubric_train_openrlhf.cluster.planning.shapes import assumed
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape
-    from rubric_train_openrlhf.config.train import TrainConfig
-
+from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape, assumed
+from rubric_train_openrlhf.config.train import TrainConfig
 
 _OPTIMISER_SPLIT, _GRADIENTS_SPLIT, _WEIGHTS_SPLIT = 1, 2, 3
 """The stage of ZeRO from which each is split."""

@@ -10,21 +10,18 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import structlog
 from pydantic import BaseModel, ConfigDict
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from rubric_core import RubricError, Task
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from rubric_train_openrlhf.config.train import TrainConfig
-    from rubric_train_openrlhf.policy import ChatCodec
+from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.policy import ChatCodec
 
 TWO_STEPS: Final = "two steps"
 """The check that runs them."""

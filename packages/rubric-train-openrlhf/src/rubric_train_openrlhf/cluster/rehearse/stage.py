@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
@@ -14,11 +13,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
-from rubric_train_openrlhf.cluster.orphans import words_of
+from rubric_judge import JudgeSpec
+from rubric_train_openrlhf.cluster.orphans import end_session, words_of
+from rubric_train_openrlhf.cluster.rehearse.checking import Subject
 from rubric_train_openrlhf.cluster.rehearse.judge import judging_with
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
     made_tasks,
@@ -29,11 +30,6 @@ from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
-
-if TYPE_CHECKING:
-    from rubric_judge import JudgeSpec
-    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-
 
 STEPS: Final = 2
 GROUP_SIZE: Final = 4
@@ -292,7 +288,7 @@ def run_process(
                 time.sleep(_POLL_S)
         finally:
             status = process.poll()
-            _end(process)
+            end_session(process, by=signal.SIGINT, within_s=_CLEAN_UP_S)
     return Ended(status, time.monotonic() - started_s, log, frozenset(arguments))
 
 
@@ -309,14 +305,3 @@ def _arguments_below(pid: int) -> set[bytes]:
             for word in words_of(one.pid, name)
         }
     return set()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(_CLEAN_UP_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

@@ -83,8 +83,5 @@ def engine_options(run: PolicyRun) -> dict[str, Any]:
     }
     if run.cluster.device == "cpu":
         extension = f"{CpuWorkerExtension.__module__}.{CpuWorkerExtension.__qualname__}"
-        options |= {
-            "worker_extension_cls": extension,
-            "kv_cache_memory_bytes": _CPU_CACHE_BYTES,
-        }
+        options |= {"worker_extension_cls": extension, "kv_cache_memory_bytes": _CPU_CACHE_BYTES}
     return options

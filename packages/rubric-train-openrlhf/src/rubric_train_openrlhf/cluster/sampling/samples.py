@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from vllm import SamplingParams
@@ -18,13 +19,11 @@ from vllm import SamplingParams
 from rubric_core.files import open_file
 from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet, Request
 from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.step.passes import draw_informative
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
-    from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 
 
 class RubricSamplesGenerator(SamplesGenerator):
@@ -70,14 +69,14 @@ class RubricSamplesGenerator(SamplesGenerator):
             NoInformativePromptError: dynamic sampling found too few groups with a spread.
             ClusterError: an engine died for good.
         """
-        wanted = self._run.rollout.prompts
-        if self._run.dynamic_sampling is None:
+        wanted, dynamic = self._run.rollout.prompts, self._run.dynamic_sampling
+        if dynamic is None:
             return self._draw(wanted, step=step, position=position)
         rounds = draw_informative(
             lambda _, before, n: self._draw(n, step=step, position=position + before),
             spread=lambda drawn: self._judge_side.spread(step, drawn.groups),
             wanted=wanted,
-            max_resample_rounds=self._run.dynamic_sampling.max_resample_rounds,
+            max_resample_rounds=dynamic.max_resample_rounds,
             step=step,
         )
         kept = [drawn.groups[place] for drawn, places in rounds for place in places]
@@ -85,36 +84,29 @@ class RubricSamplesGenerator(SamplesGenerator):
 
     def draw_heldout(self) -> Draw:
         """Sample and judge the held-out questions, with the same draws in every pass."""
-        validation = self._run.validation
-        return self._answered(
-            self._heldout,
-            size=validation.samples,
-            temperature=validation.temperature,
-            seed_of=lambda row: derived_seed(
-                self._run.seed, step=0, purpose="validation", part=row
-            ),
-        )
+        samples, temperature = self._run.validation.samples, self._run.validation.temperature
+        seed_of = partial(derived_seed, self._run.seed, step=0, purpose="validation")
+        return self._answered(self._heldout, samples, temperature=temperature, seed_of=seed_of)
 
     def _draw(self, n: int, *, step: int, position: int) -> Draw:
         run, size = self._run, self._run.rollout.group_size
-
-        def seed_of(row: int) -> int | None:
-            if not run.cluster.engines.seeded:
-                return None
-            return derived_seed(run.seed, step=step, purpose="rollout", part=position * size + row)
-
-        prompts = [self._prompts[index] for index in self._order.take(n, start=position)]
+        seed_of = partial(derived_seed, run.seed, step=step, purpose="rollout")
         return self._answered(
-            prompts, size=size, temperature=run.rollout.temperature, seed_of=seed_of
+            [self._prompts[index] for index in self._order.take(n, start=position)],
+            size,
+            temperature=run.rollout.temperature,
+            seed_of=seed_of if run.cluster.engines.seeded else None,
+            first=position * size,
         )
 
     def _answered(
         self,
         prompts: Sequence[Prompt],
-        *,
         size: int,
+        *,
         temperature: float,
-        seed_of: Callable[[int], int | None],
+        seed_of: Callable[..., int] | None,
+        first: int = 0,
     ) -> Draw:
         sampling: dict[str, Any] = {
             "temperature": temperature,
@@ -125,13 +117,10 @@ class RubricSamplesGenerator(SamplesGenerator):
             "logprobs": 0,
         }
         requests = [
-            Request(
-                group=row // size,
-                prompt=prompts[row // size].text,
-                label=prompts[row // size].task_id,
-                sampling=SamplingParams(**sampling, seed=seed_of(row)),
-            )
-            for row in range(len(prompts) * size)
+            Request(number, prompt.text, prompt.task_id, SamplingParams(**sampling, seed=seed))
+            for number, prompt in enumerate(prompts)
+            for row in range(number * size, (number + 1) * size)
+            for seed in [seed_of(part=first + row) if seed_of else None]
         ]
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up")

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
+from rubric_train_openrlhf.cluster.sampling.groups import Group
+from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.errors import ClusterError
-
-if TYPE_CHECKING:
-    from openrlhf.trainer.ppo_utils.experience import Experience
-
-    from rubric_train_openrlhf.cluster.sampling.groups import Group
-    from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
-    from rubric_train_openrlhf.step.credit import StepCredit
+from rubric_train_openrlhf.step.credit import StepCredit
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from openrlhf.trainer.ray import launcher, ppo_actor
@@ -21,12 +21,10 @@ from openrlhf.utils.deepspeed import deepspeed as openrlhf_deepspeed
 
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun, read_policy_run
 from rubric_train_openrlhf.cluster.training.learner import RubricLearner
+from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 from rubric_train_openrlhf.objective import ObjectiveConfig, bounded_divergence
 from rubric_train_openrlhf.objective.schedule import StepSchedule
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 
 _PolicyActor: Any = cast("Any", ppo_actor.PolicyModelActor).__ray_metadata__.modified_class
 _ReferenceActor: Any = cast("Any", launcher.ReferenceModelActor).__ray_metadata__.modified_class

@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import ray
 import structlog
@@ -20,6 +20,7 @@ from openrlhf.trainer import ppo_trainer
 
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
+from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group
 from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient, find_coordinator
 from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator, read_prompts
@@ -27,11 +28,12 @@ from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 from rubric_train_openrlhf.cluster.training.learner import FIGURES
 from rubric_train_openrlhf.cluster.training.trained import (
-    ClusterRecord,
     Shares,
+    TrainedSample,
     check_trained,
     check_update,
     in_row_order,
+    step_record,
 )
 from rubric_train_openrlhf.cluster.training.trainer_states import (
     DeepSpeedStates,
@@ -40,15 +42,11 @@ from rubric_train_openrlhf.cluster.training.trainer_states import (
 )
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
+from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import EventWriter
+from rubric_train_openrlhf.step.credit import StepCredit
 from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
 from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group
-    from rubric_train_openrlhf.cluster.training.trained import TrainedSample
-    from rubric_train_openrlhf.run.records import MetricsRow
-    from rubric_train_openrlhf.step.credit import StepCredit
 
 _log = structlog.get_logger()
 
@@ -73,6 +71,8 @@ class RubricPPOTrainer(_Trainer):
             max_len=run.cluster.max_len,
             rejoin=partial(self._send_weights, "rejoin_engines"),
         )
+        # Every rank has responses of its own: rings and tensor-parallel groups are refused.
+        self._shares = Shares(run.optim.updates_per_rollout, ranks=run.cluster.policy_gpus)
         paths = ClusterPaths(run.out)
         self._states = DeepSpeedStates(paths.trainer_state)
         heldout = read_prompts(paths.heldout_prompts) if run.heldout else []
@@ -89,7 +89,7 @@ class RubricPPOTrainer(_Trainer):
             *(theirs.actor_model_group, theirs.critic_model_group, theirs.reward_model_group),
             *(theirs.initial_model_group, theirs.kl_ctl, theirs.strategy, theirs.tokenizer),
             judge_side=self._coordinator,
-            shares=self._shares(),
+            shares=self._shares,
             ratio_to_sampler=run.objective.importance.type == "none",
         )
 
@@ -186,17 +186,10 @@ class RubricPPOTrainer(_Trainer):
         with phase("giving the engines the new weights"):
             self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
         at["sync"] = time.perf_counter()
-        record = ClusterRecord(
-            step=step,
-            drawn=drawn,
-            credit=made.credit,
-            trained=trained,
-            figures=figures,
-            sampler_gap=made.sampler_gap,
-            engine_restarts=self._fleet.take_restarts(),
-            ended_at=at,
-        )
-        return self._write_step(record.of_step(), events=events), drawn.prompts
+        figures["sampler_gap"] = made.sampler_gap
+        figures["engine_restarts"] = self._fleet.take_restarts()
+        record = step_record(step, drawn, made.credit, trained, figures=figures, ended_at=at)
+        return self._write_step(record, events=events), drawn.prompts
 
     def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
         """Make the updates of a step."""
@@ -213,7 +206,7 @@ class RubricPPOTrainer(_Trainer):
     ) -> list[TrainedSample]:
         """Ask the learner what it trained on, which must be what it was to train on."""
         reports = ray.get(self.actor_model_group.async_run_method(method_name="trained"))
-        trained = in_row_order(reports, shares=self._shares(), step=step)
+        trained = in_row_order(reports, shares=self._shares, step=step)
         check_trained(trained, groups, credit, step=step)
         return trained
 
@@ -261,9 +254,3 @@ class RubricPPOTrainer(_Trainer):
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up", tags=["weights"])
         return self._fleet.take_part(self.actor_model_group.async_run_method(method_name=method))
-
-    def _shares(self) -> Shares:
-        # Every rank has responses of its own: rings and tensor-parallel groups are refused.
-        return Shares(
-            updates=self._run.optim.updates_per_rollout, ranks=self._run.cluster.policy_gpus
-        )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from rubric_core.files import read_file
+from rubric_train_openrlhf.config.sections import CheckpointConfig
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.checkpoints import (
     checkpoint_path,
@@ -19,11 +20,8 @@ from rubric_train_openrlhf.run.checkpoints import (
     prune,
     step_of,
 )
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import disk_errors, write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.sections import CheckpointConfig
-    from rubric_train_openrlhf.run.folder import RunFolder
 
 
 @dataclass(frozen=True)
