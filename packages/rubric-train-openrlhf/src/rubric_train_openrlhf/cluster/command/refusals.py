@@ -16,22 +16,16 @@ from typing import Final, NamedTuple
 
 from rubric_core import MissingExtraError
 from rubric_core.files import read_file
+from rubric_train_openrlhf import objective as losses
 from rubric_train_openrlhf.config.sections import PathModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.objective import (
-    Clipped,
-    IcePop,
-    NoImportance,
-    SeqMaskTruncated,
-    Truncated,
-)
 
 _SEEDS = 2**32
 """numpy and vLLM take seeds below it."""
 
 
-_THEIRS = (NoImportance, Truncated, IcePop, SeqMaskTruncated)
+_THEIRS = (losses.NoImportance, losses.Truncated, losses.IcePop, losses.SeqMaskTruncated)
 """Corrections that OpenRLHF's loss has too."""
 
 
@@ -69,9 +63,11 @@ def _problems(config: TrainConfig) -> dict[str, bool]:
     sums = config.precision == "bfloat16" and deepspeed.grad_accumulation == "float32"
     objective, importance = config.objective, config.objective.importance
     by_sequence, by_token = objective.ratio == "sequence", objective.aggregation == "token"
-    by_product = isinstance(importance, Truncated | IcePop) and importance.level == "sequence"
+    by_product = (
+        isinstance(importance, losses.Truncated | losses.IcePop) and importance.level == "sequence"
+    )
     # A subclass is another formula, though an instance of the one that it is made of.
-    is_clipped, is_theirs = type(objective.surrogate) is Clipped, type(importance) in _THEIRS
+    is_clipped, is_theirs = type(objective.surrogate) is losses.Clipped, type(importance) in _THEIRS
     return {
         _NO_FOLDER: not isinstance(config.model, PathModel),
         f"seed={config.seed} must be at most {last}: engine i takes seed + i": config.seed > last,

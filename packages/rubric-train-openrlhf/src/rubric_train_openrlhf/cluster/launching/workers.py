@@ -9,8 +9,7 @@ from typing import Final
 import psutil
 from ray.util import get_node_ip_address
 
-from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.settings import directory, set_default
+from rubric_train_openrlhf.cluster import cpu, settings
 
 SETUP_HOOK = f"{__name__}.set_up"
 """Name under which Ray's workers find `set_up`."""
@@ -26,7 +25,7 @@ def set_up() -> None:
     a machine without the driver's they stay.
     """
     with contextlib.suppress(OSError):
-        os.chdir(directory())
+        os.chdir(settings.directory())
     _meet_at(get_node_ip_address())
 
 
@@ -44,5 +43,5 @@ def _meet_at(address: str) -> None:
     """
     for name, ends in psutil.net_if_addrs().items():
         if any(end.address == address for end in ends):
-            set_default(_GLOO_INTERFACE, name)
+            settings.set_default(_GLOO_INTERFACE, name)
             return

@@ -6,46 +6,22 @@ Its last lines are traps: settings that run, but seldom do what was meant.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
 from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.command import refusals
-from rubric_train_openrlhf.cluster.command.flags import (
-    Flag,
-    command_words,
-    grpo_flags,
-    warm_start_flags,
-)
-from rubric_train_openrlhf.cluster.planning import sizing
-from rubric_train_openrlhf.cluster.planning.shapes import (
-    ASSUMPTIONS,
-    GB,
-    GPUS,
-    ModelShape,
-    model_shape,
-)
+from rubric_train_openrlhf.cluster.planning import shapes, sizing
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
-_MEMORY: Final = {
-    "while engines sample": sizing.memory_while_sampling,
-    "while log-probabilities are taken": sizing.memory_while_scoring,
-    "in an update": sizing.memory_while_training,
-}
-_ADVICE: Final = {
-    "while engines sample": "lower cluster.engines.memory_frac, or raise "
-    "cluster.deepspeed.zero_stage",
-    "while log-probabilities are taken": "lower cluster.deepspeed.forward_micro_batch",
-    "in an update": "lower optim.micro_batch, switch optim.gradient_checkpointing on, or raise "
-    "cluster.deepspeed.zero_stage",
-}
 _WIDE_FOR_SEQUENCES = 0.02
 """Clips of GSPO are near 3e-4: a geometric mean over a response hardly leaves 1."""
 _MANY_PASSES = 8
@@ -61,17 +37,15 @@ def describe_plan(config: TrainConfig) -> str:
             installed, its own parser refuses the command.
         PolicyLoadError: the model's config.json cannot be read.
     """
-    flags = grpo_flags(config)
-    model = refusals.model_path(config)
-    sft_flags = () if config.sft is None else warm_start_flags(config, model=model)
-    shape = model_shape(model)
+    commands = command.commands(config)
+    shape = shapes.model_shape(refusals.model_path(config))
     content: dict[str, Any] = {
         "resolved": dump_config(config),
         "shape": shape,
         **(_sizes(config, shape) if shape and config.cluster.device == "cuda" else {"sizes": ()}),
-        "flags": flags,
-        "sft_flags": sft_flags,
-        "printed": _printed(flags, sft_flags) if refusals.openrlhf_installed() else None,
+        "flags": commands[refusals.GRPO_PROGRAM],
+        "sft_flags": commands.get(refusals.SFT_PROGRAM),
+        "printed": command.printed_by_openrlhf(commands) if refusals.openrlhf_installed() else None,
         "traps": traps(config),
     }
     template = _environment().from_string(_TEMPLATE)
@@ -81,37 +55,26 @@ def describe_plan(config: TrainConfig) -> str:
     return text.rstrip("\n")
 
 
-def _sizes(config: TrainConfig, shape: ModelShape) -> dict[str, Any]:
+def _sizes(config: TrainConfig, shape: shapes.ModelShape) -> dict[str, Any]:
     """Memory, time and judging of a step on GPUs of each kind, and what is the same on all."""
     return {
         "sizes": [
             {
                 "gpu": gpu,
-                "memory": {phase: of(config, shape, gpu) for phase, of in _MEMORY.items()},
+                "memory": sizing.memory(config, shape, gpu),
                 "room": sizing.engine_room(config, shape, gpu),
                 "time": sizing.step_time(config, shape, gpu),
                 "tokens_per_s": sizing.decode_tokens_per_s(config, shape, gpu),
                 "judge": sizing.judge_load(config, gpu),
             }
-            for gpu in GPUS
+            for gpu in shapes.GPUS
         ],
-        "advice": _ADVICE,
         "host_memory": sizing.host_memory(config, shape),
         "checkpoint": sizing.checkpoint_bytes(config, shape),
         "state": sizing.trainer_state_bytes(shape),
         "response_tokens": sizing.mean_response_tokens(config),
-        "assumptions": ASSUMPTIONS.values(),
+        "assumptions": shapes.ASSUMPTIONS.values(),
     }
-
-
-def _printed(flags: Sequence[Flag], sft_flags: Sequence[Flag]) -> tuple[str, ...]:
-    """What OpenRLHF's own parser says of the commands that it accepts."""
-    printed = refusals.check_command(command_words(flags)).warnings
-    if sft_flags:
-        printed += refusals.check_command(
-            command_words(sft_flags), program=refusals.SFT_PROGRAM
-        ).warnings
-    return printed
 
 
 def _environment() -> Environment:
@@ -120,13 +83,13 @@ def _environment() -> Environment:
     )
     filters: dict[str, Callable[[Any], object]] = {
         "total": sizing.total,
-        "gb": lambda size: f"{size / GB:.1f}",
+        "gb": lambda size: f"{size / shapes.GB:.1f}",
         "million": lambda count: f"{count / 1e6:.1f}",
         "seconds": lambda seconds: f"{seconds:.0f}" if seconds >= 1 else f"{seconds:.1f}",
         "whole": lambda number: f"{number:,.0f}",
         "number": lambda value: f"{value:.6g}" if value < _LONG else f"{value:.2e}",
         "calls_per_s": lambda load: f"{load.calls / load.seconds:.1f}",
-        "shell": lambda flags: shlex.join(command_words(flags)),
+        "shell": lambda flags: shlex.join(command.command_words(flags)),
     }
     environment.filters.update(filters)
     return environment

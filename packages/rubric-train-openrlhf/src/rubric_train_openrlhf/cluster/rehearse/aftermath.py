@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from math import isfinite
 from operator import attrgetter
@@ -44,13 +44,9 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
     steps = [row.step for row in rows]
     if steps != list(range(1, config.steps + 1)):
         return check.failed(f"metrics.jsonl has the steps {steps}")
-    odd = [
-        f"{name} of step {row.step}"
-        for row in rows
-        for name in ("loss", "kl", "grad_norm", "reward_mean")
-        if not isfinite(getattr(row, name))
-    ]
-    if odd:
+    names = ("loss", "kl", "grad_norm", "reward_mean")
+    figures = {f"{name} of step {row.step}": getattr(row, name) for row in rows for name in names}
+    if odd := [name for name, value in figures.items() if not isfinite(value)]:
         return check.failed(f"not a finite number: {', '.join(odd)}")
     if any(row.grad_norm for row in rows):
         last = rows[-1]
@@ -70,13 +66,11 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Find
     """Rewards are in [0, 1], and tell the responses of a group apart."""
     rows = [row for step in _rollouts(config, folder) for group in step for row in group]
     rewards = [row.reward for row in rows if row.reward is not None]
-    outside = [reward for reward in rewards if not 0 <= reward <= 1]
-    if outside:
+    if outside := [reward for reward in rewards if not 0 <= reward <= 1]:
         yield check.failed(
             f"{len(outside)} rewards are outside of [0, 1], the first {outside[0]!r}"
         )
-    failures = Counter(row.outcome for row in rows if row.outcome != "scored")
-    if failures:
+    if failures := Counter(row.outcome for row in rows if row.outcome != "scored"):
         counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(failures.items()))
         remedy = "the reasons stand in judgements/ of the rehearsal's run folder"
         said = f"of {len(rows)} judgements {counts}"
@@ -84,8 +78,8 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Find
     if not rewards or min(rewards) == max(rewards):
         yield check.warning("all rewards are equal, so every advantage is 0", remedy=_OTHER_JUDGE)
     elif not outside and not failures:
-        lowest, highest = min(rewards), max(rewards)
-        yield check.passed(f"{len(rewards)} rewards from {lowest:.3f} to {highest:.3f}, all scored")
+        said = f"{len(rewards)} rewards from {min(rewards):.3f} to {max(rewards):.3f}, all scored"
+        yield check.passed(said)
 
 
 def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
@@ -181,7 +175,7 @@ def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[check.
     is_resumable = DeepSpeedStates(ClusterPaths(config.out).trainer_state).check() == config.steps
     if not is_resumable:
         yield check.failed("there is no state of DeepSpeed to resume from")
-    if config.data.validation is not None and not (folder.checkpoints / "best").exists():
+    if config.data.validation and not (folder.checkpoints / "best").exists():
         yield check.failed("no checkpoint is marked as the best")
     if moved and is_resumable:
         yield check.passed(f"{last.name} loads; a weight moved by up to {moved:.2g} from the start")
@@ -232,8 +226,8 @@ class HiddenTexts:
     def kinds_in(self, content: bytes) -> list[str]:
         """Name what stands in a file or an argument, in any case, escaped or among other bytes."""
         pieces = (piece.decode("utf-8", errors="replace") for piece in _PRINTED.findall(content))
-        runs = (run for piece in pieces for run in self._runs_in(_words(_unescaped(piece))))
-        return sorted({self.kinds[run] for run in runs})
+        texts = (_ESCAPED.sub(_unescaped, piece) for piece in pieces)
+        return sorted({self.kinds[run] for text in texts for run in self._runs_in(_words(text))})
 
     def _runs_in(self, words: list[str]) -> set[Run]:
         return {
@@ -248,8 +242,8 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else " "
 
 
 def _hidden_texts(
@@ -268,7 +262,7 @@ def _hidden_texts(
         for criterion in task.rubric:
             hidden.hide(_texts(criterion), kind="a rubric")
         hidden.hide([task.question_rationale], kind="a rationale")
-        if (analysis := task.document_analysis) is not None:
+        if analysis := task.document_analysis:
             texts = (analysis.contribution, *analysis.concepts)
             hidden.hide(texts, kind="a document's analysis")
     answered = heldout if learns_answers else tasks
@@ -279,12 +273,10 @@ def _hidden_texts(
     return hidden
 
 
-def _texts(criterion: Criterion) -> Iterator[str]:
-    yield from (criterion.name, criterion.description)
-    yield from (criterion.scoring_guide, criterion.verification_method)
-    yield from criterion.required_elements
-    yield from criterion.expected_keywords
-    yield from criterion.expected_concepts
+def _texts(criterion: Criterion) -> Sequence[str]:
+    told = (criterion.description, criterion.scoring_guide, criterion.verification_method)
+    looked_for = (*criterion.required_elements, *criterion.expected_keywords)
+    return (criterion.name, *told, *looked_for, *criterion.expected_concepts)
 
 
 _JUDGES_OWN: Final = ("judgements", "ledger", "report.html")
@@ -334,7 +326,6 @@ def check_asymmetry(
 def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:
     judges = {path.absolute() for path in (config.data.train, config.data.validation) if path}
     for path in folder.path.parent.rglob("*"):
-        is_runs = folder.path in path.parents
-        name = path.relative_to(folder.path).parts[0] if is_runs else ""
+        name = path.relative_to(folder.path).parts[0] if folder.path in path.parents else ""
         if path.absolute() not in judges and not name.startswith(_JUDGES_OWN):
             yield path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -46,15 +47,11 @@ def sections_alone(values: Mapping[str, object]) -> tuple[PartialConfig, bool]:
     fields = TrainConfig.model_fields
     for name in fields.keys() & values.keys():
         adapter: TypeAdapter[Any] = TypeAdapter(fields[name].rebuild_annotation())
-        try:
+        with contextlib.suppress(ValidationError):
             sections[name] = adapter.validate_python(values[name])
-        except ValidationError:
-            continue
     read = PartialConfig.model_construct(**sections)
     missing = {
-        name
-        for name, field in fields.items()
-        if name not in sections and (name in values or field.is_required())
+        name for name in fields.keys() - sections if name in values or fields[name].is_required()
     }
     for name in missing:
         # `model_construct` puts the default there.
@@ -67,8 +64,7 @@ _KEY: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=
 
 def _key_in(problem: str) -> str:
     """The first dotted key that a problem names, or the section that it begins with."""
-    found = _KEY.search(problem)
-    return (found[1] or found[0]) if found else ""
+    return (found[1] or found[0]) if (found := _KEY.search(problem)) else ""
 
 
 def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
@@ -104,23 +100,19 @@ def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
     """The command, read by the parser of the OpenRLHF that is installed here."""
     config = subject.known
     path = subject.model_folder or config.out
-    words = flags.command_words(flags.grpo_flags(config, model=path))
     try:
-        printed = refusals.check_command(words).warnings
-        if config.sft is not None:
-            more = flags.command_words(flags.warm_start_flags(config, model=path))
-            printed += refusals.check_command(more, program=refusals.SFT_PROGRAM).warnings
-            words += more
+        commands = flags.commands(config, model=path)
+        printed = flags.printed_by_openrlhf(commands)
     except ImportError as error:
-        return [
-            check.unchecked(str(error), remedy="install OpenRLHF 0.11.2, which its extras bring")
-        ]
+        remedy = "install OpenRLHF 0.11.2, which its extras bring"
+        return [check.unchecked(str(error), remedy=remedy)]
     except TrainConfigError as error:
         where = error.location or ("cluster.extra_flags" if config.cluster.extra_flags else "")
         remedy = "see `rubric-train plan` for which key sets which flag"
         return [check.failed(str(error), where=where, remedy=remedy)]
     said = [check.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed]
-    return said or [check.passed(f"OpenRLHF's parser takes all {len(words)} words of the command")]
+    count = sum(len(flags.command_words(one)) for one in commands.values())
+    return said or [check.passed(f"OpenRLHF's parser takes all {count} words of the command")]
 
 
 def check_traps(subject: check.Subject) -> Iterable[check.Finding]:
@@ -141,18 +133,18 @@ def check_output_folder(subject: check.Subject) -> Iterator[check.Finding]:
         holds_run = (out / "config.resolved.yaml").exists()
     except OSError as error:
         name = str(out)[:_LONGEST_PATH]  # it may be too long for any file system
-        said = f"there can be no folder {name!r}: {error.strerror}"
-        raise check.EndedError(check.failed(said, remedy=_OTHER)) from None
+        yield check.failed(f"there can be no folder {name!r}: {error.strerror}", remedy=_OTHER)
+        return
     if not parent.is_dir():
         said = f"{str(parent)!r} is a file, so that no run folder can be at {str(out)!r}"
-        raise check.EndedError(check.failed(said, remedy=_OTHER))
+        yield check.failed(said, remedy=_OTHER)
+        return
     if holds_run:
         remedy = "continue it with --resume, or choose another out"
         yield check.warning(f"{str(out)!r} holds a run already", remedy=remedy)
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise check.EndedError(
-            subject.absent(f"{str(parent)!r} is not writable by this user", remedy=_OTHER)
-        )
+        yield subject.absent(f"{str(parent)!r} is not writable by this user", remedy=_OTHER)
+        return
     try:
         with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
             Path(made, "probe").write_text("probe\n", encoding="utf-8")
@@ -180,12 +172,9 @@ _SWITCH: Final = "PYTHONDONTWRITEBYTECODE"
 
 def check_bytecode(_: check.Subject) -> check.Finding:
     """Whether what every process imports is compiled once, or by each of them."""
-    specs = {name: find_spec(name) for name in _LARGE}
-    plain = [
-        name
-        for name, spec in specs.items()
-        if spec and spec.origin and not Path(cache_from_source(spec.origin)).exists()
-    ]
+    specs = {name: spec for name in _LARGE if (spec := find_spec(name)) and spec.origin}
+    compiled = {name: cache_from_source(str(spec.origin)) for name, spec in specs.items()}
+    plain = [name for name, file in compiled.items() if not Path(file).exists()]
     if not plain or not sys.dont_write_bytecode:
         return check.passed("what the processes import is compiled once for all of them")
     return check.warning(
@@ -209,10 +198,8 @@ def _shape(subject: check.Subject) -> ModelShape:
     except PolicyLoadError:
         raise check.EndedError(check.needs("model")) from None
     if shape is None:
-        remedy, said = (
-            "copy its config.json there",
-            f"the sizes of {subject.model_name!r} are not known",
-        )
+        said = f"the sizes of {subject.model_name!r} are not known"
+        remedy = "copy its config.json there"
         raise check.EndedError(check.unchecked(said, where="model.path", remedy=remedy))
     return shape
 
@@ -225,18 +212,11 @@ def _gpus(subject: check.Subject) -> tuple[Gpu, ...]:
     return GPUS
 
 
-_PHASES: Final = {
-    "sampling": sizing.memory_while_sampling,
-    "scoring": sizing.memory_while_scoring,
-    "training": sizing.memory_while_training,
-}
-
-
 def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
     """Work out whether each phase of a step fits on a GPU."""
     config, shape, gpus = subject.known, _shape(subject), _gpus(subject)
     for gpu in gpus:
-        phases = {name: parts_of(config, shape, gpu) or {} for name, parts_of in _PHASES.items()}
+        phases = sizing.memory(config, shape, gpu)
         worst = max(phases, key=lambda name: sizing.total(phases[name]))
         needed = sizing.total(phases[worst])
         cache = sizing.engine_room(config, shape, gpu).cache

@@ -12,14 +12,9 @@ from zlib import crc32
 import anyio
 
 from rubric_core import Judge, JudgeResult, Outcome, RubricError, Task, normalized_reward
-from rubric_judge import (
-    JudgeConfig,
-    JudgeSpec,
-    LexicalConfig,
-    LimitsConfig,
-    capabilities,
-    load_replicas,
-)
+from rubric_judge import JudgeConfig, JudgeSpec, LexicalConfig, LimitsConfig, load_replicas
+from rubric_judge.capabilities import check as check_there
+from rubric_judge.capabilities import close
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
@@ -190,7 +185,7 @@ async def _replicas(spec: JudgeSpec) -> AsyncGenerator[tuple[Judge, ...]]:
         yield judges
     finally:
         for judge in judges:
-            await capabilities.close(judge)
+            await close(judge)
 
 
 async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str | None, str]:
@@ -200,7 +195,7 @@ async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str 
     async def ask(judge: Judge, address: str | None) -> None:
         try:
             with anyio.fail_after(_CHECK_WITHIN_S):
-                await capabilities.check(judge)
+                await check_there(judge)
         except TimeoutError:
             said[address] = f"no answer of {address or judge.name} within {_CHECK_WITHIN_S:.0f} s"
         except RubricError as error:

@@ -121,16 +121,16 @@ def _run_two_steps(
                 small, folder=request.folder, deadline_s=request.deadline_s, on_poll=phases.poll
             )
     subject.arguments = ended.arguments
+    if ended.status == 0:
+        yield check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
+        return
     if ended.status is None:
         said = f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}"
         remedy = "give it longer with --deadline-s, or read where it hangs"
-        yield check.failed(said, where=str(ended.log), remedy=remedy)
-    elif ended.status:
+    else:
         said = f"ended with status {ended.status}: {ended.cause}"
         remedy = "the cluster would stop there too; the log has all of it"
-        yield check.failed(said, where=str(ended.log), remedy=remedy)
-    else:
-        yield check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
+    yield check.failed(said, where=str(ended.log), remedy=remedy)
 
 
 _AFTER: Final = {

@@ -19,13 +19,8 @@ from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
 from rubric_judge import JudgeSpec
 from rubric_train_openrlhf.cluster.orphans import end_session, words_of
+from rubric_train_openrlhf.cluster.rehearse import judge, stand_ins
 from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-from rubric_train_openrlhf.cluster.rehearse.judge import judging_with
-from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
-    made_tasks,
-    shrink_model,
-    stand_in_model,
-)
 from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import load_codec
@@ -59,8 +54,9 @@ def rehearsal_config(
         spec: the judge's.
         longest_prompt: of the tasks, in tokens.
     """
-    has_heldout = config.data.validation is not None
     tokens = min(_NEW_TOKENS, config.rollout.max_new_tokens)
+    workers, samples = config.judge.workers, config.validation.samples
+    validation = str(folder / "validation.jsonl") if config.data.validation else None
     values: dict[str, Any] = config.model_dump(mode="json") | {
         "model": {"type": "path", "path": str(folder / "model")},
         "steps": STEPS,
@@ -69,21 +65,11 @@ def rehearsal_config(
         "out": str(folder / "run"),
     }
     changes: dict[str, dict[str, Any]] = {
-        "data": {
-            "train": str(folder / "train.jsonl"),
-            "validation": str(folder / "validation.jsonl") if has_heldout else None,
-        },
-        "judge": {
-            "spec": spec.model_dump(mode="json"),
-            "workers": min(_WORKERS, config.judge.workers),
-        },
+        "data": {"train": str(folder / "train.jsonl"), "validation": validation},
+        "judge": {"spec": spec.model_dump(mode="json"), "workers": min(_WORKERS, workers)},
         "rollout": {"max_new_tokens": tokens},
         "sft": {"steps": 2, "batch_size": 4, "warmup_steps": 1},
-        "validation": {
-            "every": 1,
-            "questions": _QUESTIONS,
-            "samples": min(2, config.validation.samples),
-        },
+        "validation": {"every": 1, "questions": _QUESTIONS, "samples": min(2, samples)},
         "checkpoint": {"every": 1},
         "cluster": {"max_len": longest_prompt + tokens},
     }
@@ -137,10 +123,9 @@ def _shrink_cluster(values: dict[str, Any], config: TrainConfig) -> None:
         "ray": {},
         "extra_flags": {name: flags[name] for name in flags if name not in _GPU_ONLY},
     }
-    engines = {"count": 1, "tensor_parallel": 1, "sleep": None, "enforce_eager": True}
-    values["engines"] |= engines
-    trainer = {"sleep": None, "attention": "eager", "packing": False}
-    values["deepspeed"] |= {**trainer, "forward_micro_batch": GROUP_SIZE}
+    values["engines"] |= {"count": 1, "tensor_parallel": 1, "sleep": None, "enforce_eager": True}
+    values["deepspeed"] |= {"sleep": None, "attention": "eager", "packing": False}
+    values["deepspeed"]["forward_micro_batch"] = GROUP_SIZE
     values["warm_start"]["micro_batch"] = 1
     if (lora := values["warm_start"]["lora"]) is not None:
         lora["rank"] = min(lora["rank"], _LORA_RANK)
@@ -166,7 +151,7 @@ def staged(subject: Subject) -> Generator[TrainConfig]:
     _write_model(subject, folder / "model", texts=[task.question for task in tasks])
     codec = load_codec(folder / "model")
     longest = max(len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks)
-    with judging_with(subject) as spec:
+    with judge.judging_with(subject) as spec:
         small = rehearsal_config(config, folder, spec=spec, longest_prompt=longest)
         if small.dynamic_sampling is not None and small.judge.language_model is None:
             # A model with random weights earns nothing from a program: no group has a spread.
@@ -181,19 +166,16 @@ def _rehearsal_tasks(subject: Subject) -> tuple[Sequence[Task], Sequence[Task]]:
 
     Where the run's are not on this machine, tasks of ours.
     """
-    config, ours = subject.known, made_tasks()
-    usable = subject.tasks.get("data.train", ())
-    if config.sft is not None:
-        usable = tuple(task for task in usable if task.reference_answer)
+    config, ours = subject.known, stand_ins.made_tasks()
+    tasks = subject.tasks.get("data.train", ())
+    usable = [task for task in tasks if task.reference_answer or config.sft is None]
     train, heldout = _shortest(usable, _TRAIN), _shortest(subject.heldout_tasks, _HELDOUT)
     if not train:
         subject.stand_in(f"tasks: {_TRAIN} made for rehearsals; data.train is not on this machine")
         train = ours[:_TRAIN]
     if not heldout and config.data.validation is not None:
-        subject.stand_in(
-            f"held-out tasks: {_HELDOUT} made for rehearsals; data.validation is not on this "
-            "machine"
-        )
+        made = f"held-out tasks: {_HELDOUT} made for rehearsals"
+        subject.stand_in(f"{made}; data.validation is not on this machine")
         heldout = ours[_TRAIN : _TRAIN + _HELDOUT]
     return train, heldout
 
@@ -206,14 +188,13 @@ def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
 def _write_model(subject: Subject, out: Path, *, texts: Sequence[str]) -> None:
     folder, name, seed = subject.model_folder, subject.model_name, subject.known.seed
     if folder and (folder / "config.json").is_file() and subject.codec is not None:
-        what = shrink_model(folder, out, seed=seed)
-        subject.stand_in(f"model: a {what} and the tokenizer of {name!r}")
-        return
-    what = stand_in_model(name, out, texts=texts, seed=seed)
-    subject.stand_in(
-        f"model: a {what} and a tokenizer built in code; {name!r} is not on this machine, so its "
-        "tokenizer could not be checked"
-    )
+        what = stand_ins.shrink_model(folder, out, seed=seed)
+        with_it = f"the tokenizer of {name!r}"
+    else:
+        what = stand_ins.stand_in_model(name, out, texts=texts, seed=seed)
+        why = f"{name!r} is not on this machine, so its tokenizer could not be checked"
+        with_it = f"a tokenizer built in code; {why}"
+    subject.stand_in(f"model: a {what} and {with_it}")
 
 
 _POLL_S: Final = 0.2
@@ -268,9 +249,7 @@ def run_process(
     path, log = folder / "rehearsal.yaml", folder / "run.log"
     write_text(path, dump_config(config))
     command = [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(path), "--verbose"]
-    started_s = time.monotonic()
-    arguments: set[bytes] = set()
-    polls = 0
+    started_s, arguments, polls = time.monotonic(), set[bytes](), 0
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own command
             command,

@@ -135,9 +135,8 @@ def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
         if (overlaps := leaked_ngrams(task, n=n))
     ]
     if not leaks:
-        return [
-            check.passed(f"{len(tasks)} questions share no {n} words in a row with what is hidden")
-        ]
+        said = f"{len(tasks)} questions share no {n} words in a row with what is hidden"
+        return [check.passed(said)]
     return _first(leaks, "questions do", remedy="reword or drop the question")
 
 
@@ -150,9 +149,8 @@ def check_warm_start(subject: check.Subject) -> check.Finding:
     answered = sum(bool(task.reference_answer) for task in tasks)
     if not answered:
         said = f"sft is on, but none of {len(tasks)} tasks has a reference_answer"
-        return check.failed(
-            said, remedy="add answers with `rubric-synth run`, or remove the section"
-        )
+        remedy = "add answers with `rubric-synth run`, or remove the section"
+        return check.failed(said, remedy=remedy)
     if answered < sft.batch_size:
         said = f"{answered} reference answers are fewer than one batch of {sft.batch_size}"
         return check.warning(said, where="sft.batch_size")
@@ -166,24 +164,20 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
     for task in subject.train_tasks:
         same.setdefault(task.question, []).append(task)
     # Tasks of one question are judged by different rubrics or passages: else they were one.
-    repeated = [group for group in same.values() if len(group) > 1]
-    if repeated:
+    if repeated := [group for group in same.values() if len(group) > 1]:
         yield check.warning(
             f"{len(repeated)} questions are asked by several tasks, which reward the same "
             f"answer differently, the first by {len(repeated[0])}: "
             f"{_named(subject, repeated[0])}",
             remedy="keep one task of each question, or say in the questions what differs",
         )
-    odd = [task for task in tasks if "\0" in task.question]
-    if odd:
+    if odd := [task for task in tasks if "\0" in task.question]:
         said = f"{len(odd)} questions hold a NUL character: {_named(subject, odd)}"
-        yield check.warning(
-            said, remedy="remove it: the text was probably read from a file that is none"
-        )
+        remedy = "remove it: the text was probably read from a file that is none"
+        yield check.warning(said, remedy=remedy)
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)
-    marked = [task for task in tasks if any(token in task.question for token in special)]
-    if marked:
+    if marked := [task for task in tasks if any(token in task.question for token in special)]:
         token = min(token for token in special if token in marked[0].question)
         said = (
             f"{len(marked)} questions hold special tokens of the model, which it does not read as "
@@ -238,25 +232,20 @@ def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
         ]
         remedy = "raise cluster.max_len, lower rollout.max_new_tokens, or drop the task"
         return _first(said, f"of {len(lengths)} prompts are too long", remedy=remedy)
-    if codec is None:
-        return [_bounded_by_bytes(subject, tasks, limit, room)]
-    longest = max(lengths.values())
-    return [check.passed(f"the longest of {len(tasks)} prompts has {longest} tokens, of {room}")]
-
-
-def _bounded_by_bytes(
-    subject: check.Subject, tasks: Sequence[Task], limit: int, room: str
-) -> check.Finding:
-    """Without a tokenizer: one that knows every byte makes no more tokens than there are bytes."""
+    if codec is not None:
+        longest = max(lengths.values())
+        said = f"the longest of {len(tasks)} prompts has {longest} tokens, of {room}"
+        return [check.passed(said)]
+    # A tokenizer that knows every byte makes no more tokens than there are bytes.
     most = max(len(task.question.encode()) for task in tasks) + _TEMPLATE_BYTES
     if most <= limit:
-        return check.passed(
-            f"no prompt has more than {most} bytes, chat template included, and so no more "
-            f"tokens: {room}"
+        said = (
+            f"no prompt has more than {most} bytes, chat template included, and so no more tokens"
         )
-    return subject.absent(
+        return [check.passed(f"{said}: {room}")]
+    said = (
         f"no tokenizer at {subject.model_name!r} to count with; the longest prompt has up to "
-        f"{most} bytes, and there is room for {room}",
-        where="model.path",
-        remedy="copy the model's tokenizer files and config.json here",
+        f"{most} bytes, and there is room for {room}"
     )
+    remedy = "copy the model's tokenizer files and config.json here"
+    return [subject.absent(said, where="model.path", remedy=remedy)]

@@ -157,9 +157,8 @@ class EngineFleet:
             ClusterError: an engine died, and the ranks still wait for it.
             Exception: what a rank raised.
         """
-        went_well = True
+        went_well, pending = True, list(sending)
         gives_up_s: float | None = None
-        pending = list(sending)
         while pending:
             done, pending = ray.wait(pending, num_returns=len(pending), timeout=_LOOK_EVERY_S)
             went_well &= all(ray.get(done))
@@ -188,9 +187,8 @@ class EngineFleet:
         """
         identities = [_identity(engine, number=i) for i, engine in enumerate(self._engines)]
         known = zip(self._identities or identities, identities, strict=True)
-        fresh = [number for number, (before, now) in enumerate(known) if before != now]
         self._identities = identities
-        if fresh:
+        if fresh := [number for number, (before, now) in enumerate(known) if before != now]:
             self._restarts += len(fresh)
             self._are_stale = True
             _log.warning("train.engine.restarted", engines=fresh)
@@ -236,22 +234,18 @@ class EngineFleet:
             )
             pending[ref] = row
         while pending:
-            waiting = list(pending)
-            first, rest = ray.wait(waiting, num_returns=1)
+            first, rest = ray.wait(list(pending), num_returns=1)
             more, _ = ray.wait(rest, num_returns=len(rest), timeout=0) if rest else ([], [])
             for ref in (*first, *more):
                 row = pending.pop(ref)
                 if not _is_lost(ref):
-                    (response,) = ray.get(ref)
-                    to.add(row, response)
+                    to.add(row, *ray.get(ref))
                     phase.advance()
 
     def _assigned(self, groups: Sequence[int]) -> list[Engine]:
         """The engine of each request: groups in order, each to the one with the least to do."""
-        sizes = Counter(groups)
-        loads = [0] * len(self._engines)
-        chosen: dict[int, int] = {}
-        for group, size in sizes.items():
+        loads, chosen = [0] * len(self._engines), dict[int, int]()
+        for group, size in Counter(groups).items():
             chosen[group] = loads.index(min(loads))
             loads[chosen[group]] += size
         return [self._engines[chosen[group]] for group in groups]

@@ -138,14 +138,14 @@ def check_trained(
     for row, (found, sample) in enumerate(zip(trained, samples, strict=True)):
         tokens = sample.tokens if valid_B[row] else 0
         advantage = float(advantages_B[row]) if tokens else 0.0
-        problem = None
+        problem = ""
         if [found.digest] != _digests(sample.experience):
             problem = "another response"
         elif found.tokens != tokens:
             problem = f"{found.tokens} tokens instead of {tokens}"
         elif not abs(found.advantage - advantage) <= _CLOSE * max(1.0, abs(advantage)):
             problem = f"an advantage of {found.advantage!r} instead of {advantage!r}"
-        if problem is not None:
+        if problem:
             raise ClusterError(
                 f"step {step}, response {row} of {len(samples)}: the policy was trained on "
                 f"{problem}; report this, with the versions in environment.json"
