@@ -13,7 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
+
+import yaml
 
 from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
@@ -26,16 +28,10 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
 
-STEPS: Final = 2
-GROUP_SIZE: Final = 4
+_SMALL: Final[dict[str, dict[str, Any]]] = yaml.safe_load(
+    read_file(Path(__file__).with_name("small.yaml"))
+)
 _FEWEST_PROMPTS: Final = 4
-_MOST_UPDATES: Final = 8
-_NEW_TOKENS: Final = 24
-_WORKERS: Final = 2
-_LEARNING_RATE: Final = 5e-3
-"""Moves a random model so far in a step that an engine with the weights of the last one is seen."""
-_QUESTIONS: Final = 2
-_LORA_RANK: Final = 4
 _GPU_ONLY: Final = ("ds.deepcompile", "ds.experts_implementation", "ds.use_liger_kernel")
 
 
@@ -54,81 +50,58 @@ def rehearsal_config(
         spec: the judge's.
         longest_prompt: of the tasks, in tokens.
     """
-    tokens = min(_NEW_TOKENS, config.rollout.max_new_tokens)
-    workers, samples = config.judge.workers, config.validation.samples
-    validation = str(folder / "validation.jsonl") if config.data.validation else None
-    values: dict[str, Any] = config.model_dump(mode="json") | {
-        "model": {"type": "path", "path": str(folder / "model")},
-        "steps": STEPS,
-        "threads": 1,
-        "device": "auto",
-        "out": str(folder / "run"),
+    values = config.model_dump(mode="json")
+    _put(values, _SMALL["at_most"], min)
+    _put(values, _SMALL["instead"], lambda _, new: new)
+    values |= {"model": {"type": "path", "path": str(folder / "model")}, "out": str(folder / "run")}
+    values["data"]["train"] = str(folder / "train.jsonl")
+    if config.data.validation is not None:
+        values["data"]["validation"] = str(folder / "validation.jsonl")
+    values["judge"]["spec"] = spec.model_dump(mode="json")
+    tokens, flags = values["rollout"]["max_new_tokens"], config.cluster.extra_flags
+    values["cluster"] |= {
+        "max_len": longest_prompt + tokens,
+        # One process that trains and one engine, laid out as the production run's are.
+        "gpus_per_node": 1 if config.cluster.colocation == "all" else 2,
+        "extra_flags": {name: flags[name] for name in flags if name not in _GPU_ONLY},
     }
-    changes: dict[str, dict[str, Any]] = {
-        "data": {"train": str(folder / "train.jsonl"), "validation": validation},
-        "judge": {"spec": spec.model_dump(mode="json"), "workers": min(_WORKERS, workers)},
-        "rollout": {"max_new_tokens": tokens},
-        "sft": {"steps": 2, "batch_size": 4, "warmup_steps": 1},
-        "validation": {"every": 1, "questions": _QUESTIONS, "samples": min(2, samples)},
-        "checkpoint": {"every": 1},
-        "cluster": {"max_len": longest_prompt + tokens},
-    }
-    for section, change in changes.items():
-        if values[section] is not None:
-            values[section] |= change
     if (penalty := config.shaping.length_penalty) is not None:
         buffer = max(1, min(penalty.buffer_tokens, tokens // 2))
         values["shaping"]["length_penalty"] = {"buffer_tokens": buffer}
-    _shrink_batch(values, config)
-    _shrink_cluster(values["cluster"], config)
+    _shrink_batch(values["rollout"], values["optim"])
     return parse_config(values, source="the rehearsal's configuration")
+
+
+def _put(values: dict[str, Any], changes: dict[str, Any], chosen: Callable[..., Any]) -> None:
+    """Change values at any depth to what is chosen of the old and the new; a section may be off."""
+    for name, change in changes.items():
+        if not change or not isinstance(change, dict):
+            values[name] = chosen(values[name], change)
+        elif values[name] is not None:
+            _put(values[name], cast("dict[str, Any]", change), chosen)
 
 
 def what_shrinks(config: TrainConfig, small: TrainConfig) -> str:
     """One sentence for the report."""
+    now, before = small.rollout, config.rollout
     return (
-        f"size: {STEPS} steps of {small.rollout.prompts} × {small.rollout.group_size} responses "
-        f"instead of {config.steps} of {config.rollout.prompts} × {config.rollout.group_size}, "
-        f"{small.optim.updates_per_rollout} updates each, at most {small.rollout.max_new_tokens} "
-        f"tokens, {small.cluster.policy_gpus} process for {config.cluster.policy_gpus} GPUs that "
-        f"train, {small.judge.workers} judge workers for {config.judge.workers}, learning rate "
+        f"size: {small.steps} steps of {now.prompts} × {now.group_size} responses instead of "
+        f"{config.steps} of {before.prompts} × {before.group_size}, "
+        f"{small.optim.updates_per_rollout} updates each, at most {now.max_new_tokens} tokens, "
+        f"{small.cluster.policy_gpus} process for {config.cluster.policy_gpus} GPUs that train, "
+        f"{small.judge.workers} judge workers for {config.judge.workers}, learning rate "
         f"{small.optim.learning_rate:g}"
     )
 
 
-def _shrink_batch(values: dict[str, dict[str, Any]], config: TrainConfig) -> None:
+def _shrink_batch(rollout: dict[str, Any], optim: dict[str, Any]) -> None:
     """Few responses, in as many updates as the production run makes of its own."""
-    updates = min(config.optim.updates_per_rollout, _MOST_UPDATES)
-    step = updates // gcd(updates, GROUP_SIZE)
-    prompts = -(-_FEWEST_PROMPTS // step) * step
-    share = prompts * GROUP_SIZE // updates
-    values["rollout"] |= {"prompts": prompts, "group_size": GROUP_SIZE}
-    values["optim"] |= {
-        "updates_per_rollout": updates,
-        # Two passes an update where it has so many responses: gradients are then added up too.
-        "micro_batch": share // 2 if share % 2 == 0 else share,
-        "learning_rate": _LEARNING_RATE,
-        "warmup_steps": 0,
-    }
-
-
-def _shrink_cluster(values: dict[str, Any], config: TrainConfig) -> None:
-    """One process that trains and one engine, laid out as the production run's are."""
-    flags = config.cluster.extra_flags
-    values |= {
-        "nodes": 1,
-        "gpus_per_node": 1 if config.cluster.colocation == "all" else 2,
-        "judge_gpus_per_node": 0,
-        "device": "cpu",
-        "ray": {},
-        "extra_flags": {name: flags[name] for name in flags if name not in _GPU_ONLY},
-    }
-    values["engines"] |= {"count": 1, "tensor_parallel": 1, "sleep": None, "enforce_eager": True}
-    values["deepspeed"] |= {"sleep": None, "attention": "eager", "packing": False}
-    values["deepspeed"]["forward_micro_batch"] = GROUP_SIZE
-    values["warm_start"]["micro_batch"] = 1
-    if (lora := values["warm_start"]["lora"]) is not None:
-        lora["rank"] = min(lora["rank"], _LORA_RANK)
+    updates, size = optim["updates_per_rollout"], rollout["group_size"]
+    step = updates // gcd(updates, size)
+    rollout["prompts"] = -(-_FEWEST_PROMPTS // step) * step
+    share = rollout["prompts"] * size // updates
+    # Two passes an update where it has so many responses: gradients are then added up too.
+    optim["micro_batch"] = share // 2 if share % 2 == 0 else share
 
 
 _TRAIN: Final = 8
