@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Final
 
 import psutil
 from ray.util import get_node_ip_address
@@ -15,7 +14,7 @@ SETUP_HOOK = f"{__name__}.set_up"
 """Name under which Ray's workers find `set_up`."""
 CPU_SETUP_HOOK = f"{__name__}.set_up_on_cpu"
 """As `SETUP_HOOK`, where there is no GPU."""
-_GLOO_INTERFACE: Final = "GLOO_SOCKET_IFNAME"
+_GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 
 def set_up() -> None:

@@ -21,8 +21,7 @@ from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
 from rubric_judge import JudgeSpec
 from rubric_train_openrlhf.cluster.orphans import end_session, words_of
-from rubric_train_openrlhf.cluster.rehearse import judge, stand_ins
-from rubric_train_openrlhf.cluster.rehearse.checking import Subject
+from rubric_train_openrlhf.cluster.rehearse import checking, judge, stand_ins
 from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import load_codec
@@ -109,7 +108,7 @@ _HELDOUT: Final = 4
 
 
 @contextmanager
-def staged(subject: Subject) -> Generator[TrainConfig]:
+def staged(subject: checking.Subject) -> Generator[TrainConfig]:
     """Write tasks and a small model, keep the judge up, and give the configuration of the run.
 
     Raises:
@@ -134,7 +133,7 @@ def staged(subject: Subject) -> Generator[TrainConfig]:
         yield small
 
 
-def _rehearsal_tasks(subject: Subject) -> tuple[Sequence[Task], Sequence[Task]]:
+def _rehearsal_tasks(subject: checking.Subject) -> tuple[Sequence[Task], Sequence[Task]]:
     """A few tasks to train on and a few held-out ones: the run's own with the shortest questions.
 
     Where the run's are not on this machine, tasks of ours.
@@ -158,7 +157,7 @@ def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
     return sorted(tasks, key=lambda task: len(task.question))[:n]
 
 
-def _write_model(subject: Subject, out: Path, *, texts: Sequence[str]) -> None:
+def _write_model(subject: checking.Subject, out: Path, *, texts: Sequence[str]) -> None:
     folder, name, seed = subject.model_folder, subject.model_name, subject.known.seed
     if folder and (folder / "config.json").is_file() and subject.codec is not None:
         what = stand_ins.shrink_model(folder, out, seed=seed)

@@ -20,7 +20,8 @@ from openrlhf.utils import utils as openrlhf_dtypes
 from openrlhf.utils.deepspeed import deepspeed as openrlhf_deepspeed
 
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun, read_policy_run
-from rubric_train_openrlhf.cluster.training import learner, trained
+from rubric_train_openrlhf.cluster.training.learner import RubricLearner
+from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 from rubric_train_openrlhf.objective import ObjectiveConfig, bounded_divergence
 from rubric_train_openrlhf.objective.schedule import StepSchedule
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
@@ -52,7 +53,7 @@ class RubricPolicyActor(_PolicyActor):
         openrlhf_deepspeed.get_optimizer_grouped_parameters = one_group
         openrlhf_deepspeed.get_scheduler = partial(_schedule, run=run)
         ppo_actor.compute_approx_kl = partial(divergence, objective=run.objective)
-        ppo_actor.ActorPPOTrainer = learner.RubricLearner
+        ppo_actor.ActorPPOTrainer = RubricLearner
         super().init_model_from_pretrained(strategy, pretrain, max_steps, vllm_engines)
 
     def fit(self, kl_ctl: float = 0) -> dict[str, Any]:
@@ -61,7 +62,7 @@ class RubricPolicyActor(_PolicyActor):
         self.actor_scheduler.end_step()
         return status
 
-    def trained(self) -> list[trained.TrainedSample]:
+    def trained(self) -> list[TrainedSample]:
         """Say which responses the last step's updates were made of, masked ones included."""
         return self.trainer.trained
 
