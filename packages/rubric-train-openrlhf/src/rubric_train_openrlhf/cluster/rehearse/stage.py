@@ -51,7 +51,7 @@ def rehearsal_config(
     """
     values = config.model_dump(mode="json")
     _put(values, _SMALL["at_most"], min)
-    _put(values, _SMALL["instead"], lambda _, new: new)
+    _put(values, _SMALL["instead"], _new)
     values |= {"model": {"type": "path", "path": str(folder / "model")}, "out": str(folder / "run")}
     values["data"]["train"] = str(folder / "train.jsonl")
     if config.data.validation is not None:
@@ -69,6 +69,10 @@ def rehearsal_config(
         values["shaping"]["length_penalty"] = {"buffer_tokens": buffer}
     _shrink_batch(values["rollout"], values["optim"])
     return parse_config(values, source="the rehearsal's configuration")
+
+
+def _new(_: object, new: object) -> object:
+    return new
 
 
 def _put(values: dict[str, Any], changes: dict[str, Any], chosen: Callable[..., Any]) -> None:
