@@ -130,11 +130,7 @@ def prepare(
     summary_file = summary_file or LiveSummary(folder, total_steps=config.steps)
     with progress.phase("reading model and tasks"):
         refusals.check_command(flags.command_words(flags.grpo_flags(config)))
-        model = refusals.model_path(config)
-        try:
-            codec = load_chat_codec(model)
-        except PolicyLoadError as error:
-            raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
+        model, codec = _model(config)
         check_cpu_heads(config)
         books = read_books(config)
         check_machine(config)
@@ -226,6 +222,14 @@ def check_machine(config: TrainConfig) -> None:
             "cluster.ray.dashboard, or say cluster.device: cpu for a test without GPUs",
             location="cluster.gpus_per_node",
         )
+
+
+def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
+    path = refusals.model_path(config)
+    try:
+        return path, load_chat_codec(path)
+    except PolicyLoadError as error:
+        raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
 
 
 def load_chat_codec(path: Path) -> ChatCodec:
