@@ -15,7 +15,7 @@ from datetime import timedelta
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from rubric_train_openrlhf.errors import ClusterError
 
@@ -72,14 +72,20 @@ JOIN_TIMEOUT = timedelta(minutes=5)
 
 
 class GlooGroup:
-    """One sender and its receivers, called as OpenRLHF calls vLLM's NCCL communicator."""
+    """One sender and its receivers, called as OpenRLHF calls vLLM's NCCL communicator.
 
-    def __init__(self, host: str, port: int, *, rank: int, world_size: int) -> None:
+    It stands in for `openrlhf.utils.distributed_util.stateless_init_process_group`.
+    """
+
+    def __init__(
+        self, master_address: str, master_port: int, rank: int, world_size: int, device: object = 0
+    ) -> None:
         """Join, and wait for the others."""
         import torch.distributed as dist  # only members of a group pay for it
 
-        gloo: Any = dist
-        store = gloo.TCPStore(host, port, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT)
+        del device
+        gloo, address = cast("Any", dist), (master_address, master_port)
+        store = gloo.TCPStore(*address, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT)
         self._group: Any = gloo.ProcessGroupGloo(store, rank, world_size, JOIN_TIMEOUT)
 
     def close(self) -> None:
@@ -94,14 +100,6 @@ class GlooGroup:
         options: Any = dist.BroadcastOptions()
         options.rootRank, options.rootTensor = src, 0
         self._group.broadcast([tensor], options).wait()
-
-
-def join_gloo_group(
-    master_address: str, master_port: int, rank: int, world_size: int, device: object
-) -> GlooGroup:
-    """Stand in for `openrlhf.utils.distributed_util.stateless_init_process_group`."""
-    del device
-    return GlooGroup(master_address, master_port, rank=rank, world_size=world_size)
 
 
 _FUSED_LOSS = "flash_attn.ops.triton.cross_entropy"
@@ -127,6 +125,7 @@ class _CpuDevice(str):
         return format("0", format_spec)
 
 
+@contextmanager
 def _without_cuda(_module: ModuleType) -> Generator[None]:
     """Answer the calls to torch.cuda that OpenRLHF makes without asking whether there is one."""
     import torch  # only processes that load OpenRLHF pay for it
@@ -150,6 +149,7 @@ def _nothing() -> Callable[..., None]:
     return nothing
 
 
+@contextmanager
 def _without_flash_attention(_module: ModuleType) -> Generator[None]:
     """Let the module import names of flash-attn; nobody else finds the package afterwards."""
     stand_ins = {name: ModuleType(name) for name in _FLASH_ATTENTION}
@@ -181,12 +181,18 @@ def _absent(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def _with_gloo_sync(module: Any) -> Generator[None]:
-    """Send weights to the engines through gloo; vLLM's communicator is NCCL's alone."""
-    yield
-    module.stateless_init_process_group = join_gloo_group
+def _putting(**values: object) -> Patch:
+    """Put values in the place of a module's own, once that is loaded."""
+
+    @contextmanager
+    def patch(module: ModuleType) -> Generator[None]:
+        yield
+        vars(module).update(values)
+
+    return patch
 
 
+@contextmanager
 def _on_cpus(module: Any) -> Generator[None]:
     """Name the ranks' device as it is, and train with torch's AdamW."""
     yield
@@ -208,47 +214,32 @@ def _on_cpus(module: Any) -> Generator[None]:
     strategy.get_ds_train_config = get_ds_train_config
 
 
-# A rehearsal is half a dozen processes that load transformers and vLLM, and little more: what they
-# load for others than text costs each of them a second.
-
-
-def _without_sciences(module: Any) -> Generator[None]:
-    """Leave out scikit-learn and SciPy, which transformers has for images and scores."""
-    yield
-    module.is_sklearn_available = module.is_scipy_available = lambda: False
-
-
-def _without_sound(_module: ModuleType) -> Generator[None]:
-    """Leave out SciPy's filters, without which vLLM reads no audio."""
-    with _replaced({"scipy.signal": None}):
-        yield
-
-
-def _without_tools(_module: ModuleType) -> Generator[None]:
-    """Leave out the types of OpenAI's client, which are behind a name in an annotation."""
+def _tool_server() -> ModuleType:
+    """Stand in for types of OpenAI's client, which are behind a name in an annotation."""
     stand_in = ModuleType(_TOOL_SERVER)
     vars(stand_in)["ToolServer"] = object
-    with _replaced({_TOOL_SERVER: stand_in}):
-        yield
+    return stand_in
 
 
-def _without_shared_memory(module: Any) -> Generator[None]:
-    """Sum over ranks by gloo; what DeepSpeed has for ranks on one machine is compiled first."""
-    yield
-    module.build_shm_op = _nothing()
+def _no() -> bool:
+    return False
 
 
-_PATCHES: Final = {
+PATCHES: Final[dict[str, Patch]] = {
     "openrlhf": _without_cuda,
     "openrlhf.models.ring_attn_utils": _without_flash_attention,
-    "openrlhf.utils.distributed_util": _with_gloo_sync,
+    # Weights go to the engines through gloo; vLLM's communicator is NCCL's alone.
+    "openrlhf.utils.distributed_util": _putting(stateless_init_process_group=GlooGroup),
     "openrlhf.utils.deepspeed.deepspeed": _on_cpus,
-    "deepspeed.comm.torch": _without_shared_memory,
-    "transformers.utils.import_utils": _without_sciences,
-    "vllm.multimodal.audio": _without_sound,
-    "vllm.reasoning.abs_reasoning_parsers": _without_tools,
+    # Ranks sum by gloo; what DeepSpeed has for ranks on one machine is compiled first.
+    "deepspeed.comm.torch": _putting(build_shm_op=_nothing()),
+    # A rehearsal is half a dozen processes that load transformers and vLLM, and little more: what
+    # they load for others than text costs each of them a second. That is scikit-learn and SciPy,
+    # for images and scores; SciPy's filters, without which no audio is read; a client's types.
+    "transformers.utils.import_utils": _putting(is_sklearn_available=_no, is_scipy_available=_no),
+    "vllm.multimodal.audio": lambda _: _replaced({"scipy.signal": None}),
+    "vllm.reasoning.abs_reasoning_parsers": lambda _: _replaced({_TOOL_SERVER: _tool_server()}),
 }
-PATCHES: Final[dict[str, Patch]] = {name: contextmanager(_PATCHES[name]) for name in _PATCHES}
 """By the full name of the module that each is for."""
 
 
@@ -278,9 +269,7 @@ class CpuWorkerExtension:
         """Join the group that the policy's rank 0 opens."""
         del group_name, backend, use_ray
         self._received = []
-        self._group = GlooGroup(
-            master_address, master_port, rank=rank_offset, world_size=world_size
-        )
+        self._group = GlooGroup(master_address, master_port, rank_offset, world_size)
 
     def update_weight(
         self,

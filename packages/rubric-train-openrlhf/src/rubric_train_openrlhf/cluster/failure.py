@@ -41,13 +41,9 @@ def shown(error: BaseException) -> str:
     stack = type(cause).__module__.partition(".")[0]
     if stack not in _STACKS and not isinstance(cause, _OF_MACHINES):
         return f"{name}{where}"
-    text = last_line(cause) if getattr(cause, "actor_init_failed", False) else _one_line(cause)
+    begins = " ".join(_COLOUR.sub("", str(cause)).split())[:_SHOWN_CHARACTERS]
+    text = last_line(cause) if getattr(cause, "actor_init_failed", False) else begins
     return f"{name}{where}: {text}" if text else f"{name}{where}"
-
-
-def _one_line(error: BaseException) -> str:
-    """The beginning of what an error says, without line breaks."""
-    return " ".join(_COLOUR.sub("", str(error)).split())[:_SHOWN_CHARACTERS]
 
 
 def last_line(error: BaseException) -> str:
@@ -82,11 +78,15 @@ def _place(error: BaseException) -> str | None:
     return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else None
 
 
+def known(error: BaseException) -> RubricError:
+    """Give the cause of a failure as one of our errors."""
+    cause = first_cause(error)
+    return cause if isinstance(cause, RubricError) else ClusterError(shown(error))
+
+
 def write_failure(path: Path, error: BaseException) -> None:
     """Leave the cause of a failure to the process that started this one."""
-    cause = first_cause(error)
-    ours = cause if isinstance(cause, RubricError) else ClusterError(shown(error))
-    path.write_bytes(pickle.dumps(ours))
+    path.write_bytes(pickle.dumps(known(error)))
 
 
 def read_failure(path: Path) -> RubricError | None:

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
+import numpy.typing as npt
 import structlog
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Rubric, normalized_reward
 from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informative, step_credit
@@ -28,12 +30,6 @@ from rubric_train_openrlhf.step.passes import HeldoutReward, heldout_reward
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.rows import judgement_rows
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rubric_train_openrlhf.config.train import TrainConfig
-
 
 _TRIES = 4
 _AGAIN_S = 2.0
@@ -70,11 +66,8 @@ def probe_judge(config: TrainConfig) -> None:
     """
 
     async def probe(spec: JudgeSpec) -> None:
-        pool = JudgePool(load_replicas(spec))
-        try:
+        async with aclosing(JudgePool(load_replicas(spec))) as pool:
             await wait_for_judge(pool.check)
-        finally:
-            await pool.aclose()
         _log.info("train.judge.there", judge=spec.type)
 
     if config.cluster.ray.is_own:
@@ -151,6 +144,17 @@ class JudgeSide:
         """
         return [self._result(name) for name in judgements]
 
+    def groups(
+        self, judgements_PG: Sequence[Sequence[str]]
+    ) -> tuple[list[list[JudgeResult]], list[Rubric]]:
+        """Find the judgements of groups again, and the rubric of each group.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        rubrics_P = [self.rubric(_task_of(group)) for group in judgements_PG]
+        return [self.results(group) for group in judgements_PG], rubrics_P
+
     def forget(self, judgements: Iterable[str]) -> None:
         """Drop judgements; the ledger keeps them."""
         for name in judgements:
@@ -177,13 +181,13 @@ class JudgeSide:
         self._ledger.close()
 
     def _book(self, task_id: str) -> TaskSet:
-        book = next((book for book in self._books if task_id in book), None)
-        if book is None:
-            raise ClusterError(
-                f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
-                "judge's; start the run again in another `out`"
-            )
-        return book
+        for book in self._books:
+            if task_id in book:
+                return book
+        raise ClusterError(
+            f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
+            "judge's; start the run again in another `out`"
+        )
 
     def _result(self, name: str) -> JudgeResult:
         if result := self._recent.get(name) or self._previous.get(name):
@@ -198,8 +202,7 @@ class JudgeSide:
 
     async def _judge_in_turn(self, view: JudgeView) -> JudgeResult:
         if self.pool.warm_call:
-            first = self._warming.get(view.task_id)
-            if first is not None:
+            if (first := self._warming.get(view.task_id)) is not None:
                 await asyncio.wait([first])
             elif (this := asyncio.current_task()) is not None:
                 self._warming[view.task_id] = this
@@ -286,15 +289,11 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side = await self._side()
-        results_PG = [side.results(group) for group in judgements_PG]
+        results_PG, rubrics_P = side.groups(judgements_PG)
         before = side.results(chain(*before_PG))
         check_judge([*before, *chain(*results_PG)], config=self._config.judge, step=step)
-        return informative(
-            results_PG,
-            [side.rubric(_task_of(group)) for group in judgements_PG],
-            Sizes.of(lengths_PG, ended_PG),
-            config=self._config,
-        )
+        sizes = Sizes.of(lengths_PG, ended_PG)
+        return informative(results_PG, rubrics_P, sizes, config=self._config)
 
     async def credit(
         self,
@@ -337,10 +336,10 @@ class JudgeCoordinator:
         dropped_PG: Sequence[Sequence[str]],
     ) -> StepCredit:
         side = await self._side()
-        results_PG = [side.results(group) for group in judgements_PG]
+        results_PG, rubrics_P = side.groups(judgements_PG)
         dropped = [side.results(group) for group in dropped_PG]
         check_judge([*chain(*results_PG), *chain(*dropped)], config=self._config.judge, step=step)
-        tasks_P = [(task_id, side.rubric(task_id)) for task_id in map(_task_of, judgements_PG)]
+        tasks_P = list(zip(map(_task_of, judgements_PG), rubrics_P, strict=True))
         credit, judged = step_credit(
             step, results_PG, tasks_P, sizes, dropped_PG=dropped, config=self._config
         )
@@ -364,21 +363,17 @@ class JudgeCoordinator:
             JudgeAbortError: too many judgements failed for the mean to say anything.
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
-        side = await self._side()
-        results_NS = [side.results(group) for group in judgements_NS]
-        check_judge(list(chain(*results_NS)), config=self._config.judge, step=step)
-        reward = heldout_reward(
-            results_NS,
-            [side.rubric(_task_of(group)) for group in judgements_NS],
-            on_unavailable=self._config.judge.on_unavailable,
-        )
+        side, judge = await self._side(), self._config.judge
+        results_NS, rubrics_N = side.groups(judgements_NS)
+        check_judge(list(chain(*results_NS)), config=judge, step=step)
+        reward = heldout_reward(results_NS, rubrics_N, on_unavailable=judge.on_unavailable)
         side.forget(chain(*judgements_NS))
         return reward
 
     async def aclose(self) -> None:
         """End the judge, and close the ledger."""
-        if (side := self._opened) is not None:
-            self._opened = None
+        side, self._opened = self._opened, None
+        if side is not None:
             await side.aclose()
 
     async def _side(self) -> JudgeSide:

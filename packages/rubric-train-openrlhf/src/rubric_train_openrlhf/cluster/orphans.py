@@ -1,17 +1,18 @@
 """What would outlive a run: processes that end with it, or are found and ended, and their folders.
 
-A temporary folder is owned by the process that made it for as long as that process lives: the
-system frees the lock on its file `owner` however it ends. Whoever can take the lock may clear it.
+A temporary folder is locked by the process that made it for as long as that process lives: the
+system frees the lock however it ends. Whoever can take the lock may clear the folder.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import shutil
 import signal
+import stat
+import subprocess
 import sys
 import tempfile
 import time
@@ -21,7 +22,9 @@ from threading import Thread
 
 import structlog
 
+from rubric_core import FolderLockError
 from rubric_core.files import read_file
+from rubric_core.locks import folder_lock
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.run.writing import disk_errors
 
@@ -64,6 +67,27 @@ def end_once(is_over: Callable[[], bool], *, look_every_s: float = 1.0) -> None:
         os._exit(1)
 
     Thread(target=look, daemon=True, name="end_once").start()
+
+
+def end_session(leader: subprocess.Popen[bytes], *, by: signal.Signals, within_s: float) -> None:
+    """Ask a process to end, then kill whatever is left of the session that it leads.
+
+    A second Ctrl-C meanwhile goes over to the second part.
+
+    Args:
+        leader: the process, started in a session of its own.
+        by: the signal that asks it.
+        within_s: how long it may take.
+    """
+    try:
+        if leader.poll() is None:
+            leader.send_signal(by)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                leader.wait(within_s)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(leader.pid, signal.SIGKILL)
+        leader.wait()
 
 
 def processes_of(folder: Path) -> list[int]:
@@ -120,7 +144,7 @@ def words_of(pid: int, name: str) -> list[bytes]:
 def _open_files(pid: int) -> Iterator[str]:
     try:
         links = list(Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:  # as above
+    except OSError:  # it has ended, or is another user's
         return
     for link in links:
         try:
@@ -136,6 +160,7 @@ COMMAND = "rubric-train-"
 RAY = "rubric-ray-"
 """Begins the name of a folder of Ray's."""
 _OWNER = "owner"
+"""File in which the owner of a folder names the place for logs."""
 
 _log = structlog.get_logger()
 
@@ -151,14 +176,14 @@ def temporary_folder(prefix: str, *, logs: Path | None = None) -> Generator[Path
     Raises:
         DiskWriteError: it cannot be made.
     """
-    with disk_errors(PLACE / prefix):
-        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=PLACE))
-        owner = _own(folder, logs=logs)
-    try:
+    with contextlib.ExitStack() as owned:
+        with disk_errors(PLACE / prefix):
+            folder = Path(tempfile.mkdtemp(prefix=prefix, dir=PLACE))
+            owned.enter_context(folder_lock(folder))
+            owned.callback(_clear, folder, logs=logs)
+            # Nobody looks for the folder before it is locked and this is there.
+            (folder / _OWNER).write_bytes(os.fsencode(logs.absolute()) if logs else b"")
         yield folder
-    finally:
-        _clear(folder, logs=logs)
-        os.close(owner)
 
 
 def clear_abandoned() -> None:
@@ -169,13 +194,14 @@ def clear_abandoned() -> None:
     # The command's first: a driver that has lost its command still owns a folder of Ray's.
     for prefix in (COMMAND, RAY):
         for folder in sorted(PLACE.glob(f"{prefix}*")):
-            owner = _take_over(folder)
-            if owner is None:
-                continue
-            try:
-                _clear(folder, logs=_logs_of(owner), was_left=True)
-            finally:
-                os.close(owner)
+            owner = folder / _OWNER
+            with contextlib.suppress(OSError, FolderLockError):
+                told = owner.lstat()
+                if not stat.S_ISREG(told.st_mode) or told.st_uid != os.geteuid():
+                    continue
+                with folder_lock(folder):  # refused where its owner lives
+                    logs = os.fsdecode(read_file(owner))
+                    _clear(folder, logs=Path(logs) if logs else None, was_left=True)
 
 
 def keep_logs(source: Path, target: Path) -> None:
@@ -195,35 +221,3 @@ def _clear(folder: Path, *, logs: Path | None, was_left: bool = False) -> None:
     if logs is not None and logs.parent.exists():
         keep_logs(folder / "session_latest" / "logs", logs)
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _own(folder: Path, *, logs: Path | None) -> int:
-    """Write the owner's file; nobody can find it before it is locked."""
-    new = folder / f".{_OWNER}"
-    descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.write(descriptor, os.fsencode(logs.absolute()) if logs is not None else b"")
-    new.rename(folder / _OWNER)
-    return descriptor
-
-
-def _take_over(folder: Path) -> int | None:
-    """Lock the owner's file of a folder whose owner is dead; None for any other folder."""
-    try:
-        descriptor = os.open(folder / _OWNER, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:  # not yet owned, another user's, or gone
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        is_mine = os.fstat(descriptor).st_uid == os.geteuid()
-    except OSError:  # its owner lives
-        is_mine = False
-    if is_mine:
-        return descriptor
-    os.close(descriptor)
-    return None
-
-
-def _logs_of(owner: int) -> Path | None:
-    path = os.fsdecode(os.pread(owner, 4096, 0))
-    return Path(path) if path else None

@@ -39,13 +39,6 @@ def directory() -> str:
     return os.environ.get(DIRECTORY, ".")
 
 
-def first_gpus(n: int) -> str:
-    """Name the first n GPUs that this process may use, for CUDA_VISIBLE_DEVICES."""
-    visible = os.environ.get(VISIBLE_GPUS)
-    names = visible.split(",") if visible else [str(number) for number in range(n)]
-    return ",".join(names[:n])
-
-
 def inherited() -> dict[str, str]:
     """The environment of this process, for one that it starts."""
     return dict(os.environ)
@@ -116,8 +109,7 @@ def process_environment(config: TrainConfig) -> dict[str, str]:
         # Under `uv run`, Ray would start every worker by `uv run` in a copy of the folder.
         "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
     }
-    threads = config.threads or (1 if on_cpu else None)
-    if threads is not None:
+    if threads := config.threads or (1 if on_cpu else None):
         variables["OMP_NUM_THREADS"] = str(threads)
     if on_cpu:
         variables["DS_ACCELERATOR"] = "cpu"
@@ -136,5 +128,7 @@ def local_environment(config: TrainConfig) -> dict[str, str]:
     cluster = config.cluster
     if cluster.device == "cpu" or not cluster.judge_gpus_per_node:
         return process_environment(config)
-    gpus = first_gpus(cluster.gpus_per_node - cluster.judge_gpus_per_node)
-    return {**process_environment(config), VISIBLE_GPUS: gpus}
+    n = cluster.gpus_per_node - cluster.judge_gpus_per_node
+    visible = os.environ.get(VISIBLE_GPUS)
+    names = visible.split(",") if visible else list(map(str, range(n)))
+    return {**process_environment(config), VISIBLE_GPUS: ",".join(names[:n])}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.launching.launch import DriverHere
+from rubric_train_openrlhf.cluster.orphans import end_session
 from rubric_train_openrlhf.cluster.settings import local_environment, process_environment
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def test_ending_a_driver_ends_what_it_left_behind() -> None:
     child = int(process.stdout.readline())
     process.wait()
     assert is_running(child)
-    DriverHere(process).end()
+    end_session(process, by=signal.SIGTERM, within_s=60)
     process.stdout.close()
     wait_until_gone(child)
 

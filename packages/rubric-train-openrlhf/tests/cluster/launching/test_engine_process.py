@@ -31,7 +31,7 @@ def test_what_vllms_process_dies_of_is_told_to_the_engine_and_kept_among_the_log
     monkeypatch.setenv(RUN_FILE, str(paths.run))
     # This process is both here, the engine and vLLM's.
     monkeypatch.setattr(os, "getppid", os.getpid)
-    monkeypatch.setattr(engine_process, "end_with", lambda *_, **__: None)
+    monkeypatch.setattr(engine_process.orphans, "end_with", lambda *_, **__: None)
     monkeypatch.setattr(engine_process, "_run", without_memory)
 
     assert engine_process.engine_error() is None

@@ -16,7 +16,7 @@ from rubric_judge.console.display import Lines
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster.failure import write_failure
 from rubric_train_openrlhf.cluster.launching import launch as launching
-from rubric_train_openrlhf.cluster.launching.launch import DriverHere, check_installed
+from rubric_train_openrlhf.cluster.launching.launch import check_installed
 from rubric_train_openrlhf.cluster.launching.workers import set_up
 from rubric_train_openrlhf.cluster.settings import directory
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
@@ -138,13 +138,10 @@ def started_with(tmp_path: Path, command: str) -> Callable[..., object]:
     """A driver of another command, in the place of the real one."""
 
     @contextlib.contextmanager
-    def started(*_: object, **__: object) -> Generator[DriverHere]:
+    def started(*_: object, **__: object) -> Generator[Callable[[], int | None]]:
         words = [sys.executable, "-c", command, str(tmp_path)]
-        driver = DriverHere(subprocess.Popen(words, start_new_session=True))
-        try:
-            yield driver
-        finally:
-            driver.end()
+        with subprocess.Popen(words) as process:
+            yield process.poll
 
     return started
 
@@ -159,7 +156,7 @@ def test_a_phase_in_which_the_driver_was_killed_is_not_called_done(
     make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launching, "check_installed", all_installed)
-    monkeypatch.setattr(DriverHere, "started", started_with(tmp_path, DRIVER))
+    monkeypatch.setattr(launching, "driver_here", started_with(tmp_path, DRIVER))
     lines: list[str] = []
     with pytest.raises(ClusterError, match="signal 9"):
         launched(make_config(out=tmp_path), lines)
@@ -171,7 +168,7 @@ def test_a_folder_that_another_run_holds_is_refused_before_anything_is_shown(
     make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launching, "check_installed", all_installed)
-    monkeypatch.setattr(DriverHere, "started", started_with(tmp_path, ""))
+    monkeypatch.setattr(launching, "driver_here", started_with(tmp_path, ""))
     lines: list[str] = []
     with (
         folder_lock(tmp_path),

@@ -24,9 +24,7 @@ from rubric_train_openrlhf.cluster.planning.sizing import (
     engine_room,
     host_memory,
     judge_load,
-    memory_while_sampling,
-    memory_while_scoring,
-    memory_while_training,
+    memory,
     policy_state,
     step_time,
     total,
@@ -142,17 +140,17 @@ def test_single_precision_needs_no_master_weights(make_config: Callable[..., Tra
 
 def test_logits_of_a_large_vocabulary_count(make_config: Callable[..., TrainConfig]) -> None:
     """16 × 4096 tokens × 128,256 × 10 bytes: the largest part by far, and the micro-batch's."""
-    parts = memory_while_training(make_config(), LLAMA, GPUS[0])
+    parts = memory(make_config(), LLAMA, GPUS[0])["training"]
     assert parts["logits"] == 16 * 4096 * 128_256 * 10
     assert parts["logits"] > 80 * GB
 
 
 def test_checkpointing_keeps_one_input_a_layer(make_config: Callable[..., TrainConfig]) -> None:
     optim = {"micro_batch": 1, "gradient_checkpointing": True}
-    parts = memory_while_training(make_config(optim=optim), LLAMA, GPUS[0])
+    parts = memory(make_config(optim=optim), LLAMA, GPUS[0])["training"]
     layer = 2 * (8 * 4096 + 4 * 14336)
     assert parts["activations"] == 4096 * (2 * 32 * 4096 + layer)
-    without = memory_while_training(make_config(optim={"micro_batch": 1}), LLAMA, GPUS[0])
+    without = memory(make_config(optim={"micro_batch": 1}), LLAMA, GPUS[0])["training"]
     assert without["activations"] == 4096 * 32 * layer
 
 
@@ -246,10 +244,10 @@ def test_the_preset_fits(gpu: Gpu) -> None:
     config = load_config(PRESET)
     shape = model_shape(config.model.path)  # type: ignore[union-attr]  # the preset's is a path
     assert shape == LLAMA
-    for memory in (memory_while_sampling, memory_while_scoring, memory_while_training):
-        parts = memory(config, shape, gpu)
-        assert parts is not None
-        assert total(parts) < 0.9 * gpu.memory
+    phases = memory(config, shape, gpu)
+    assert list(phases) == ["sampling", "scoring", "training"]
+    for parts in phases.values():
+        assert 0 < total(parts) < 0.9 * gpu.memory
     time = step_time(config, shape, gpu)
     assert time.judging is not None
     assert time.judging < time.scoring + time.updates

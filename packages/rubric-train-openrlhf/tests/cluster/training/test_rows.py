@@ -9,14 +9,14 @@ import pytest
 from rubric_core import Reason
 from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.cluster.training.trained import (
-    ClusterRecord,
     TrainedSample,
     check_update,
+    step_record,
 )
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.step.credit import StepCredit
 from rubric_train_openrlhf.step.passes import Timing
-from rubric_train_openrlhf.step.rows import log_figures, metrics_row, rollout_rows
+from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
 
 FIGURES = {
     "loss": 0.5,
@@ -26,6 +26,8 @@ FIGURES = {
     "grad_norm": 0.9,
     "lr": 3e-7,
     "updates": 4.0,
+    "sampler_gap": 0.01,
+    "engine_restarts": 1,
 }
 
 
@@ -63,35 +65,36 @@ def credit() -> StepCredit:
     )
 
 
-def record(**figures: float) -> ClusterRecord:
-    groups = [group(0, tokens=(2, 4)), group(1, tokens=(6, 8))]
-    return ClusterRecord(
-        step=3,
-        drawn=Draw(
-            groups=groups,
-            generated_tokens=30,
-            timing=Timing(generate_s=1.0, judge_s=4.0, judge_wait_s=0.25),
-            resent=2,
-            prompts=3,
-        ),
-        credit=credit(),
-        trained=[TrainedSample(b"", 1, a) for a in (-0.75, 0.75, 0.0, 0.0)],
+def drawn() -> Draw:
+    return Draw(
+        groups=[group(0, tokens=(2, 4)), group(1, tokens=(6, 8))],
+        generated_tokens=30,
+        timing=Timing(generate_s=1.0, judge_s=4.0, judge_wait_s=0.25),
+        resent=2,
+        prompts=3,
+    )
+
+
+def record(draw: Draw | None = None, **figures: float) -> StepRecord:
+    return step_record(
+        3,
+        draw or drawn(),
+        credit(),
+        [TrainedSample(b"", 1, a) for a in (-0.75, 0.75, 0.0, 0.0)],
         figures={**FIGURES, **figures},
-        sampler_gap=0.01,
-        engine_restarts=1,
         ended_at={"start": 0.0, "draw": 2.375, "experience": 2.875, "update": 4.875, "sync": 5.0},
     )
 
 
 def test_masked_responses_are_in_no_mean_of_rewards_and_zeroed_ones_are() -> None:
-    row = metrics_row(record().of_step())
+    row = metrics_row(record())
     assert row.reward_mean == pytest.approx(0.5)
     assert row.zero_reward_frac == pytest.approx(0.25)
     assert (row.invalid_frac, row.unavailable_frac) == (0.25, 0.25)
 
 
 def test_a_step_says_where_its_time_and_its_tokens_went() -> None:
-    row = metrics_row(record().of_step())
+    row = metrics_row(record())
     assert row.tokens_per_s == pytest.approx(6.0)
     assert (row.response_tokens_mean, row.response_tokens_max, row.truncated_frac) == (5.0, 8, 0.25)
     assert (row.generate_s, row.judge_s, row.judge_wait_s) == (1.0, 4.0, 0.25)
@@ -104,30 +107,29 @@ def test_a_step_says_where_its_time_and_its_tokens_went() -> None:
 
 
 def test_what_an_engine_left_unfinished_is_no_truncated_answer() -> None:
-    step = record()
-    first, *others = step.drawn.groups[1].samples
+    draw = drawn()
+    first, *others = draw.groups[1].samples
     judgement = JudgementId.failed("t1", Reason.NO_RESPONSE)
     unfinished = replace(first, judgement=judgement, tokens=0, ended=False)
-    group_1 = replace(step.drawn.groups[1], samples=(unfinished, *others))
-    drawn = replace(step.drawn, groups=[step.drawn.groups[0], group_1])
+    group_1 = replace(draw.groups[1], samples=(unfinished, *others))
 
-    row = metrics_row(replace(step, drawn=drawn).of_step())
+    row = metrics_row(record(replace(draw, groups=[draw.groups[0], group_1])))
 
     assert row.truncated_frac == pytest.approx(1 / 3)
     assert row.response_tokens_mean == pytest.approx((2 + 4 + 8) / 3)
 
 
 def test_dropped_shares_are_absent_where_nobody_computed_them() -> None:
-    row = metrics_row(record().of_step())
+    row = metrics_row(record())
     assert row.cluster is not None
     assert row.cluster.dropped_frac is None
-    corrected = metrics_row(record(dropped_frac=0.1).of_step())
+    corrected = metrics_row(record(dropped_frac=0.1))
     assert corrected.cluster is not None
     assert corrected.cluster.dropped_frac == 0.1
 
 
 def test_rollouts_show_the_question_and_no_reward_where_there_is_none() -> None:
-    rows = list(rollout_rows(record().of_step()))
+    rows = list(rollout_rows(record()))
     assert [row.id for row in rows] == [
         "s000003-p000-g00",
         "s000003-p000-g01",
@@ -149,7 +151,7 @@ def test_an_update_that_is_not_a_number_stops_the_run(name: str, value: float) -
 
 
 def test_trackers_get_numbers_under_flat_names() -> None:
-    figures: dict[str, Any] = log_figures(metrics_row(record().of_step()))
+    figures: dict[str, Any] = log_figures(metrics_row(record()))
     assert figures["criterion/a"] == 0.5
     assert figures["attribution/a"] == 0.3
     assert figures["rubric/zero/not_json"] == 0.25

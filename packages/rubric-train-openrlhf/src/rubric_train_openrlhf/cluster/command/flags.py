@@ -8,24 +8,22 @@ configuration; a value of None or False puts nothing on the command line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from math import isinf
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rubric_core.files import toml_beside
-from rubric_train_openrlhf.cluster.command.refusals import check_expressible, model_path
+from rubric_train_openrlhf import objective as losses
+from rubric_train_openrlhf.cluster.command import refusals
 from rubric_train_openrlhf.cluster.settings import ClusterPaths, WarmStartPaths
+from rubric_train_openrlhf.config.cluster import FlagValue
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.objective import IcePop, NoImportance, SeqMaskTruncated, Truncated
+from rubric_train_openrlhf.policy_config import SftConfig
 
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.cluster import FlagValue
-    from rubric_train_openrlhf.objective import ImportanceCorrection
-    from rubric_train_openrlhf.policy_config import SftConfig
-
-    Values = Mapping[str, FlagValue | None]
+Values = Mapping[str, FlagValue | None]
 
 NOTES: Final = toml_beside(__file__, "flags.toml")
 """The tables of `flags.toml`."""
@@ -61,8 +59,8 @@ def grpo_flags(
         TrainConfigError: the configuration asks for what OpenRLHF cannot express, or an extra
             flag is one of this table.
     """
-    check_expressible(config)
-    start = model or model_path(config)
+    refusals.check_expressible(config)
+    start = model or refusals.model_path(config)
     computed = {**_machines(config, start), **_updates(config), **_files(config, resume=resume)}
     flags = _flags("grpo", config, computed)
     return (*flags, *_extra(config, owned=[flag.name for flag in flags]))
@@ -91,6 +89,34 @@ def warm_start_flags(
             location="sft.batch_size",
         )
     return _flags("sft", config, _supervised(config, model, paths))
+
+
+def commands(config: TrainConfig, *, model: Path | None = None) -> dict[str, tuple[Flag, ...]]:
+    """All flags of a run and of its warm start, if it has one, by OpenRLHF's program.
+
+    Args:
+        config: of the run.
+        model: folder that the first of them starts from; by default `model.path`.
+
+    Raises:
+        TrainConfigError: as `grpo_flags` and `warm_start_flags`.
+    """
+    flags = {refusals.GRPO_PROGRAM: grpo_flags(config, model=model)}
+    if config.sft is not None:
+        start = model or refusals.model_path(config)
+        flags[refusals.SFT_PROGRAM] = warm_start_flags(config, model=start)
+    return flags
+
+
+def printed_by_openrlhf(commands: Mapping[str, Iterable[Flag]]) -> tuple[str, ...]:
+    """What OpenRLHF's own parsers say of commands that they accept.
+
+    Raises:
+        TrainConfigError, MissingExtraError, ImportError: as `check_command`.
+    """
+    words = {program: command_words(flags) for program, flags in commands.items()}
+    checked = [refusals.check_command(words[program], program=program) for program in words]
+    return tuple(chain(*(command.warnings for command in checked)))
 
 
 def sft_section(config: TrainConfig) -> SftConfig:
@@ -181,17 +207,17 @@ def _updates(config: TrainConfig) -> Values:
     }
 
 
-def _correction(importance: ImportanceCorrection) -> tuple[str, str, tuple[float, float]]:
+def _correction(importance: losses.ImportanceCorrection) -> tuple[str, str, tuple[float, float]]:
     """Level, mode and band that make their correction equal to ours."""
     match importance:
-        case NoImportance():
+        case losses.NoImportance():
             return "off", "mask", (0.5, 5.0)
-        case Truncated(cap=cap):
+        case losses.Truncated(cap=cap):
             # Their clip also raises small weights, unless the band begins at 0.
             return "token", "clip", (0.0, cap)
-        case IcePop(low=low, high=high):
+        case losses.IcePop(low=low, high=high):
             return "token", "mask", (low, high)
-        case SeqMaskTruncated(low=low, high=high):
+        case losses.SeqMaskTruncated(low=low, high=high):
             return "seq", "mask", (low, high)
         case _:
             # `check_expressible` lets no other through.

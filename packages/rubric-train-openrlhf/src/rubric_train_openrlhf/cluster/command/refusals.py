@@ -7,7 +7,7 @@ import ast
 import contextlib
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,22 +16,16 @@ from typing import Final, NamedTuple
 
 from rubric_core import MissingExtraError
 from rubric_core.files import read_file
+from rubric_train_openrlhf import objective as losses
 from rubric_train_openrlhf.config.sections import PathModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.objective import (
-    Clipped,
-    IcePop,
-    NoImportance,
-    SeqMaskTruncated,
-    Truncated,
-)
 
 _SEEDS = 2**32
 """numpy and vLLM take seeds below it."""
 
 
-_THEIRS = (NoImportance, Truncated, IcePop, SeqMaskTruncated)
+_THEIRS = (losses.NoImportance, losses.Truncated, losses.IcePop, losses.SeqMaskTruncated)
 """Corrections that OpenRLHF's loss has too."""
 
 
@@ -47,7 +41,7 @@ def check_expressible(config: TrainConfig) -> None:
     Raises:
         TrainConfigError: names every such key, and what to do.
     """
-    if problems := [*_setup_problems(config), *_objective_problems(config)]:
+    if problems := [said for said, is_so in _problems(config).items() if is_so]:
         text, location = "; ".join(problems), problems[0].partition("=")[0]
         raise TrainConfigError(f"backend 'openrlhf': {text}", location=location)
 
@@ -63,53 +57,39 @@ def model_path(config: TrainConfig) -> Path:
     raise TrainConfigError(f"backend 'openrlhf': {_NO_FOLDER}", location="model.type")
 
 
-def _setup_problems(config: TrainConfig) -> Iterator[str]:
-    """Say `key=value`, what is wrong with it here, and what to do."""
-    if not isinstance(config.model, PathModel):
-        yield _NO_FOLDER
-    last = _SEEDS - config.cluster.engine_count
-    if config.seed > last:
-        yield f"seed={config.seed} must be at most {last}: engine i takes seed + i"
-    deepspeed = config.cluster.deepspeed
+def _problems(config: TrainConfig) -> dict[str, bool]:
+    """`key=value`, what is wrong with it here and what to do; and whether it is so."""
+    deepspeed, last = config.cluster.deepspeed, _SEEDS - config.cluster.engine_count
     sums = config.precision == "bfloat16" and deepspeed.grad_accumulation == "float32"
-    if deepspeed.zero_stage == 1 and sums and not deepspeed.offload_optimizer:
-        yield (
-            "cluster.deepspeed.zero_stage=1 in bfloat16 with grad_accumulation='float32' is "
-            "another optimiser of DeepSpeed's, which ends the run at a gradient of zero, as of an "
-            "update whose groups are all tied, and cannot move its state aside; use 2, which "
-            "splits no less"
-        )
-
-
-def _objective_problems(config: TrainConfig) -> Iterator[str]:
     objective, importance = config.objective, config.objective.importance
+    by_sequence, by_token = objective.ratio == "sequence", objective.aggregation == "token"
+    by_product = (
+        isinstance(importance, losses.Truncated | losses.IcePop) and importance.level == "sequence"
+    )
     # A subclass is another formula, though an instance of the one that it is made of.
-    if type(objective.surrogate) is not Clipped:
-        yield (
-            f"objective.surrogate.type={objective.surrogate.type!r}: the loss here is OpenRLHF's "
-            "own PolicyLoss, which has the clipped surrogate alone; use type='clipped', or "
-            "backend: local"
-        )
-    if type(importance) not in _THEIRS:
-        yield (
-            f"objective.importance.type={importance.type!r}: the corrections here are OpenRLHF's "
-            "own; use type='none', 'tis', 'icepop' or 'seq_mask_tis', or backend: local"
-        )
-    if isinstance(importance, Truncated | IcePop) and importance.level == "sequence":
-        yield (
-            "objective.importance.level='sequence' weighs by the product over a response, and "
-            "OpenRLHF has weights per token only; use level='token' or type='seq_mask_tis'"
-        )
-    if objective.ratio == "sequence" and importance.type != "none":
-        yield (
-            f"objective.importance.type={importance.type!r} with ratio='sequence': OpenRLHF's GSPO "
-            "then drops the correction and divides by the sampler's probabilities; use type='none'"
-        )
-    if objective.ratio == "sequence" and objective.aggregation == "token":
-        yield (
-            "objective.aggregation='token' with ratio='sequence': OpenRLHF averages GSPO over "
-            "responses always; use aggregation='sequence'"
-        )
+    is_clipped, is_theirs = type(objective.surrogate) is losses.Clipped, type(importance) in _THEIRS
+    return {
+        _NO_FOLDER: not isinstance(config.model, PathModel),
+        f"seed={config.seed} must be at most {last}: engine i takes seed + i": config.seed > last,
+        "cluster.deepspeed.zero_stage=1 in bfloat16 with grad_accumulation='float32' is "
+        "another optimiser of DeepSpeed's, which ends the run at a gradient of zero, as of an "
+        "update whose groups are all tied, and cannot move its state aside; use 2, which "
+        "splits no less": deepspeed.zero_stage == 1 and sums and not deepspeed.offload_optimizer,
+        f"objective.surrogate.type={objective.surrogate.type!r}: the loss here is OpenRLHF's "
+        "own PolicyLoss, which has the clipped surrogate alone; use type='clipped', or "
+        "backend: local": not is_clipped,
+        f"objective.importance.type={importance.type!r}: the corrections here are OpenRLHF's "
+        "own; use type='none', 'tis', 'icepop' or 'seq_mask_tis', or backend: "
+        "local": not is_theirs,
+        "objective.importance.level='sequence' weighs by the product over a response, and "
+        "OpenRLHF has weights per token only; use level='token' or "
+        "type='seq_mask_tis'": by_product,
+        f"objective.importance.type={importance.type!r} with ratio='sequence': OpenRLHF's GSPO "
+        "then drops the correction and divides by the sampler's probabilities; use "
+        "type='none'": by_sequence and importance.type != "none",
+        "objective.aggregation='token' with ratio='sequence': OpenRLHF averages GSPO over "
+        "responses always; use aggregation='sequence'": by_sequence and by_token,
+    }
 
 
 _UNKNOWN = "unrecognized arguments: "

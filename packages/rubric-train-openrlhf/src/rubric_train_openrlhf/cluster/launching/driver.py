@@ -16,7 +16,6 @@ import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 import structlog
@@ -26,13 +25,10 @@ from rubric_core.files import open_to_append
 from rubric_core.locks import folder_lock
 from rubric_judge.console.command import configure_log
 from rubric_judge.console.progress import Progress
-from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.failure import first_cause, shown, write_failure
-from rubric_train_openrlhf.cluster.orphans import end_with
+from rubric_train_openrlhf.cluster import cpu, failure, orphans
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.config.loading import load_config
 from rubric_train_openrlhf.config.train import TrainConfig
-from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import disk_errors
@@ -86,7 +82,7 @@ def main(words: Sequence[str] | None = None) -> None:
     output = Output()
     signal.signal(signal.SIGTERM, _end)
     if arguments.parent is not None:
-        end_with(arguments.parent)
+        orphans.end_with(arguments.parent)
     try:
         run(load_config(arguments.config), resume=arguments.resume, output=output)
     except SystemExit:
@@ -97,14 +93,14 @@ def main(words: Sequence[str] | None = None) -> None:
         # Where the disk has no room for it, the line below tells it.
         with contextlib.suppress(OSError):
             if arguments.failure is not None:
-                write_failure(arguments.failure, error)
+                failure.write_failure(arguments.failure, error)
                 is_told = True
         # What the command says of an error of ours is enough where there is no log yet.
-        if output.is_file or not isinstance(first_cause(error), RubricError):
+        if output.is_file or not isinstance(failure.first_cause(error), RubricError):
             traceback.print_exception(error)
-            sys.stderr.write(f"{shown(error)}\n")
+            sys.stderr.write(f"{failure.shown(error)}\n")
         if not is_told:
-            output.say_first(shown(error))
+            output.say_first(failure.shown(error))
         raise SystemExit(1) from error
 
 
@@ -121,7 +117,9 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         Exception: what OpenRLHF or its stack raised.
     """
     folder = RunFolder(config.out)
-    summary_kept = partial(live_summary, total_steps=config.steps, resume=resume, named=_known)
+    summary_kept = partial(
+        live_summary, total_steps=config.steps, resume=resume, named=failure.known
+    )
     with (
         folder_lock(folder.path),
         Progress.silent() as progress,
@@ -137,27 +135,18 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
             _run_prepared(config, prepared, progress)
 
 
-def _known(error: Exception) -> RubricError:
-    cause = first_cause(error)
-    return cause if isinstance(cause, RubricError) else ClusterError(shown(error))
-
-
 def _run_prepared(config: TrainConfig, prepared: PreparedRun, progress: Progress) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
-    from rubric_train_openrlhf.cluster.launching.ray_session import (
-        ray_session,
-        start_coordinator,
-        stop_coordinator,
-    )
+    from rubric_train_openrlhf.cluster.launching import ray_session
     from rubric_train_openrlhf.cluster.sampling.judge_calls import ask
 
     if config.cluster.device == "cpu":
         cpu.install()
     with contextlib.ExitStack() as held:
         with progress.phase("starting Ray"):
-            held.enter_context(ray_session(config, namespace=prepared.namespace))
-            coordinator = start_coordinator(config, namespace=prepared.namespace)
-            held.callback(stop_coordinator, coordinator)
+            held.enter_context(ray_session.ray_session(config, namespace=prepared.namespace))
+            coordinator = ray_session.start_coordinator(config, namespace=prepared.namespace)
+            held.callback(ray_session.stop_coordinator, coordinator)
         with progress.phase("loading OpenRLHF, starting the judge"):
             # Loading OpenRLHF takes as long as the coordinator takes to start.
             install(config)
@@ -178,18 +167,15 @@ def install(config: TrainConfig) -> None:
     from openrlhf.trainer.ray import launcher, ppo_actor, vllm_engine
 
     from rubric_train_openrlhf.cluster.sampling.engine_actor import RubricRolloutActor
-    from rubric_train_openrlhf.cluster.training.policy_actor import (
-        RubricPolicyActor,
-        RubricReferenceActor,
-    )
+    from rubric_train_openrlhf.cluster.training import policy_actor
     from rubric_train_openrlhf.cluster.training.trainer import RubricPPOTrainer
 
     # Exact advantages, evaluation at both ends, our rows; the command imports it when it starts.
     ppo_trainer.PPOTrainer = ray.remote(RubricPPOTrainer)
     # Warm-up per GRPO step, decay of all weights, our divergence, Hugging Face checkpoints.
-    ppo_actor.PolicyModelActor = ray.remote(num_gpus=1)(RubricPolicyActor)
+    ppo_actor.PolicyModelActor = ray.remote(num_gpus=1)(policy_actor.RubricPolicyActor)
     # The number format of the policy, where that is float32.
-    launcher.ReferenceModelActor = ray.remote(num_gpus=1)(RubricReferenceActor)
+    launcher.ReferenceModelActor = ray.remote(num_gpus=1)(policy_actor.RubricReferenceActor)
     # Restarts of a dead engine, arguments of vLLM that have no flag, every response at once.
     engines = ray.remote(
         max_restarts=config.cluster.engines.restarts,  # pyright: ignore[reportCallIssue]
@@ -198,7 +184,7 @@ def install(config: TrainConfig) -> None:
     vllm_engine.RolloutRayActor = engines(RubricRolloutActor)
 
 
-def _end(signum: int, frame: FrameType | None) -> NoReturn:
+def _end(signum: int, frame: object) -> NoReturn:
     """Leave by way of every `finally`, which ends the cluster; once, as that takes its time."""
     del frame
     signal.signal(signum, signal.SIG_IGN)

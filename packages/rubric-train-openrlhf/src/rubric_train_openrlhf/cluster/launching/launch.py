@@ -9,11 +9,11 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 from uuid import uuid4
 
 import structlog
@@ -22,18 +22,15 @@ from rubric_core import ConfigError, FolderLockError, MissingExtraError, RubricE
 from rubric_core.locks import refuse_locked
 from rubric_judge.console.command import sigterm_raised
 from rubric_judge.console.progress import Progress, Steps
-from rubric_train_openrlhf.cluster import settings
+from rubric_train_openrlhf.cluster import orphans, settings
 from rubric_train_openrlhf.cluster.failure import read_failure
-from rubric_train_openrlhf.cluster.orphans import COMMAND, clear_abandoned, temporary_folder
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError, DiskWriteError, ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import RunSummary
 from rubric_train_openrlhf.run.writing import write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.run.records import RunSummary
 
 
 class FollowedPhases(Steps):
@@ -43,7 +40,7 @@ class FollowedPhases(Steps):
         """Note what an earlier start has left there."""
         super().__init__(progress)
         self._folder = RunFolder(out)
-        self._left = self._signed(self._read())
+        self._left = self._signed(self._folder.told)
 
     def __enter__(self) -> Self:
         """Say that the driver is being started, which takes seconds before it can say so itself."""
@@ -52,18 +49,13 @@ class FollowedPhases(Steps):
 
     def poll(self) -> None:
         """Show what is being done now."""
-        summary = self._read()
+        summary = self._folder.told
         if summary is None or summary.phase is None or self._signed(summary) == self._left:
             return
         total, done = summary.phase_total, summary.phase_done
         unit = "" if total is None else "steps"
         phase = self.to(summary.phase, total=total, unit=unit, done=done)
         phase.done, phase.note = done, summary.note or ""
-
-    def _read(self) -> RunSummary | None:
-        with contextlib.suppress(ResumeError):
-            return self._folder.read_summary()
-        return None
 
     @staticmethod
     def _signed(summary: RunSummary | None) -> tuple[object, ...] | None:
@@ -79,51 +71,31 @@ GRACE_S = 60.0
 
 def driver_words(file: Path, *, failure: Path, resume: bool) -> list[str]:
     """Arguments for Python that run the driver."""
-    words = ["-m", _DRIVER, str(file), "--failure", str(failure)]
-    return [*words, "--resume"] if resume else words
+    return ["-m", _DRIVER, str(file), "--failure", str(failure), *(["--resume"] if resume else [])]
 
 
-@dataclass(frozen=True)
-class DriverHere:
-    """A child process, which starts a cluster on this machine or joins the one it is part of."""
+@contextlib.contextmanager
+def driver_here(
+    config: TrainConfig, *, file: Path, failure: Path, resume: bool
+) -> Generator[Callable[[], int | None]]:
+    """Start a child process, which starts a cluster on this machine or joins the one it is part of.
 
-    process: subprocess.Popen[bytes]
+    On leaving, it is ended with all that it left running.
 
-    @classmethod
-    @contextlib.contextmanager
-    def started(
-        cls, config: TrainConfig, *, file: Path, failure: Path, resume: bool
-    ) -> Generator[Self]:
-        """Start the driver; on leaving, end it and all that it left running."""
-        words = [sys.executable, *driver_words(file, failure=failure, resume=resume)]
-        words += ["--parent", str(os.getpid())]
-        environment = {**settings.inherited(), **settings.local_environment(config)}
-        # In a session of its own: Ctrl-C reaches this process alone, which then ends that one.
-        process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
-        try:
-            yield cls(process)
-        finally:
-            cls(process).end()
-
-    def status(self) -> int | None:
-        """Exit status; negative for a signal, None while it runs."""
-        return self.process.poll()
-
-    def end(self) -> None:
-        """Ask the driver to end its cluster, then kill whatever of its session is left.
-
-        A second Ctrl-C meanwhile goes over to the second part.
-        """
-        try:
-            if self.process.poll() is None:
-                _log.warning("train.stopping", longest_s=GRACE_S)
-                self.process.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    self.process.wait(timeout=GRACE_S)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+    Returns:
+        What tells its exit status: negative for a signal, None while it runs.
+    """
+    words = [sys.executable, *driver_words(file, failure=failure, resume=resume)]
+    words += ["--parent", str(os.getpid())]
+    environment = {**settings.inherited(), **settings.local_environment(config)}
+    # In a session of its own: Ctrl-C reaches this process alone, which then ends that one.
+    process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
+    try:
+        yield process.poll
+    finally:
+        if process.poll() is None:
+            _log.warning("train.stopping", longest_s=GRACE_S)
+        orphans.end_session(process, by=signal.SIGTERM, within_s=GRACE_S)
 
 
 PATIENCE_S = 600.0
@@ -151,8 +123,11 @@ class DriverJob:
     @contextlib.contextmanager
     def started(
         cls, config: TrainConfig, *, file: Path, failure: Path, resume: bool
-    ) -> Generator[Self]:
+    ) -> Generator[Callable[[], int | None]]:
         """Hand the job in; on leaving, stop it if it still runs.
+
+        Returns:
+            What tells its exit status, as `status` does.
 
         Raises:
             ClusterError: the cluster does not take it.
@@ -176,10 +151,12 @@ class DriverJob:
         _log.info("train.job.submitted", name=name, address=address)
         job = cls(client, name)
         try:
-            yield job
+            yield job.status
         finally:
             job.end()
-            job.keep_output(ClusterPaths(config.out).logs / "job.log")
+            # What the driver printed before it had a file for that.
+            with contextlib.suppress(*_UNANSWERED, DiskWriteError):
+                write_text(ClusterPaths(config.out).logs / "job.log", client.get_job_logs(name))
 
     def status(self) -> int | None:
         """Exit status of the job, None while it runs or may run.
@@ -204,11 +181,6 @@ class DriverJob:
                 time.sleep(_ASK_EVERY_S)
         except (*_UNANSWERED, ClusterError) as error:
             _log.warning("train.job.not_stopped", name=self.name, error=_shown(error))
-
-    def keep_output(self, path: Path) -> None:
-        """Write down what the driver printed before it had a file for that."""
-        with contextlib.suppress(*_UNANSWERED, DiskWriteError):
-            write_text(path, self.client.get_job_logs(self.name))
 
     def _ask(self) -> int | None:
         try:
@@ -252,10 +224,7 @@ _STACK = ("ray", "openrlhf", "deepspeed", "vllm")
 
 
 def launch(
-    config: TrainConfig,
-    *,
-    resume: bool = False,
-    progress: Progress | None = None,
+    config: TrainConfig, *, resume: bool = False, progress: Progress | None = None
 ) -> RunSummary:
     """Run OpenRLHF to its end in processes of its own; what ends this process ends them.
 
@@ -275,17 +244,17 @@ def launch(
     """
     check_installed(config)
     refuse_locked(config.out)
-    clear_abandoned()
-    kind = DriverHere if config.cluster.ray.dashboard is None else DriverJob
+    orphans.clear_abandoned()
+    started = driver_here if config.cluster.ray.dashboard is None else DriverJob.started
     with _files(config) as (file, failure):
         write_text(file, dump_config(config))
         try:
             with (
                 sigterm_raised(),
                 FollowedPhases(config.out, progress or Progress.silent()) as phases,
-                kind.started(config, file=file, failure=failure, resume=resume) as driver,
+                started(config, file=file, failure=failure, resume=resume) as ask,
             ):
-                while (status := driver.status()) is None:
+                while (status := ask()) is None:
                     phases.poll()
                     time.sleep(_LOOK_EVERY_S)
                 phases.poll()
@@ -294,7 +263,7 @@ def launch(
                     raise _error(status, failure=failure, config=config)
         finally:
             # What a driver could not end that was killed.
-            clear_abandoned()
+            orphans.clear_abandoned()
     return RunFolder(config.out).read_summary()
 
 
@@ -306,8 +275,7 @@ def check_installed(config: TrainConfig) -> None:
     """
     # Whoever hands a run in needs Ray's client alone.
     needed = _STACK if config.cluster.ray.dashboard is None else ("ray",)
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
+    if missing := [name for name in needed if find_spec(name) is None]:
         extra = "openrlhf-cpu" if config.cluster.device == "cpu" else "openrlhf"
         raise MissingExtraError(
             f"backend `openrlhf` needs {', '.join(missing)}: "
@@ -319,7 +287,7 @@ def check_installed(config: TrainConfig) -> None:
 def _files(config: TrainConfig) -> Generator[tuple[Path, Path]]:
     """Places for the driver's configuration and its last error, which it can reach."""
     if config.cluster.ray.dashboard is None:
-        with temporary_folder(COMMAND) as folder:
+        with orphans.temporary_folder(orphans.COMMAND) as folder:
             yield folder / "config.yaml", folder / "failure"
         return
     # The cluster's head node sees this folder, as all of its nodes do, and no other of ours. The
@@ -341,8 +309,7 @@ def _files(config: TrainConfig) -> Generator[tuple[Path, Path]]:
 
 def _error(status: int, *, failure: Path, config: TrainConfig) -> RubricError:
     logs = ClusterPaths(config.out).logs
-    cause = read_failure(failure)
-    if cause is not None:
+    if (cause := read_failure(failure)) is not None:
         # What is wrong with the input is not in the logs, which an earlier start left.
         if logs.exists() and not isinstance(cause, ResumeError | FolderLockError | ConfigError):
             cause.add_note(f"logs: {logs}")

@@ -14,12 +14,10 @@ from transformers import AutoConfig
 from rubric_judge.console.progress import Progress
 from rubric_judge.provider.settings import api_key
 from rubric_train_openrlhf import resuming
-from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.command.refusals import check_command, model_path
+from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.judging import probe_judge, read_books
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
-from rubric_train_openrlhf.cluster.sampling.groups import write_prompts
-from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.sampling import groups, policy_run
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates, check_policies
 from rubric_train_openrlhf.config.loading import dump_config
@@ -47,14 +45,13 @@ def refused_head_width(architecture: Any) -> str | None:
         What is wrong; None where nothing is, or where it cannot be told.
     """
     text: Any = architecture.get_text_config()
-    # Latent attention has widths of its own instead.
-    if getattr(text, "kv_lora_rank", None):
-        return None
-    width, heads = getattr(text, "head_dim", None), getattr(text, "num_attention_heads", None)
-    hidden = getattr(text, "hidden_size", None)
+    names = ("head_dim", "num_attention_heads", "hidden_size")
+    width, heads, hidden = (getattr(text, name, None) for name in names)
     if not isinstance(width, int) and isinstance(hidden, int) and isinstance(heads, int):
         width = hidden // heads
-    if not isinstance(width, int) or width in CPU_HEAD_WIDTHS:
+    # Latent attention has widths of its own instead.
+    is_latent = getattr(text, "kv_lora_rank", None)
+    if is_latent or not isinstance(width, int) or width in CPU_HEAD_WIDTHS:
         return None
     widths = ", ".join(map(str, CPU_HEAD_WIDTHS))
     return (
@@ -74,7 +71,7 @@ def check_cpu_heads(config: TrainConfig) -> None:
     """
     if config.cluster.device != "cpu":
         return
-    path = model_path(config)
+    path = refusals.model_path(config)
     try:
         architecture = cast("Any", AutoConfig.from_pretrained(path, local_files_only=True))
     # Who loads the weights says what is wrong with the folder.
@@ -88,7 +85,7 @@ def check_cpu_heads(config: TrainConfig) -> None:
 class PreparedRun:
     """A run that is ready to start."""
 
-    words: tuple[str, ...]
+    words: list[str]
     """Arguments of OpenRLHF's command."""
     namespace: str
     """Of the run's named actors in Ray: new for every start."""
@@ -132,7 +129,7 @@ def prepare(
     folder = RunFolder(config.out)
     summary_file = summary_file or LiveSummary(folder, total_steps=config.steps)
     with progress.phase("reading model and tasks"):
-        check_command(command_words(grpo_flags(config)))
+        refusals.check_command(flags.command_words(flags.grpo_flags(config)))
         model, codec = _model(config)
         check_cpu_heads(config)
         books = read_books(config)
@@ -164,18 +161,14 @@ def _ready(
         examples = book.reference_answers()
         with progress.phase("warm start"):
             model = warm_start(config, examples=examples, model=model, folder=paths.warm_start)
-    words = command_words(grpo_flags(config, model=model.absolute(), resume=is_resumed))
-    namespace = f"rubric-{uuid4().hex}"
-    PolicyRun.of(config, namespace=namespace).write(paths.run)
-    return PreparedRun(words=tuple(words), namespace=namespace)
+    words = flags.command_words(flags.grpo_flags(config, model=model.absolute(), resume=is_resumed))
+    prepared = PreparedRun(words, namespace=f"rubric-{uuid4().hex}")
+    policy_run.PolicyRun.of(config, namespace=prepared.namespace).write(paths.run)
+    return prepared
 
 
 def _last_state(
-    folder: RunFolder,
-    *,
-    config: TrainConfig,
-    model: Path,
-    sha256: Mapping[str, Mapping[str, str]],
+    folder: RunFolder, *, config: TrainConfig, model: Path, sha256: Mapping[str, Mapping[str, str]]
 ) -> int | None:
     """The step to go on from; None where nothing is left to do."""
     resuming.check_tasks(folder, config=config, tasks_sha256=sha256)
@@ -192,7 +185,7 @@ def _write_prompts(books: dict[str, TaskSet], *, config: TrainConfig, codec: Cha
     for name, book in books.items():
         path = paths.train_prompts if name == "train" else paths.heldout_prompts
         source = "train" if name == "train" else "heldout"
-        write_prompts(path, book.views, codec=codec, source=source, max_prompt_tokens=room)
+        groups.write_prompts(path, book.views, codec=codec, source=source, max_prompt_tokens=room)
 
 
 def check_key(config: TrainConfig) -> None:
@@ -215,16 +208,14 @@ def check_machine(config: TrainConfig) -> None:
         TrainConfigError: it has too few GPUs, or several machines are asked for.
     """
     cluster = config.cluster
-    if not cluster.ray.is_own:
-        return
-    if cluster.nodes > 1:
+    if cluster.nodes > 1 and cluster.ray.is_own:
         raise TrainConfigError(
             f"cluster.nodes={cluster.nodes}: the Ray that a run starts is on this machine alone; "
             "start it on all of them and give cluster.ray.address or cluster.ray.dashboard",
             location="cluster.nodes",
         )
     found = torch.cuda.device_count()
-    if cluster.device == "cuda" and found < cluster.run_gpus:
+    if cluster.ray.is_own and cluster.device == "cuda" and found < cluster.run_gpus:
         raise TrainConfigError(
             f"the run takes {cluster.run_gpus} GPUs, and this machine has {found}; set "
             "cluster.gpus_per_node to what is there, join a cluster with cluster.ray.address or "
@@ -234,15 +225,25 @@ def check_machine(config: TrainConfig) -> None:
 
 
 def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
-    path = model_path(config)
+    path = refusals.model_path(config)
     try:
-        codec = load_codec(path)
+        return path, load_chat_codec(path)
     except PolicyLoadError as error:
         raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
-    if not isinstance(codec, ChatCodec):
-        raise TrainConfigError(
-            f"the policy at {str(path)!r} reads its prompts through slots, which "
-            "vLLM does not know; use one with an ordinary tokenizer",
-            location="model.path",
-        )
-    return path, codec
+
+
+def load_chat_codec(path: Path) -> ChatCodec:
+    """Load what reads and writes the prompts of a model.
+
+    Raises:
+        PolicyLoadError: there is no usable tokenizer.
+        TrainConfigError: vLLM could not read the prompts.
+    """
+    codec = load_codec(path)
+    if isinstance(codec, ChatCodec):
+        return codec
+    raise TrainConfigError(
+        f"the policy at {str(path)!r} reads its prompts through slots, which "
+        "vLLM does not know; use one with an ordinary tokenizer",
+        location="model.path",
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import psutil
 import ray
@@ -16,15 +16,11 @@ import structlog
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rubric_train_openrlhf.cluster.judging import JudgeCoordinator
+from rubric_train_openrlhf.cluster import judging, orphans, settings
 from rubric_train_openrlhf.cluster.launching.workers import CPU_SETUP_HOOK, SETUP_HOOK
-from rubric_train_openrlhf.cluster.orphans import RAY, temporary_folder
 from rubric_train_openrlhf.cluster.sampling.judge_calls import COORDINATOR
-from rubric_train_openrlhf.cluster.settings import ClusterPaths, process_environment
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.train import TrainConfig
 
 _CPU_STORE_BYTES = 2**29
 """Object store of a cluster without GPUs, whose batches are small."""
@@ -52,15 +48,17 @@ def ray_session(config: TrainConfig, *, namespace: str) -> Generator[None]:
         config: of the run.
         namespace: of the run's named actors.
     """
-    settings = config.cluster.ray
+    joined = config.cluster.ray
     # A job runs on a machine of its cluster, which says where that is.
-    address = settings.address if settings.dashboard is None else "auto"
-    environment = worker_environment(config)
+    address = joined.address if joined.dashboard is None else "auto"
+    hook = CPU_SETUP_HOOK if config.cluster.device == "cpu" else SETUP_HOOK
+    variables = settings.process_environment(config)
+    environment = {"env_vars": variables, "worker_process_setup_hook": hook}
     options: dict[str, Any] = {"namespace": namespace, "runtime_env": environment}
     with contextlib.ExitStack() as held:
         if address is None:
-            logs = ClusterPaths(config.out).logs / "ray"
-            folder = held.enter_context(temporary_folder(RAY, logs=logs))
+            logs = settings.ClusterPaths(config.out).logs / "ray"
+            folder = held.enter_context(orphans.temporary_folder(orphans.RAY, logs=logs))
             options |= {"include_dashboard": False, "_temp_dir": str(folder)}
             options |= _own_cluster(config)
         held.callback(ray.shutdown)
@@ -82,7 +80,9 @@ def _start(**options: Any) -> None:
         # processes for a fixed time, which a busy machine may need more than once.
         except Exception as error:
             ray.shutdown()
-            _end_children()
+            for child in psutil.Process().children(recursive=True):  # what the start left behind
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    child.kill()
             if not left:
                 reason = str(error).partition("\n")[0]
                 what = "Ray does not start" if is_own else f"no Ray at {options['address']!r}"
@@ -90,19 +90,6 @@ def _start(**options: Any) -> None:
             _log.warning("cluster.ray.starts_again", error=type(error).__name__)
         else:
             return
-
-
-def _end_children() -> None:
-    """End what a start that failed left behind: all that this process has started."""
-    for child in psutil.Process().children(recursive=True):
-        with contextlib.suppress(psutil.NoSuchProcess):
-            child.kill()
-
-
-def worker_environment(config: TrainConfig) -> dict[str, Any]:
-    """Ray's runtime environment for every process of the run."""
-    hook = CPU_SETUP_HOOK if config.cluster.device == "cpu" else SETUP_HOOK
-    return {"env_vars": process_environment(config), "worker_process_setup_hook": hook}
 
 
 def _own_cluster(config: TrainConfig) -> dict[str, Any]:
@@ -141,7 +128,7 @@ def start_coordinator(config: TrainConfig, *, namespace: str) -> Any:
         "max_concurrency": _AT_ONCE,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
     }
-    return cast("Any", ray).remote(JudgeCoordinator).options(**options).remote(config)
+    return cast("Any", ray).remote(judging.JudgeCoordinator).options(**options).remote(config)
 
 
 def stop_coordinator(coordinator: Any) -> None:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import structlog
 import torch
@@ -23,21 +23,14 @@ from transformers import AutoTokenizer
 from rubric_core import PolicyView, SftExample
 from rubric_core.files import open_file, open_to_append, read_file
 from rubric_judge.console.progress import current
-from rubric_train_openrlhf.cluster.command.flags import (
-    command_words,
-    sft_section,
-    warm_start_flags,
-    warm_start_processes,
-)
+from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.settings import WarmStartPaths
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec
+from rubric_train_openrlhf.policy_config import SftConfig
 from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.run.writing import disk_errors, write_lines, write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.train import TrainConfig
-    from rubric_train_openrlhf.policy_config import SftConfig
 
 _TRAINER = "openrlhf.cli.train_sft"
 _COMBINER = "openrlhf.cli.lora_combiner"
@@ -71,14 +64,14 @@ def warm_start(
         ClusterError: OpenRLHF failed; names its log and how that ends.
         DiskWriteError: a file could not be written.
     """
-    sft = sft_section(config)
+    sft = command.sft_section(config)
     paths = WarmStartPaths(folder)
     made_of = _made_of(config, examples=examples, model=model)
     if paths.done.exists():
         _check_same(paths, made_of)
         _log.info("train.sft.found", path=str(paths.model))
         return paths.model
-    flags = warm_start_flags(config, model=model, folder=folder)
+    words = command.command_words(command.warm_start_flags(config, model=model, folder=folder))
     tokenizer: Any = AutoTokenizer.from_pretrained(model, local_files_only=True)
     rows = sft_rows(examples, sft, tokenizer=tokenizer, seed=config.seed)
     with disk_errors(folder):
@@ -86,8 +79,8 @@ def warm_start(
             shutil.rmtree(old, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
     write_lines(paths.examples, rows)
-    processes = warm_start_processes(config)
-    _run(config, paths, module=_TRAINER, words=command_words(flags), processes=processes)
+    processes = command.warm_start_processes(config)
+    _run(config, paths, module=_TRAINER, words=words, processes=processes)
     _put_model(config, paths, model=model)
     write_text(paths.done, json.dumps(made_of, indent=2) + "\n")
     _log.info("train.sft.finished", path=str(paths.model), steps=sft.steps)
@@ -141,16 +134,14 @@ def _in_order(pairs: Sequence[tuple[str, str]], *, n: int, seed: int) -> Iterato
 
 def _put_model(config: TrainConfig, paths: WarmStartPaths, *, model: Path) -> None:
     """Give the whole model its name; what half of one would be called nobody looks for."""
-    if config.cluster.warm_start.lora is None:
-        with disk_errors(paths.model):
-            paths.trained.rename(paths.model)
-        return
-    merged = paths.folder / ".model.tmp"
-    words = ["--model_path", str(model), "--lora_path", str(paths.trained)]
-    words += ["--output_path", str(merged), "--ds.param_dtype", "bf16"]
-    _run(config, paths, module=_COMBINER, words=words, processes=1)
+    whole = paths.trained
+    if config.cluster.warm_start.lora is not None:
+        whole = paths.folder / ".model.tmp"
+        words = ["--model_path", str(model), "--lora_path", str(paths.trained)]
+        words += ["--output_path", str(whole), "--ds.param_dtype", "bf16"]
+        _run(config, paths, module=_COMBINER, words=words, processes=1)
     with disk_errors(paths.model):
-        merged.rename(paths.model)
+        whole.rename(paths.model)
 
 
 def _run(
@@ -205,11 +196,10 @@ def _made_of(
     config: TrainConfig, *, examples: Sequence[SftExample], model: Path
 ) -> dict[str, object]:
     content = [[example.task_id, example.question, example.answer] for example in examples]
-    lora = config.cluster.warm_start.lora
     return {
         "model": str(model),
-        "sft": sft_section(config).model_dump(mode="json"),
-        "lora": None if lora is None else lora.model_dump(mode="json"),
+        "sft": command.sft_section(config).model_dump(mode="json"),
+        "lora": config.cluster.warm_start.model_dump(mode="json")["lora"],
         "seed": config.seed,
         "examples_sha256": hashlib.sha256(json.dumps(content).encode()).hexdigest(),
     }

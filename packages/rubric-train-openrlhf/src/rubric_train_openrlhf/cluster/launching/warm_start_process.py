@@ -10,16 +10,15 @@ import runpy
 import signal
 import sys
 
-from rubric_train_openrlhf.cluster.cpu import install
-from rubric_train_openrlhf.cluster.orphans import end_with
+from rubric_train_openrlhf.cluster import cpu, orphans
 
 
 def main() -> None:
     """Run the module with the flags behind it; end with torch's launcher, which a stop kills."""
-    end_with(os.getppid(), by=signal.SIGKILL)
+    orphans.end_with(os.getppid(), by=signal.SIGKILL)
     device, module, *_ = sys.argv[1:]
     if device == "cpu":
-        install()
+        cpu.install()
     sys.argv[:3] = [module]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Final
 
 import psutil
 from ray.util import get_node_ip_address
 
-from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.settings import directory, set_default
+from rubric_train_openrlhf.cluster import cpu, settings
 
 SETUP_HOOK = f"{__name__}.set_up"
 """Name under which Ray's workers find `set_up`."""
 CPU_SETUP_HOOK = f"{__name__}.set_up_on_cpu"
 """As `SETUP_HOOK`, where there is no GPU."""
-_GLOO_INTERFACE: Final = "GLOO_SOCKET_IFNAME"
+_GLOO_INTERFACE = "GLOO_SOCKET_IFNAME"
 
 
 def set_up() -> None:
@@ -26,7 +24,7 @@ def set_up() -> None:
     a machine without the driver's they stay.
     """
     with contextlib.suppress(OSError):
-        os.chdir(directory())
+        os.chdir(settings.directory())
     _meet_at(get_node_ip_address())
 
 
@@ -44,5 +42,5 @@ def _meet_at(address: str) -> None:
     """
     for name, ends in psutil.net_if_addrs().items():
         if any(end.address == address for end in ends):
-            set_default(_GLOO_INTERFACE, name)
+            settings.set_default(_GLOO_INTERFACE, name)
             return

@@ -6,43 +6,22 @@ Its last lines are traps: settings that run, but seldom do what was meant.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
 from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.command import refusals
-from rubric_train_openrlhf.cluster.command.flags import (
-    Flag,
-    command_words,
-    grpo_flags,
-    warm_start_flags,
-)
-from rubric_train_openrlhf.cluster.planning import sizing
-from rubric_train_openrlhf.cluster.planning.shapes import ASSUMPTIONS, GB, GPUS, model_shape
+from rubric_train_openrlhf.cluster.planning import shapes, sizing
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.planning.shapes import ModelShape
-
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
-_MEMORY: Final = {
-    "while engines sample": sizing.memory_while_sampling,
-    "while log-probabilities are taken": sizing.memory_while_scoring,
-    "in an update": sizing.memory_while_training,
-}
-_ADVICE: Final = {
-    "while engines sample": "lower cluster.engines.memory_frac, or raise "
-    "cluster.deepspeed.zero_stage",
-    "while log-probabilities are taken": "lower cluster.deepspeed.forward_micro_batch",
-    "in an update": "lower optim.micro_batch, switch optim.gradient_checkpointing on, or raise "
-    "cluster.deepspeed.zero_stage",
-}
 _WIDE_FOR_SEQUENCES = 0.02
 """Clips of GSPO are near 3e-4: a geometric mean over a response hardly leaves 1."""
 _MANY_PASSES = 8
@@ -58,17 +37,15 @@ def describe_plan(config: TrainConfig) -> str:
             installed, its own parser refuses the command.
         PolicyLoadError: the model's config.json cannot be read.
     """
-    flags = grpo_flags(config)
-    model = refusals.model_path(config)
-    sft_flags = () if config.sft is None else warm_start_flags(config, model=model)
-    shape = model_shape(model)
+    commands = command.commands(config)
+    shape = shapes.model_shape(refusals.model_path(config))
     content: dict[str, Any] = {
         "resolved": dump_config(config),
         "shape": shape,
         **(_sizes(config, shape) if shape and config.cluster.device == "cuda" else {"sizes": ()}),
-        "flags": flags,
-        "sft_flags": sft_flags,
-        "printed": _printed(flags, sft_flags) if refusals.openrlhf_installed() else None,
+        "flags": commands[refusals.GRPO_PROGRAM],
+        "sft_flags": commands.get(refusals.SFT_PROGRAM),
+        "printed": command.printed_by_openrlhf(commands) if refusals.openrlhf_installed() else None,
         "traps": traps(config),
     }
     template = _environment().from_string(_TEMPLATE)
@@ -78,37 +55,26 @@ def describe_plan(config: TrainConfig) -> str:
     return text.rstrip("\n")
 
 
-def _sizes(config: TrainConfig, shape: ModelShape) -> dict[str, Any]:
+def _sizes(config: TrainConfig, shape: shapes.ModelShape) -> dict[str, Any]:
     """Memory, time and judging of a step on GPUs of each kind, and what is the same on all."""
     return {
         "sizes": [
             {
                 "gpu": gpu,
-                "memory": {phase: of(config, shape, gpu) for phase, of in _MEMORY.items()},
+                "memory": sizing.memory(config, shape, gpu),
                 "room": sizing.engine_room(config, shape, gpu),
                 "time": sizing.step_time(config, shape, gpu),
                 "tokens_per_s": sizing.decode_tokens_per_s(config, shape, gpu),
                 "judge": sizing.judge_load(config, gpu),
             }
-            for gpu in GPUS
+            for gpu in shapes.GPUS
         ],
-        "advice": _ADVICE,
         "host_memory": sizing.host_memory(config, shape),
         "checkpoint": sizing.checkpoint_bytes(config, shape),
         "state": sizing.trainer_state_bytes(shape),
         "response_tokens": sizing.mean_response_tokens(config),
-        "assumptions": ASSUMPTIONS.values(),
+        "assumptions": shapes.ASSUMPTIONS.values(),
     }
-
-
-def _printed(flags: Sequence[Flag], sft_flags: Sequence[Flag]) -> tuple[str, ...]:
-    """What OpenRLHF's own parser says of the commands that it accepts."""
-    printed = refusals.check_command(command_words(flags)).warnings
-    if sft_flags:
-        printed += refusals.check_command(
-            command_words(sft_flags), program=refusals.SFT_PROGRAM
-        ).warnings
-    return printed
 
 
 def _environment() -> Environment:
@@ -117,13 +83,13 @@ def _environment() -> Environment:
     )
     filters: dict[str, Callable[[Any], object]] = {
         "total": sizing.total,
-        "gb": lambda size: f"{size / GB:.1f}",
+        "gb": lambda size: f"{size / shapes.GB:.1f}",
         "million": lambda count: f"{count / 1e6:.1f}",
         "seconds": lambda seconds: f"{seconds:.0f}" if seconds >= 1 else f"{seconds:.1f}",
         "whole": lambda number: f"{number:,.0f}",
         "number": lambda value: f"{value:.6g}" if value < _LONG else f"{value:.2e}",
         "calls_per_s": lambda load: f"{load.calls / load.seconds:.1f}",
-        "shell": lambda flags: shlex.join(command_words(flags)),
+        "shell": lambda flags: shlex.join(command.command_words(flags)),
     }
     environment.filters.update(filters)
     return environment
@@ -131,101 +97,66 @@ def _environment() -> Environment:
 
 def traps(config: TrainConfig) -> tuple[str, ...]:
     """Warnings about a configuration that is otherwise in order; each begins with its key."""
-    return (
-        *_update_traps(config),
-        *_number_traps(config),
-        *_folder_traps(config),
-        *_place_traps(config),
-    )
+    tables = (_algorithm_traps(config), _layout_traps(config))
+    return tuple(trap for table in tables for trap, is_set in table.items() if is_set)
 
 
-def _update_traps(config: TrainConfig) -> Iterator[str]:
-    objective, optim = config.objective, config.optim
-    if optim.updates_per_rollout == 1:
-        yield (
-            "optim.updates_per_rollout=1: the one update is made at the weights that sampled, so "
-            "the ratio is always about 1 and neither objective.clip_low nor objective.dual_clip "
-            "ever acts; the paper's figures match 4"
-        )
-    if config.steps <= optim.warmup_steps:
-        yield (
-            f"optim.warmup_steps={optim.warmup_steps} and steps={config.steps}: the run ends "
-            "before the learning rate is reached"
-        )
+def _algorithm_traps(config: TrainConfig) -> dict[str, bool]:
+    """What to say of objective, updates and numbers, and whether it is so."""
+    objective, optim, cluster = config.objective, config.optim, config.cluster
     widest = max(objective.clip_low, objective.clip_high)
-    if objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES:
-        yield (
-            f"objective.clip_high={objective.clip_high} with ratio='sequence': the ratio is a mean "
-            "over the response and hardly leaves 1, so this never acts; GSPO uses about 3e-4"
-        )
-    if config.rollout.micro_batch != RolloutConfig().micro_batch:
-        yield "rollout.micro_batch has no effect here: engines take all prompts at once"
+    share = config.batch_size // optim.updates_per_rollout
+    passes = share // (optim.micro_batch * cluster.policy_gpus)
+    in_bfloat16 = cluster.deepspeed.grad_accumulation == "bfloat16"
+    return {
+        "optim.updates_per_rollout=1: the one update is made at the weights that sampled, so "
+        "the ratio is always about 1 and neither objective.clip_low nor objective.dual_clip "
+        "ever acts; the paper's figures match 4": optim.updates_per_rollout == 1,
+        f"optim.warmup_steps={optim.warmup_steps} and steps={config.steps}: the run ends "
+        "before the learning rate is reached": config.steps <= optim.warmup_steps,
+        f"objective.clip_high={objective.clip_high} with ratio='sequence': the ratio is a mean "
+        "over the response and hardly leaves 1, so this never acts; GSPO uses about "
+        "3e-4": objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES,
+        "rollout.micro_batch has no effect here: engines take all prompts at "
+        "once": config.rollout.micro_batch != RolloutConfig().micro_batch,
+        "precision='float32' on GPUs: twice the memory and a fraction of the speed; runs of "
+        "this backend are made for bfloat16, whose master weights are float32 "
+        "anyway": config.precision == "float32" and cluster.device == "cuda",
+        f"cluster.deepspeed.grad_accumulation='bfloat16' adds up the gradients of {passes} "
+        "passes with 8 bits each; use float32": in_bfloat16 and passes > _MANY_PASSES,
+    }
 
 
-def _number_traps(config: TrainConfig) -> Iterator[str]:
-    cluster = config.cluster
-    if config.precision == "float32" and cluster.device == "cuda":
-        yield (
-            "precision='float32' on GPUs: twice the memory and a fraction of the speed; runs of "
-            "this backend are made for bfloat16, whose master weights are float32 anyway"
-        )
-    share = config.batch_size // config.optim.updates_per_rollout
-    passes = share // (config.optim.micro_batch * cluster.policy_gpus)
-    if cluster.deepspeed.grad_accumulation == "bfloat16" and passes > _MANY_PASSES:
-        yield (
-            f"cluster.deepspeed.grad_accumulation='bfloat16' adds up the gradients of {passes} "
-            "passes with 8 bits each; use float32"
-        )
-
-
-def _folder_traps(config: TrainConfig) -> Iterator[str]:
-    if config.data.validation is None:
-        yield "data.validation is not set: without held-out reward the last checkpoint is the best"
-    if config.checkpoint.every > config.steps:
-        yield (
-            f"checkpoint.every={config.checkpoint.every} is more than steps={config.steps}: a run "
-            "that is killed has nothing to go on from"
-        )
-    elsewhere = config.cluster.nodes > 1 or config.cluster.ray.dashboard is not None
-    model = config.model.path if config.model.type == "path" else None
+def _layout_traps(config: TrainConfig) -> dict[str, bool]:
+    """What to say of files, machines and the judge's servers, and whether it is so."""
+    cluster, spec, judge = config.cluster, config.judge.spec, config.judge.language_model
+    nodes, model = cluster.nodes, config.model.path if config.model.type == "path" else None
     paths = (config.out, config.data.train, config.data.validation, model)
     relative = sorted(str(path) for path in paths if path and not path.is_absolute())
-    if elsewhere and relative:
-        yield (
-            f"out: with several machines, or handed in with cluster.ray.dashboard, paths must be "
-            f"on a file system that all share; these are relative: {', '.join(relative)}"
-        )
-
-
-def _place_traps(config: TrainConfig) -> Iterator[str]:
-    cluster, spec, judge = config.cluster, config.judge.spec, config.judge.language_model
+    elsewhere = nodes > 1 or cluster.ray.dashboard is not None
     addresses = [address for address in judge.addresses if address] if judge else []
     here = [address for address in addresses if any(name in address for name in _HERE)]
-    if here and cluster.nodes > 1:
-        yield (
-            f"judge.spec.api_base={here[0]}: judge actors run on every one of {cluster.nodes} "
-            "machines, and this address is another server on each; give the judge's machine by name"
-        )
-    parallel, here_gpus = cluster.engines.tensor_parallel, cluster.run_gpus // cluster.nodes
-    if parallel > here_gpus:
-        yield (
-            f"cluster.engines.tensor_parallel={parallel} is more than the {here_gpus} GPUs of a "
-            "machine: every token of every response crosses the network several times"
-        )
-    if cluster.nodes > 1 and cluster.ray.is_own:
-        yield (
-            f"cluster.nodes={cluster.nodes} with neither cluster.ray.address nor "
-            "cluster.ray.dashboard: a run starts Ray on its own machine alone, and ends at once"
-        )
-    if cluster.judge_gpus_per_node and not addresses:
-        yield (
-            f"cluster.judge_gpus_per_node={cluster.judge_gpus_per_node} stay unused: "
-            f"judge.spec.type={spec.type!r} has no server of yours (judge.spec.api_base)"
-        )
-    servers = cluster.judge_gpus_per_node * cluster.nodes
-    if addresses and servers > len(addresses):
-        yield (
-            f"judge.spec.api_base names {len(addresses)} servers for {servers} GPUs that are kept "
-            "for the judge; one server per GPU, each with an address of its own, keeps a group's "
-            "calls where their prefix is"
-        )
+    parallel, here_gpus = cluster.engines.tensor_parallel, cluster.run_gpus // nodes
+    judge_gpus = cluster.judge_gpus_per_node
+    return {
+        "data.validation is not set: without held-out reward the last checkpoint is the "
+        "best": config.data.validation is None,
+        f"checkpoint.every={config.checkpoint.every} is more than steps={config.steps}: a run "
+        "that is killed has nothing to go on from": config.checkpoint.every > config.steps,
+        f"out: with several machines, or handed in with cluster.ray.dashboard, paths must be "
+        "on a file system that all share; these are relative: "
+        f"{', '.join(relative)}": elsewhere and bool(relative),
+        f"judge.spec.api_base={''.join(here[:1])}: judge actors run on every one of {nodes} "
+        "machines, and this address is another server on each; give the judge's machine by "
+        "name": bool(here) and nodes > 1,
+        f"cluster.engines.tensor_parallel={parallel} is more than the {here_gpus} GPUs of a "
+        "machine: every token of every response crosses the network several "
+        "times": parallel > here_gpus,
+        f"cluster.nodes={nodes} with neither cluster.ray.address nor cluster.ray.dashboard: a run "
+        "starts Ray on its own machine alone, and ends at once": nodes > 1 and cluster.ray.is_own,
+        f"cluster.judge_gpus_per_node={judge_gpus} stay unused: judge.spec.type={spec.type!r} has "
+        "no server of yours (judge.spec.api_base)": bool(judge_gpus) and not addresses,
+        f"judge.spec.api_base names {len(addresses)} servers for {judge_gpus * nodes} GPUs that "
+        "are kept for the judge; one server per GPU, each with an address of its own, keeps a "
+        "group's calls where their prefix is": 0 < len(addresses) < judge_gpus * nodes,
+    }

@@ -26,10 +26,7 @@ class Gpu(NamedTuple):
 
 
 # NVIDIA's data sheets of the SXM modules.
-GPUS = (
-    Gpu("H100 80 GB", 80 * GB, 3.35e12, 989e12),
-    Gpu("H200 141 GB", 141 * GB, 4.8e12, 989e12),
-)
+GPUS = (Gpu("H100 80 GB", 80 * GB, 3.35e12, 989e12), Gpu("H200 141 GB", 141 * GB, 4.8e12, 989e12))
 
 
 class Assumption(NamedTuple):

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from rubric_train_openrlhf.cluster.planning.shapes import assumed
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape
-    from rubric_train_openrlhf.config.train import TrainConfig
-
+from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape, assumed
+from rubric_train_openrlhf.config.train import TrainConfig
 
 _OPTIMISER_SPLIT, _GRADIENTS_SPLIT, _WEIGHTS_SPLIT = 1, 2, 3
 """The stage of ZeRO from which each is split."""
@@ -85,42 +81,33 @@ def engine_room(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> EngineRoom:
     return EngineRoom(weights, cache, min(held, engines.max_sequences))
 
 
-def memory_while_sampling(
-    config: TrainConfig, shape: ModelShape, gpu: Gpu
-) -> dict[str, float] | None:
-    """Bytes on a GPU that trains while engines sample; None where these have their own GPUs."""
-    if config.cluster.colocation != "all":
-        return None
-    state = policy_state(config, shape)
-    return {
-        "engine": config.cluster.engines.memory_frac * gpu.memory,
-        **_resting(config, state),
-        "overhead": assumed("overhead_bytes"),
+def memory(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> dict[str, dict[str, float]]:
+    """Bytes on a GPU that trains in each phase of a step, by what they are for.
+
+    `sampling` is empty where engines have their own GPUs. `scoring` takes log-probabilities without
+    gradients. `training` is the largest pass with gradients, all responses at their longest.
+    """
+    cluster, state = config.cluster, policy_state(config, shape)
+    shares_gpus, engine = cluster.colocation == "all", cluster.engines.memory_frac * gpu.memory
+    beside = assumed("asleep_bytes") if cluster.engines_sleep else engine
+    overhead = {"overhead": assumed("overhead_bytes")}
+    others = {"engine": beside if shares_gpus else 0.0, **overhead}
+    resting = {
+        "weights": state.weights,
+        "reference": state.reference,
+        "rest of the policy": 0.0 if cluster.policy_sleeps else state.gradients + state.optimiser,
     }
-
-
-def memory_while_training(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> dict[str, float]:
-    """Bytes on a GPU at the largest pass with gradients, all responses at their longest."""
-    state = policy_state(config, shape)
-    tokens = config.optim.micro_batch * config.cluster.max_len
+    trained = config.optim.micro_batch * cluster.max_len
+    scored = cluster.deepspeed.forward_micro_batch * cluster.max_len * shape.vocabulary
     return {
-        **state._asdict(),
-        "activations": tokens * _activation_bytes_per_token(config, shape),
-        "logits": tokens * shape.vocabulary * assumed("logit_bytes"),
-        "engine": _engine_beside(config, gpu),
-        "overhead": assumed("overhead_bytes"),
-    }
-
-
-def memory_while_scoring(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> dict[str, float]:
-    """Bytes on a GPU while log-probabilities are taken without gradients."""
-    state = policy_state(config, shape)
-    tokens = config.cluster.deepspeed.forward_micro_batch * config.cluster.max_len
-    return {
-        **_resting(config, state),
-        "logits": tokens * shape.vocabulary * assumed("forward_logit_bytes"),
-        "engine": _engine_beside(config, gpu),
-        "overhead": assumed("overhead_bytes"),
+        "sampling": {"engine": engine, **resting, **overhead} if shares_gpus else {},
+        "scoring": {**resting, "logits": scored * assumed("forward_logit_bytes"), **others},
+        "training": {
+            **state._asdict(),
+            "activations": trained * _activation_bytes_per_token(config, shape),
+            "logits": trained * shape.vocabulary * assumed("logit_bytes"),
+            **others,
+        },
     }
 
 
@@ -152,22 +139,8 @@ def total(parts: Mapping[str, float]) -> float:
     return sum(parts.values())
 
 
-def _resting(config: TrainConfig, state: State) -> dict[str, float]:
-    """What is on a GPU of the policy and its reference between updates."""
-    moved = 0.0 if config.cluster.policy_sleeps else state.gradients + state.optimiser
-    return {"weights": state.weights, "reference": state.reference, "rest of the policy": moved}
-
-
 def _number_bytes(config: TrainConfig) -> int:
     return 4 if config.precision == "float32" else 2
-
-
-def _engine_beside(config: TrainConfig, gpu: Gpu) -> float:
-    cluster = config.cluster
-    if cluster.colocation != "all":
-        return 0.0
-    awake = cluster.engines.memory_frac * gpu.memory
-    return assumed("asleep_bytes") if cluster.engines_sleep else awake
 
 
 def _activation_bytes_per_token(config: TrainConfig, shape: ModelShape) -> float:

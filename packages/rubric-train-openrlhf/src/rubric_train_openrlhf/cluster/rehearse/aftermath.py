@@ -7,35 +7,29 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from rubric_core import Criterion, Task, group_advantages, read_tasks
 from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.rehearse.checking import failed, passed, unchecked, warning
+from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import RolloutRow
 from rubric_train_openrlhf.step.rewards import Rewards, Sizes, shaped_rewards
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rubric_train_openrlhf.cluster.rehearse.checking import Finding
-    from rubric_train_openrlhf.config.sections import PathModel
-    from rubric_train_openrlhf.config.train import TrainConfig
-    from rubric_train_openrlhf.run.folder import RunFolder
-
 
 _LARGEST_DIFFERENCE: Final = 1e-6
 _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
@@ -43,59 +37,55 @@ _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
 _OTHER_JUDGE: Final = "a random model may earn nothing; with --judge fake rewards differ"
 
 
-def check_steps(config: TrainConfig, folder: RunFolder) -> Finding:
+def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
     """Every step is there, its figures are numbers, and some weight has moved."""
     rows = folder.read_metrics()
     steps = [row.step for row in rows]
     if steps != list(range(1, config.steps + 1)):
-        return failed(f"metrics.jsonl has the steps {steps}")
-    odd = [
-        f"{name} of step {row.step}"
-        for row in rows
-        for name in ("loss", "kl", "grad_norm", "reward_mean")
-        if not isfinite(getattr(row, name))
-    ]
-    if odd:
-        return failed(f"not a finite number: {', '.join(odd)}")
+        return check.failed(f"metrics.jsonl has the steps {steps}")
+    names = ("loss", "kl", "grad_norm", "reward_mean")
+    figures = {f"{name} of step {row.step}": getattr(row, name) for row in rows for name in names}
+    if odd := [name for name, value in figures.items() if not isfinite(value)]:
+        return check.failed(f"not a finite number: {', '.join(odd)}")
     if any(row.grad_norm for row in rows):
         last = rows[-1]
-        return passed(
+        return check.passed(
             f"{len(rows)} steps: reward {last.reward_mean:.3f} ± {last.reward_std:.3f}, loss "
             f"{last.loss:.3g}, KL {last.kl:.3g}, gradient norm {last.grad_norm:.3g}"
         )
     every = f"every gradient of {len(rows)} steps is 0"
     if any(row.advantage_abs_mean for row in rows):
         remedy = "see run.log; an objective that leaves every token out has no gradient either"
-        return failed(f"{every}, though advantages are not: nothing is learnt", remedy=remedy)
+        return check.failed(f"{every}, though advantages are not: nothing is learnt", remedy=remedy)
     said = f"{every}, since every advantage is: no update was tried"
-    return warning(said, remedy=_OTHER_JUDGE)
+    return check.warning(said, remedy=_OTHER_JUDGE)
 
 
-def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
+def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
     """Rewards are in [0, 1], and tell the responses of a group apart."""
     rows = [row for step in _rollouts(config, folder) for group in step for row in group]
     rewards = [row.reward for row in rows if row.reward is not None]
-    outside = [reward for reward in rewards if not 0 <= reward <= 1]
-    if outside:
-        yield failed(f"{len(outside)} rewards are outside of [0, 1], the first {outside[0]!r}")
-    failures = Counter(row.outcome for row in rows if row.outcome != "scored")
-    if failures:
+    if outside := [reward for reward in rewards if not 0 <= reward <= 1]:
+        yield check.failed(
+            f"{len(outside)} rewards are outside of [0, 1], the first {outside[0]!r}"
+        )
+    if failures := Counter(row.outcome for row in rows if row.outcome != "scored"):
         counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(failures.items()))
         remedy = "the reasons stand in judgements/ of the rehearsal's run folder"
         said = f"of {len(rows)} judgements {counts}"
-        yield failed(said, where="judge.spec", remedy=remedy)
+        yield check.failed(said, where="judge.spec", remedy=remedy)
     if not rewards or min(rewards) == max(rewards):
-        yield warning("all rewards are equal, so every advantage is 0", remedy=_OTHER_JUDGE)
+        yield check.warning("all rewards are equal, so every advantage is 0", remedy=_OTHER_JUDGE)
     elif not outside and not failures:
-        lowest, highest = min(rewards), max(rewards)
-        yield passed(f"{len(rewards)} rewards from {lowest:.3f} to {highest:.3f}, all scored")
+        said = f"{len(rewards)} rewards from {min(rewards):.3f} to {max(rewards):.3f}, all scored"
+        yield check.passed(said)
 
 
-def check_advantages(config: TrainConfig, folder: RunFolder) -> Finding:
+def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
     """Recompute every advantage from the rewards on disk."""
     estimator = config.advantage
     if type(estimator) is not GroupAdvantages:
-        return unchecked(
+        return check.unchecked(
             f"advantages of estimator {estimator.estimator!r} may follow from criteria, which the "
             "rollouts do not hold"
         )
@@ -106,9 +96,11 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> Finding:
     count = len(written)
     if worst <= _LARGEST_DIFFERENCE and nonzero == 0:
         said = f"all {count} advantages are 0, as any formula gives for equal rewards"
-        return unchecked(said, remedy=_OTHER_JUDGE)
+        return check.unchecked(said, remedy=_OTHER_JUDGE)
     said = f"{count} advantages, {nonzero} not 0, differ by at most {worst:.1e} from the formula"
-    return failed(said, where="advantage") if worst > _LARGEST_DIFFERENCE else passed(said)
+    return (
+        check.failed(said, where="advantage") if worst > _LARGEST_DIFFERENCE else check.passed(said)
+    )
 
 
 def _rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[list[RolloutRow]]]:
@@ -137,12 +129,12 @@ def _recomputed(
     return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)
 
 
-def check_sync(config: TrainConfig, folder: RunFolder) -> Finding:
+def check_sync(config: TrainConfig, folder: RunFolder) -> check.Finding:
     """After an update the engines must sample from the new weights."""
     rows = folder.read_metrics()
     gaps = [row.cluster.sampler_gap for row in rows if row.cluster is not None]
     if len(gaps) < config.steps:
-        return failed("the steps do not say how far engines and policy are apart")
+        return check.failed("the steps do not say how far engines and policy are apart")
     limit = _LARGEST_GAP[config.precision]
     said = (
         f"log-probabilities of engine and policy differ by {gaps[0]:.1e} nats before the first "
@@ -150,42 +142,42 @@ def check_sync(config: TrainConfig, folder: RunFolder) -> Finding:
     )
     if gaps[-1] > limit:
         remedy = "see run.log for what the weight sync said"
-        return failed(f"{said}: the engine samples from other weights", remedy=remedy)
+        return check.failed(f"{said}: the engine samples from other weights", remedy=remedy)
     if not any(row.grad_norm for row in rows[:-1]):
         said = f"{said}, but no weight had moved by then: an engine with old ones would not be seen"
-        return unchecked(said, remedy=_OTHER_JUDGE)
-    return passed(f"{said}, with KL {rows[-1].kl:.3g} to the start")
+        return check.unchecked(said, remedy=_OTHER_JUDGE)
+    return check.passed(f"{said}, with KL {rows[-1].kl:.3g} to the start")
 
 
-def check_heldout(config: TrainConfig, folder: RunFolder) -> Finding:
+def check_heldout(config: TrainConfig, folder: RunFolder) -> check.Finding:
     """One pass before training, and one after every step that is due."""
     if config.data.validation is None:
-        return passed("none is asked for")
+        return check.passed("none is asked for")
     rows = folder.read_heldout()
     steps, due = [row.step for row in rows], list(range(config.steps + 1))
     if steps != due:
-        return failed(f"held-out passes at steps {steps}, not {due}")
+        return check.failed(f"held-out passes at steps {steps}, not {due}")
     means = ", ".join(f"{row.reward_mean:.3f}" for row in rows)
-    return passed(f"{len(rows)} passes over {rows[-1].n} questions: {means}")
+    return check.passed(f"{len(rows)} passes over {rows[-1].n} questions: {means}")
 
 
-def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
+def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
     """The last checkpoint loads, and holds other weights than the start."""
     last = checkpoint_path(folder.checkpoints, step=config.steps)
-    paths = last, cast("PathModel", config.model).path
+    paths = last, cast("Any", config.model).path
     policy, start = (dict(load_policy(path).model.named_parameters()) for path in paths)
     moved = max((policy[name] - start[name]).detach().abs().max().item() for name in policy)
     if moved == 0:
         trained = any(row.advantage_abs_mean for row in folder.read_metrics())
-        finding = failed if trained else warning  # equal rewards move nothing
+        finding = check.failed if trained else check.warning  # equal rewards move nothing
         yield finding(f"{last.name} holds the weights of the start")
     is_resumable = DeepSpeedStates(ClusterPaths(config.out).trainer_state).check() == config.steps
     if not is_resumable:
-        yield failed("there is no state of DeepSpeed to resume from")
-    if config.data.validation is not None and not (folder.checkpoints / "best").exists():
-        yield failed("no checkpoint is marked as the best")
+        yield check.failed("there is no state of DeepSpeed to resume from")
+    if config.data.validation and not (folder.checkpoints / "best").exists():
+        yield check.failed("no checkpoint is marked as the best")
     if moved and is_resumable:
-        yield passed(f"{last.name} loads; a weight moved by up to {moved:.2g} from the start")
+        yield check.passed(f"{last.name} loads; a weight moved by up to {moved:.2g} from the start")
 
 
 Run = tuple[str, ...]
@@ -233,8 +225,8 @@ class HiddenTexts:
     def kinds_in(self, content: bytes) -> list[str]:
         """Name what stands in a file or an argument, in any case, escaped or among other bytes."""
         pieces = (piece.decode("utf-8", errors="replace") for piece in _PRINTED.findall(content))
-        runs = (run for piece in pieces for run in self._runs_in(_words(_unescaped(piece))))
-        return sorted({self.kinds[run] for run in runs})
+        texts = (_ESCAPED.sub(_unescaped, piece) for piece in pieces)
+        return sorted({self.kinds[run] for text in texts for run in self._runs_in(_words(text))})
 
     def _runs_in(self, words: list[str]) -> set[Run]:
         return {
@@ -249,8 +241,8 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+def _unescaped(found: re.Match[str]) -> str:
+    return chr(int(found[1], 16)) if found[1] else " "
 
 
 def _hidden_texts(
@@ -269,7 +261,7 @@ def _hidden_texts(
         for criterion in task.rubric:
             hidden.hide(_texts(criterion), kind="a rubric")
         hidden.hide([task.question_rationale], kind="a rationale")
-        if (analysis := task.document_analysis) is not None:
+        if analysis := task.document_analysis:
             texts = (analysis.contribution, *analysis.concepts)
             hidden.hide(texts, kind="a document's analysis")
     answered = heldout if learns_answers else tasks
@@ -280,12 +272,10 @@ def _hidden_texts(
     return hidden
 
 
-def _texts(criterion: Criterion) -> Iterator[str]:
-    yield from (criterion.name, criterion.description)
-    yield from (criterion.scoring_guide, criterion.verification_method)
-    yield from criterion.required_elements
-    yield from criterion.expected_keywords
-    yield from criterion.expected_concepts
+def _texts(criterion: Criterion) -> Sequence[str]:
+    told = (criterion.description, criterion.scoring_guide, criterion.verification_method)
+    looked_for = (*criterion.required_elements, *criterion.expected_keywords)
+    return (criterion.name, *told, *looked_for, *criterion.expected_concepts)
 
 
 _JUDGES_OWN: Final = ("judgements", "ledger", "report.html")
@@ -294,7 +284,7 @@ _JUDGES_OWN: Final = ("judgements", "ledger", "report.html")
 
 def check_asymmetry(
     config: TrainConfig, folder: RunFolder, *, arguments: Collection[bytes] = ()
-) -> Iterator[Finding]:
+) -> Iterator[check.Finding]:
     """Search all that the policy's side may read for what it must not know.
 
     That is every file of the rehearsal but the task files and what only the judge reads: prompts,
@@ -321,11 +311,11 @@ def check_asymmetry(
         for kind in hidden.kinds_in(argument)
     ]
     for leak in dict.fromkeys(leaks):
-        yield failed(leak, remedy="report it: a defect")
+        yield check.failed(leak, remedy="report it: a defect")
     if not hidden.kinds:
-        yield warning("what is hidden from the policy is too short to be searched for")
+        yield check.warning("what is hidden from the policy is too short to be searched for")
     elif not leaks:
-        yield passed(
+        yield check.passed(
             f"none of {len(hidden.kinds)} runs of words of {len(train) + len(heldout)} tasks, "
             f"which are the judge's alone, stands in {len(files)} files and {len(arguments)} "
             "arguments"
@@ -335,7 +325,6 @@ def check_asymmetry(
 def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:
     judges = {path.absolute() for path in (config.data.train, config.data.validation) if path}
     for path in folder.path.parent.rglob("*"):
-        is_runs = folder.path in path.parents
-        name = path.relative_to(folder.path).parts[0] if is_runs else ""
+        name = path.relative_to(folder.path).parts[0] if folder.path in path.parents else ""
         if path.absolute() not in judges and not name.startswith(_JUDGES_OWN):
             yield path

@@ -9,22 +9,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import structlog
 from pydantic import BaseModel, ConfigDict
 from rich.box import SIMPLE_HEAD
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from rubric_core import RubricError, Task
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from rubric_train_openrlhf.config.train import TrainConfig
-    from rubric_train_openrlhf.policy import ChatCodec
+from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.policy import ChatCodec
 
 TWO_STEPS: Final = "two steps"
 """The check that runs them."""
@@ -122,13 +121,14 @@ def print_report(report: Report, console: Console, *, folder: Path) -> None:
     for failure in report.failures:
         console.print(failure_text(failure))
     console.print(Text(f"report and logs: {folder}", style="dim"))
-    counts = report.counts
-    if counts.get(Status.WARNING, 1) > 1:
-        counts = {f"{key}s" if key == Status.WARNING else key: n for key, n in counts.items()}
+    counts = [
+        f"{n} {key}s" if key == Status.WARNING and n > 1 else f"{n} {key}"
+        for key, n in report.counts.items()
+    ]
     verdict, style = ("passed", "bold green") if report.passed else ("FAILED", "bold red")
     what = "" if report.has_run else ", without the two steps"
     said = Text(f"rehearsal {verdict} in {report.wall_s:.0f} s{what}: ", style=style)
-    console.print(said + Text(", ".join(f"{number} {key}" for key, number in counts.items())))
+    console.print(said + Text(", ".join(counts)))
 
 
 _STYLE: Final = dict(zip(Status, ("green", "bold red", "yellow", "cyan"), strict=True))
@@ -143,17 +143,15 @@ def _table(report: Report) -> Table:
     table.add_column("result", no_wrap=True)
     table.add_column("found", overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)
-    last = ""
-    for one in report.findings:
-        first = one.check != last
-        table.add_row(
-            Text(one.check if first else ""),
-            Text(one.status.value, style=_STYLE[one.status]),
-            # Failures are told below with theirs.
-            Text(_said(one)) if one.status is Status.FAILED else _advised(one),
-            Text(f"{one.seconds:.1f}" if first else ""),
-        )
-        last = one.check
+    for name, findings in groupby(report.findings, key=attrgetter("check")):
+        for number, one in enumerate(findings):
+            table.add_row(
+                Text("" if number else name),
+                Text(one.status.value, style=_STYLE[one.status]),
+                # Failures are told below with theirs.
+                Text(_said(one)) if one.status is Status.FAILED else _advised(one),
+                Text("" if number else f"{one.seconds:.1f}"),
+            )
     return table
 
 

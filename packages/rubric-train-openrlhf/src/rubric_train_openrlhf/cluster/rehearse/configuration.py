@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -20,16 +21,7 @@ from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
 from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu, ModelShape, model_shape
-from rubric_train_openrlhf.cluster.rehearse.checking import (
-    EndedError,
-    Finding,
-    Subject,
-    failed,
-    needs,
-    passed,
-    unchecked,
-    warning,
-)
+from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
@@ -41,7 +33,7 @@ class PartialConfig(TrainConfig):
     def __getattr__(self, name: str) -> Any:
         """Refuse a section that could not be read."""
         if name in TrainConfig.model_fields:
-            raise EndedError(needs("configuration"))
+            raise check.EndedError(check.needs("configuration"))
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
@@ -55,15 +47,11 @@ def sections_alone(values: Mapping[str, object]) -> tuple[PartialConfig, bool]:
     fields = TrainConfig.model_fields
     for name in fields.keys() & values.keys():
         adapter: TypeAdapter[Any] = TypeAdapter(fields[name].rebuild_annotation())
-        try:
+        with contextlib.suppress(ValidationError):
             sections[name] = adapter.validate_python(values[name])
-        except ValidationError:
-            continue
     read = PartialConfig.model_construct(**sections)
     missing = {
-        name
-        for name, field in fields.items()
-        if name not in sections and (name in values or field.is_required())
+        name for name in fields.keys() - sections if name in values or fields[name].is_required()
     }
     for name in missing:
         # `model_construct` puts the default there.
@@ -76,11 +64,10 @@ _KEY: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=
 
 def _key_in(problem: str) -> str:
     """The first dotted key that a problem names, or the section that it begins with."""
-    found = _KEY.search(problem)
-    return (found[1] or found[0]) if found else ""
+    return (found[1] or found[0]) if (found := _KEY.search(problem)) else ""
 
 
-def check_configuration(subject: Subject) -> Iterable[Finding]:
+def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
     """Every key and value, and what the sections require of each other."""
     request = subject.request
     try:
@@ -90,49 +77,47 @@ def check_configuration(subject: Subject) -> Iterable[Finding]:
         subject.config, whole = sections_alone(request.values)
         lines = str(error).replace(f"{request.source}: ", "").splitlines()
         problems = subject.config.problems() if whole else lines
-        return [failed(problem, where=_key_in(problem)) for problem in problems]
+        return [check.failed(problem, where=_key_in(problem)) for problem in problems]
     if config.backend != "openrlhf":
         remedy = "set backend: openrlhf, or run it here with `rubric-train run`"
         said = f"backend={config.backend!r} does not run on a cluster"
-        return [failed(said, where="backend", remedy=remedy)]
+        return [check.failed(said, where="backend", remedy=remedy)]
     said = (
         f"{config.steps} steps of {config.rollout.prompts} prompts × {config.rollout.group_size} "
         f"responses, {config.optim.updates_per_rollout} updates each, on {config.cluster.nodes} × "
         f"{config.cluster.gpus_per_node} GPUs"
     )
-    return [passed(said)]
+    return [check.passed(said)]
 
 
-def check_refusals(subject: Subject) -> Finding:
+def check_refusals(subject: check.Subject) -> check.Finding:
     """What the configuration may say and OpenRLHF cannot do."""
     refusals.check_expressible(subject.known)
-    return passed("OpenRLHF can do everything that is asked for")
+    return check.passed("OpenRLHF can do everything that is asked for")
 
 
-def check_flags(subject: Subject) -> Iterable[Finding]:
+def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
     """The command, read by the parser of the OpenRLHF that is installed here."""
     config = subject.known
     path = subject.model_folder or config.out
-    words = flags.command_words(flags.grpo_flags(config, model=path))
     try:
-        printed = refusals.check_command(words).warnings
-        if config.sft is not None:
-            more = flags.command_words(flags.warm_start_flags(config, model=path))
-            printed += refusals.check_command(more, program=refusals.SFT_PROGRAM).warnings
-            words += more
+        commands = flags.commands(config, model=path)
+        printed = flags.printed_by_openrlhf(commands)
     except ImportError as error:
-        return [unchecked(str(error), remedy="install OpenRLHF 0.11.2, which its extras bring")]
+        remedy = "install OpenRLHF 0.11.2, which its extras bring"
+        return [check.unchecked(str(error), remedy=remedy)]
     except TrainConfigError as error:
         where = error.location or ("cluster.extra_flags" if config.cluster.extra_flags else "")
         remedy = "see `rubric-train plan` for which key sets which flag"
-        return [failed(str(error), where=where, remedy=remedy)]
-    said = [warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed]
-    return said or [passed(f"OpenRLHF's parser takes all {len(words)} words of the command")]
+        return [check.failed(str(error), where=where, remedy=remedy)]
+    said = [check.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed]
+    count = sum(len(flags.command_words(one)) for one in commands.values())
+    return said or [check.passed(f"OpenRLHF's parser takes all {count} words of the command")]
 
 
-def check_traps(subject: Subject) -> Iterable[Finding]:
+def check_traps(subject: check.Subject) -> Iterable[check.Finding]:
     """What runs, but seldom as meant."""
-    return [warning(trap, where=_key_in(trap)) for trap in traps(subject.known)]
+    return [check.warning(trap, where=_key_in(trap)) for trap in traps(subject.known)]
 
 
 _GIB: Final = 2**30
@@ -140,7 +125,7 @@ _LONGEST_PATH: Final = 120
 _OTHER: Final = "choose another `out`"
 
 
-def check_output_folder(subject: Subject) -> Iterator[Finding]:
+def check_output_folder(subject: check.Subject) -> Iterator[check.Finding]:
     """Make a folder beside the run's and take it away again; a run in it must be meant."""
     out = subject.known.out
     try:
@@ -148,26 +133,26 @@ def check_output_folder(subject: Subject) -> Iterator[Finding]:
         holds_run = (out / "config.resolved.yaml").exists()
     except OSError as error:
         name = str(out)[:_LONGEST_PATH]  # it may be too long for any file system
-        said = f"there can be no folder {name!r}: {error.strerror}"
-        raise EndedError(failed(said, remedy=_OTHER)) from None
+        yield check.failed(f"there can be no folder {name!r}: {error.strerror}", remedy=_OTHER)
+        return
     if not parent.is_dir():
         said = f"{str(parent)!r} is a file, so that no run folder can be at {str(out)!r}"
-        raise EndedError(failed(said, remedy=_OTHER))
+        yield check.failed(said, remedy=_OTHER)
+        return
     if holds_run:
         remedy = "continue it with --resume, or choose another out"
-        yield warning(f"{str(out)!r} holds a run already", remedy=remedy)
+        yield check.warning(f"{str(out)!r} holds a run already", remedy=remedy)
     if not os.access(parent, os.W_OK | os.X_OK):
-        raise EndedError(
-            subject.absent(f"{str(parent)!r} is not writable by this user", remedy=_OTHER)
-        )
+        yield subject.absent(f"{str(parent)!r} is not writable by this user", remedy=_OTHER)
+        return
     try:
         with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
             Path(made, "probe").write_text("probe\n", encoding="utf-8")
     except OSError as error:
         said = f"{str(parent)!r} cannot be written to: {error.strerror}"
-        yield failed(said, remedy=_OTHER)
+        yield check.failed(said, remedy=_OTHER)
     else:
-        yield passed(f"{str(parent)!r} is writable")
+        yield check.passed(f"{str(parent)!r} is writable")
 
 
 def _existing(path: Path) -> Path:
@@ -185,17 +170,14 @@ _LARGE: Final = ("torch", "transformers", "ray", "deepspeed", "vllm", "openrlhf"
 _SWITCH: Final = "PYTHONDONTWRITEBYTECODE"
 
 
-def check_bytecode(_: Subject) -> Finding:
+def check_bytecode(_: check.Subject) -> check.Finding:
     """Whether what every process imports is compiled once, or by each of them."""
-    specs = {name: find_spec(name) for name in _LARGE}
-    plain = [
-        name
-        for name, spec in specs.items()
-        if spec and spec.origin and not Path(cache_from_source(spec.origin)).exists()
-    ]
+    specs = {name: spec for name in _LARGE if (spec := find_spec(name)) and spec.origin}
+    compiled = {name: cache_from_source(str(spec.origin)) for name, spec in specs.items()}
+    plain = [name for name, file in compiled.items() if not Path(file).exists()]
     if not plain or not sys.dont_write_bytecode:
-        return passed("what the processes import is compiled once for all of them")
-    return warning(
+        return check.passed("what the processes import is compiled once for all of them")
+    return check.warning(
         f"{_SWITCH} is set and these packages are not compiled: {', '.join(plain)}; every process "
         "of a run compiles what it imports, at every start",
         where=_SWITCH,
@@ -203,7 +185,7 @@ def check_bytecode(_: Subject) -> Finding:
     )
 
 
-def _shape(subject: Subject) -> ModelShape:
+def _shape(subject: check.Subject) -> ModelShape:
     """The model's sizes.
 
     Raises:
@@ -214,17 +196,15 @@ def _shape(subject: Subject) -> ModelShape:
     try:
         shape = model_shape(folder) if folder else None
     except PolicyLoadError:
-        raise EndedError(needs("model")) from None
+        raise check.EndedError(check.needs("model")) from None
     if shape is None:
-        remedy, said = (
-            "copy its config.json there",
-            f"the sizes of {subject.model_name!r} are not known",
-        )
-        raise EndedError(unchecked(said, where="model.path", remedy=remedy))
+        said = f"the sizes of {subject.model_name!r} are not known"
+        remedy = "copy its config.json there"
+        raise check.EndedError(check.unchecked(said, where="model.path", remedy=remedy))
     return shape
 
 
-def _gpus(subject: Subject) -> tuple[Gpu, ...]:
+def _gpus(subject: check.Subject) -> tuple[Gpu, ...]:
     """The GPU of this machine if it is one of the cluster's, or else the usual ones."""
     if subject.request.on_cluster and torch.cuda.is_available():
         found = cast("Any", torch.cuda.get_device_properties(0))
@@ -232,18 +212,11 @@ def _gpus(subject: Subject) -> tuple[Gpu, ...]:
     return GPUS
 
 
-_PHASES: Final = {
-    "sampling": sizing.memory_while_sampling,
-    "scoring": sizing.memory_while_scoring,
-    "training": sizing.memory_while_training,
-}
-
-
-def check_memory(subject: Subject) -> Iterator[Finding]:
+def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
     """Work out whether each phase of a step fits on a GPU."""
     config, shape, gpus = subject.known, _shape(subject), _gpus(subject)
     for gpu in gpus:
-        phases = {name: parts_of(config, shape, gpu) or {} for name, parts_of in _PHASES.items()}
+        phases = sizing.memory(config, shape, gpu)
         worst = max(phases, key=lambda name: sizing.total(phases[name]))
         needed = sizing.total(phases[worst])
         cache = sizing.engine_room(config, shape, gpu).cache
@@ -253,19 +226,19 @@ def check_memory(subject: Subject) -> Iterator[Finding]:
             f"{largest} {phases[worst][largest] / GB:.0f}"
         )
         if cache > 0 and needed <= gpu.memory:
-            yield passed(f"{said}; {cache / GB:.0f} GB for an engine's cache")
+            yield check.passed(f"{said}; {cache / GB:.0f} GB for an engine's cache")
             continue
         if cache <= 0:
             said = f"{gpu.name}: the engine's weights leave no room for its cache"
         remedy = "lower optim.micro_batch or cluster.engines.memory_frac, or use more GPUs"
-        yield (failed if gpu is gpus[-1] else warning)(said, remedy=remedy)
+        yield (check.failed if gpu is gpus[-1] else check.warning)(said, remedy=remedy)
 
 
 _FIRST_AND_BEST: Final = 2
 _BEING_WRITTEN: Final = 1
 
 
-def check_disk(subject: Subject) -> Finding:
+def check_disk(subject: check.Subject) -> check.Finding:
     """Compare what checkpoints take at most, one being written, with what the disk of `out` has."""
     config, shape = subject.known, _shape(subject)
     models = config.checkpoint.keep + _FIRST_AND_BEST + _BEING_WRITTEN
@@ -275,44 +248,44 @@ def check_disk(subject: Subject) -> Finding:
     try:
         free = shutil.disk_usage(_existing(config.out)).free
     except OSError as error:
-        return unchecked(f"there is no disk to look at: {error.strerror}")
+        return check.unchecked(f"there is no disk to look at: {error.strerror}")
     needed = f"{taken / _GIB:.1f} GiB"
     said = (
         f"{models} models and {states} states of the optimiser take up to {needed}; "
         f"{free / _GIB:.1f} GiB are free here"
     )
     if taken <= free:
-        return passed(said)
+        return check.passed(said)
     if subject.request.on_cluster:
-        return failed(said, remedy="choose a larger disk, or lower checkpoint.keep")
-    return unchecked(said, remedy=f"have {needed} where `out` is there")
+        return check.failed(said, remedy="choose a larger disk, or lower checkpoint.keep")
+    return check.unchecked(said, remedy=f"have {needed} where `out` is there")
 
 
 _LARGEST_SHARE: Final = 0.5
 """Of a step's time: what judging may take before more servers are the cheapest way to speed it."""
 
 
-def check_judge_capacity(subject: Subject) -> Finding:
+def check_judge_capacity(subject: check.Subject) -> check.Finding:
     """Compare the time of judging with the time of sampling that it hides behind."""
     gpu = _gpus(subject)[0]
     times = sizing.step_time(subject.known, _shape(subject), gpu)
     if times.judging is None:
-        return unchecked("the judge is no server of yours, whose speed could be worked out")
+        return check.unchecked("the judge is no server of yours, whose speed could be worked out")
     said = (
         f"judging takes about {times.judging:.0f} s beside sampling of {times.sampling:.0f} s, in "
         f"a step of {times.total:.0f} s ({gpu.name}, a judge of 20 B)"
     )
     if isfinite(times.total) and times.judging > _LARGEST_SHARE * times.total:
-        return warning(said, remedy="add servers, or shorten what they read")
-    return passed(said)
+        return check.warning(said, remedy="add servers, or shorten what they read")
+    return check.passed(said)
 
 
-def check_only_on_gpus(subject: Subject) -> Iterator[Finding]:
+def check_only_on_gpus(subject: check.Subject) -> Iterator[check.Finding]:
     """Name what the production run does and this rehearsal could not do."""
     cluster = subject.known.cluster
     if cluster.device == "cpu":
         return
-    yield unchecked(
+    yield check.unchecked(
         f"weights sent by {cluster.sync_backend} to {cluster.engine_count} engines of "
         f"{cluster.engines.tensor_parallel} GPUs, and ZeRO {cluster.deepspeed.zero_stage} over "
         f"{cluster.policy_gpus} GPUs: one process of each ran here, over gloo"
@@ -327,4 +300,4 @@ def check_only_on_gpus(subject: Subject) -> Iterator[Finding]:
         (not cluster.engines.enforce_eager, "engines.enforce_eager", "CUDA graphs of the engines"),
     ):
         if is_so:
-            yield unchecked(said, where=f"cluster.{key}")
+            yield check.unchecked(said, where=f"cluster.{key}")

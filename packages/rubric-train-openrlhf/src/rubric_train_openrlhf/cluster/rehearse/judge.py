@@ -5,26 +5,22 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 from urllib.parse import urlsplit
 from zlib import crc32
 
 import anyio
 
 from rubric_core import Judge, JudgeResult, Outcome, RubricError, Task, normalized_reward
-from rubric_judge import JudgeConfig, LexicalConfig, LimitsConfig, load_replicas
-from rubric_judge.capabilities import check, close
+from rubric_judge import JudgeConfig, JudgeSpec, LexicalConfig, LimitsConfig, load_replicas
+from rubric_judge.capabilities import check as check_there
+from rubric_judge.capabilities import close
 from rubric_judge.testing import FakeCall, FakeEndpoint
-from rubric_train_openrlhf.cluster.rehearse.checking import Finding, failed, passed, warning
+from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.cluster.rehearse.tasks import TRAIN
+from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.errors import TrainConfigError
-
-if TYPE_CHECKING:
-    from rubric_judge import JudgeSpec
-    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-    from rubric_train_openrlhf.config.cluster import ClusterConfig
-
 
 _INSIDE: Final = (".cluster", ".corp", ".internal", ".intranet", ".lan", ".local", ".svc")
 """Ends of names that only the name servers of a network of one's own know."""
@@ -61,7 +57,7 @@ _LATENCY_S: Final = 0.05
 _OPENAI_COMPATIBLE: Final = ("openai/", "hosted_vllm/")
 
 
-def chosen(subject: Subject) -> Literal["config", "lexical", "fake"]:
+def chosen(subject: check.Subject) -> Literal["config", "lexical", "fake"]:
     """Say who judges a rehearsal.
 
     Raises:
@@ -81,7 +77,7 @@ def chosen(subject: Subject) -> Literal["config", "lexical", "fake"]:
 
 
 @contextmanager
-def judging_with(subject: Subject) -> Generator[JudgeSpec]:
+def judging_with(subject: check.Subject) -> Generator[JudgeSpec]:
     """Keep the chosen judge's endpoint up, and say what its specification is."""
     spec, model = subject.known.judge.spec, subject.known.judge.language_model
     judge = chosen(subject)
@@ -127,7 +123,7 @@ _CHECK_WITHIN_S: Final = 40.0
 _ANSWER: Final = "I do not know the answer to this question."
 
 
-def check_reachable(subject: Subject) -> Finding:
+def check_reachable(subject: check.Subject) -> check.Finding:
     """Build the configuration's own judge and ask whether it is there, whoever judges here.
 
     What does not answer is a failure, unless only the cluster can be expected to reach it.
@@ -140,7 +136,7 @@ def check_reachable(subject: Subject) -> Finding:
     except RubricError as error:
         silent = dict.fromkeys(addresses, str(error))
     if not silent:
-        return passed(f"{model.model if model else spec.type!r} is there")
+        return check.passed(f"{model.model if model else spec.type!r} is there")
     # One that should answer says more than one that need not.
     reasons = {address: why_only_there(address, config.cluster) for address in silent}
     first = min(silent, key=lambda address: bool(reasons[address]))
@@ -149,34 +145,34 @@ def check_reachable(subject: Subject) -> Finding:
         said += f" ({len(silent)} of {len(addresses)} servers)"
     remedy = "repair the judge or judge.spec; the address must be one that the run reaches"
     if chosen(subject) == "config" or request.on_cluster:
-        return failed(said, remedy=remedy)
+        return check.failed(said, remedy=remedy)
     if request.judge != "auto":
         said += f"; --judge {request.judge} does without it"
-        return warning(said, remedy="have it answer before the run")
+        return check.warning(said, remedy="have it answer before the run")
     if reasons[first]:
         said += f"; it is {reasons[first]}, and a stand-in judges here"
         remedy = "start it before the run, and rehearse there with --on-cluster"
-        return warning(said, remedy=remedy)
-    return failed(said, remedy=f"{remedy}. Where only the cluster reaches it: --judge fake")
+        return check.warning(said, remedy=remedy)
+    return check.failed(said, remedy=f"{remedy}. Where only the cluster reaches it: --judge fake")
 
 
-def check_contract(subject: Subject) -> Finding:
+def check_contract(subject: check.Subject) -> check.Finding:
     """Have the chosen judge score one task: one of the run's where they are here."""
     task = next(iter(subject.tasks.get(TRAIN, ())), made_tasks()[0])
     try:
         with judging_with(subject) as spec:
             result = anyio.run(_judge_one, spec, task)
     except RubricError as error:
-        return failed(str(error), remedy="repair the judge or judge.spec")
+        return check.failed(str(error), remedy="repair the judge or judge.spec")
     judge = chosen(subject)
     who = "" if judge == "config" else f" (the {judge} judge)"
     if result.outcome is not Outcome.SCORED:
         why = ", ".join(filter(None, (result.reason or "no reason", result.detail)))
         said = f"the judgement of task {task.task_id} is {result.outcome.value}: {why}{who}"
         remedy = "every response would be treated like this one: repair the judge first"
-        return failed(said, remedy=remedy)
+        return check.failed(said, remedy=remedy)
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
-    return passed(
+    return check.passed(
         f"task {task.task_id}: {len(task.rubric)} criteria scored{seconds}, "
         f"reward {normalized_reward(result, task.rubric):.2f}{who}"
     )
@@ -199,7 +195,7 @@ async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str 
     async def ask(judge: Judge, address: str | None) -> None:
         try:
             with anyio.fail_after(_CHECK_WITHIN_S):
-                await check(judge)
+                await check_there(judge)
         except TimeoutError:
             said[address] = f"no answer of {address or judge.name} within {_CHECK_WITHIN_S:.0f} s"
         except RubricError as error:

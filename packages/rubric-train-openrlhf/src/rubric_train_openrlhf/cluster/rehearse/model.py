@@ -12,17 +12,10 @@ from transformers import AutoConfig, AutoTokenizer
 
 from rubric_core import PolicyView
 from rubric_core.files import read_file
-from rubric_train_openrlhf.cluster.launching.preparation import REMEDY, refused_head_width
-from rubric_train_openrlhf.cluster.rehearse.checking import (
-    EndedError,
-    Finding,
-    Subject,
-    failed,
-    passed,
-    warning,
-)
+from rubric_train_openrlhf.cluster.launching import preparation
+from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.errors import PolicyLoadError
-from rubric_train_openrlhf.policy import ChatCodec, load_codec
+from rubric_train_openrlhf.policy import ChatCodec
 
 _INDEX: Final = "model.safetensors.index.json"
 _TEXTS: Final = ("Explain the result.", "naïve café — 12.5 µm", "a  b\n\n- c")
@@ -31,36 +24,38 @@ _VIEW: Final = PolicyView(task_id="rehearsal", question="…")
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer_config.json")
 
 
-def check_model(subject: Subject) -> Iterator[Finding]:
+def check_model(subject: check.Subject) -> Iterator[check.Finding]:
     """Architecture and weights: every file that the index names."""
     folder = subject.model_folder
     if folder is not None and folder.exists() and not folder.is_dir():
         remedy = "give the folder that holds config.json, weights and tokenizer"
-        raise EndedError(failed(f"{str(folder)!r} is a file", remedy=remedy))
+        yield check.failed(f"{str(folder)!r} is a file", remedy=remedy)
+        return
     if folder is None or not (folder / "config.json").is_file():
         remedy = "copy the model there; for a rehearsal config.json and the tokenizer are enough"
-        raise EndedError(
-            subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)
-        )
+        yield subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)
+        return
     try:
         architecture = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
     # What a broken or an unknown config.json makes transformers raise is not known beforehand.
     except Exception as error:  # noqa: BLE001
-        raise EndedError(_unusable(folder / "config.json", error)) from None
+        yield _unusable(folder / "config.json", error)
+        return
     kind = (architecture.architectures or [type(architecture).__name__])[0]
     if "CausalLM" not in kind and "LMHead" not in kind:
         said = f"{str(folder)!r} holds a {kind}, which writes no text"
-        raise EndedError(failed(said, remedy="give a causal language model"))
+        yield check.failed(said, remedy="give a causal language model")
+        return
     yield from _misfits(subject, architecture)
     yield _weights(subject, folder, kind)
 
 
-def _misfits(subject: Subject, architecture: Any) -> Iterator[Finding]:
+def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Finding]:
     """Sizes of the configuration that the model's do not allow."""
     cluster = subject.known.cluster
     longest = getattr(architecture, "max_position_embeddings", None)
     if isinstance(longest, int) and cluster.max_len > longest:
-        yield failed(
+        yield check.failed(
             f"cluster.max_len={cluster.max_len} is more than the {longest} positions of the model",
             where="cluster.max_len",
             remedy="lower it, or extend the model's positions in its config.json",
@@ -68,17 +63,20 @@ def _misfits(subject: Subject, architecture: Any) -> Iterator[Finding]:
     heads = getattr(architecture, "num_attention_heads", None)
     parallel = cluster.engines.tensor_parallel
     if isinstance(heads, int) and heads % parallel:
-        yield failed(
+        yield check.failed(
             f"cluster.engines.tensor_parallel={parallel} does not divide the {heads} attention "
             "heads of the model, and vLLM splits by heads",
             where="cluster.engines.tensor_parallel",
             remedy="use a divisor of the number of heads",
         )
-    if cluster.device == "cpu" and (why := refused_head_width(architecture)) is not None:
-        yield failed(why, remedy=REMEDY)
+    if (
+        cluster.device == "cpu"
+        and (why := preparation.refused_head_width(architecture)) is not None
+    ):
+        yield check.failed(why, remedy=preparation.REMEDY)
 
 
-def _weights(subject: Subject, folder: Path, kind: str) -> Finding:
+def _weights(subject: check.Subject, folder: Path, kind: str) -> check.Finding:
     index = folder / _INDEX
     try:
         if index.is_file():
@@ -92,72 +90,69 @@ def _weights(subject: Subject, folder: Path, kind: str) -> Finding:
     if missing:
         said = f"{kind}, but {len(missing)} weight files are missing, the first {missing[0]!r}"
         return subject.absent(said, remedy="copy them; the rehearsal itself needs no weights")
-    return passed(f"{kind} with its weights at {str(folder)!r}")
+    return check.passed(f"{kind} with its weights at {str(folder)!r}")
 
 
-def check_tokenizer(subject: Subject) -> Iterator[Finding]:
+def check_tokenizer(subject: check.Subject) -> Iterator[check.Finding]:
     """Its own chat template, its end token, and text that comes back as it was."""
     folder = subject.model_folder
     if folder is None or not any((folder / name).is_file() for name in _TOKENIZERS):
         # Beside its weights a tokenizer is not elsewhere, but forgotten.
         is_forgotten = folder is not None and any(folder.glob("*.safetensors"))
-        raise EndedError(
-            (failed if is_forgotten else subject.absent)(
-                f"no tokenizer at {str(folder)!r} on this machine: its chat template and its "
-                "special tokens could not be checked",
-                remedy="copy tokenizer.json and tokenizer_config.json there",
-            )
+        finding = check.failed if is_forgotten else subject.absent
+        yield finding(
+            f"no tokenizer at {str(folder)!r} on this machine: its chat template and its special "
+            "tokens could not be checked",
+            remedy="copy tokenizer.json and tokenizer_config.json there",
         )
+        return
     try:
-        codec = load_codec(folder)
+        codec = preparation.load_chat_codec(folder)
     except PolicyLoadError as error:
         remedy = "copy the tokenizer's files again from where the model came from"
-        raise EndedError(failed(str(error), remedy=remedy)) from None
-    if not isinstance(codec, ChatCodec):
-        said = f"the policy at {str(folder)!r} reads its prompts through slots, unknown to vLLM"
-        raise EndedError(failed(said, remedy="use one with an ordinary tokenizer"))
+        yield check.failed(str(error), remedy=remedy)
+        return
     try:
         shown = codec.prompt_text(_VIEW)
     except PolicyLoadError as error:
-        raise EndedError(failed(f"{error}: {error.__cause__}")) from None
+        yield check.failed(f"{error}: {error.__cause__}")
+        return
     subject.codec = codec
-    changed = [text for text in _TEXTS if codec.decode(_VIEW, codec.encode_text(text)) != text]
-    if changed:
-        said = (
-            f"the tokenizer does not give back what it encodes: {changed[0]!r} comes back changed"
-        )
-        yield failed(said, remedy="use the model's fast tokenizer")
-    yield from _check_end(folder, codec)
-    yield passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}")
+    for text in _TEXTS:
+        if codec.decode(_VIEW, codec.encode_text(text)) != text:
+            said = f"the tokenizer does not give back what it encodes: {text!r} comes back changed"
+            yield check.failed(said, remedy="use the model's fast tokenizer")
+            break
+    yield from _check_end(folder, codec, shown)
 
 
-def _unusable(file: Path, error: Exception) -> Finding:
+def _unusable(file: Path, error: Exception) -> check.Finding:
     why = str(error).strip().partition("\n")[0]
-    return failed(
+    return check.failed(
         f"{str(file)!r} is not one that transformers {transformers.__version__} can use: "
         f"{type(error).__name__}: {why}",
         remedy="copy the file again from where the model came from",
     )
 
 
-def _check_end(folder: Path, codec: ChatCodec) -> Iterator[Finding]:
+def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Finding]:
     """An answer in the chat template must end in the token that ends a response."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:
-        raise EndedError(
-            warning(
-                f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
-                f"{codec.prompt_text(_VIEW)!r}",
-                remedy="as it should be for a base model; an instruct model needs its template",
-            )
+        yield check.warning(
+            f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
+            f"{shown!r}",
+            remedy="as it should be for a base model; an instruct model needs its template",
         )
+        return
     answer = [{"role": "user", "content": "…"}, {"role": "assistant", "content": _ANSWER}]
     text: str = tokenizer.apply_chat_template(answer, tokenize=False)
     behind = text.rpartition(_ANSWER)[2]
     ids: list[int] = tokenizer.encode(behind, add_special_tokens=False)
     if ids and ids[0] != codec.eos_token_id:
-        yield warning(
+        yield check.warning(
             f"the chat template ends an answer with {behind!r}, and the tokenizer's end token is "
             f"{tokenizer.eos_token!r}: responses would run on to rollout.max_new_tokens",
             remedy="set eos_token in tokenizer_config.json to what ends a turn",
         )
+    yield check.passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}")

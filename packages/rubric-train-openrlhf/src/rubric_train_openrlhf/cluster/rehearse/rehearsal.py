@@ -7,31 +7,17 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse import aftermath, configuration, judge, model, tasks
-from rubric_train_openrlhf.cluster.rehearse.checking import (
-    TWO_STEPS,
-    Check,
-    Finding,
-    Report,
-    Request,
-    Status,
-    Subject,
-    failed,
-    passed,
-    run_checks,
-    unchecked,
-)
+from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.rehearse.stage import run_process, staged
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.train import TrainConfig
 
 REPORT: Final = "rehearse.json"
 
@@ -39,38 +25,40 @@ _READ: Final = ("configuration",)
 _CAN_RUN: Final = ("configuration", "what OpenRLHF can do")
 _API_BASE: Final = "judge.spec.api_base"
 BEFORE: Final = (
-    Check("configuration", configuration.check_configuration),
-    Check("what OpenRLHF can do", configuration.check_refusals),
-    Check("flags", configuration.check_flags, needs=_CAN_RUN),
-    Check("known traps", configuration.check_traps, needs=_READ),
-    Check("training tasks", tasks.check_training_tasks, where="data.train"),
-    Check("held-out tasks", tasks.check_heldout_tasks, where="data.validation"),
-    Check("tasks of a step", tasks.check_enough_tasks, where="rollout.prompts"),
-    Check("split", tasks.check_splits, where="data.validation"),
-    Check("leaks", tasks.check_leaks, where="data.leak_ngram"),
-    Check("warm start", tasks.check_warm_start, where="sft"),
-    Check("model", model.check_model, where="model.path"),
-    Check("tokenizer", model.check_tokenizer, where="model.path"),
-    Check("questions", tasks.check_questions, where="data.train"),
-    Check("prompt lengths", tasks.check_prompt_lengths, where="cluster.max_len"),
-    Check("judge reachable", judge.check_reachable, where="judge.spec"),
-    Check("judge's contract", judge.check_contract, where="judge.spec"),
-    Check("output folder", configuration.check_output_folder, where="out"),
-    Check("disk", configuration.check_disk, needs=_READ, where="out"),
-    Check("memory", configuration.check_memory, needs=_READ, where="cluster"),
-    Check("judge's capacity", configuration.check_judge_capacity, needs=_READ, where=_API_BASE),
-    Check("starting time", configuration.check_bytecode),
+    check.Check("configuration", configuration.check_configuration),
+    check.Check("what OpenRLHF can do", configuration.check_refusals),
+    check.Check("flags", configuration.check_flags, needs=_CAN_RUN),
+    check.Check("known traps", configuration.check_traps, needs=_READ),
+    check.Check("training tasks", tasks.check_training_tasks, where="data.train"),
+    check.Check("held-out tasks", tasks.check_heldout_tasks, where="data.validation"),
+    check.Check("tasks of a step", tasks.check_enough_tasks, where="rollout.prompts"),
+    check.Check("split", tasks.check_splits, where="data.validation"),
+    check.Check("leaks", tasks.check_leaks, where="data.leak_ngram"),
+    check.Check("warm start", tasks.check_warm_start, where="sft"),
+    check.Check("model", model.check_model, where="model.path"),
+    check.Check("tokenizer", model.check_tokenizer, where="model.path"),
+    check.Check("questions", tasks.check_questions, where="data.train"),
+    check.Check("prompt lengths", tasks.check_prompt_lengths, where="cluster.max_len"),
+    check.Check("judge reachable", judge.check_reachable, where="judge.spec"),
+    check.Check("judge's contract", judge.check_contract, where="judge.spec"),
+    check.Check("output folder", configuration.check_output_folder, where="out"),
+    check.Check("disk", configuration.check_disk, needs=_READ, where="out"),
+    check.Check("memory", configuration.check_memory, needs=_READ, where="cluster"),
+    check.Check(
+        "judge's capacity", configuration.check_judge_capacity, needs=_READ, where=_API_BASE
+    ),
+    check.Check("starting time", configuration.check_bytecode),
 )
 """Before anything is started."""
 _RUN_NEEDS: Final = (*_CAN_RUN, "flags", "judge's contract")
 
 
 def rehearse(
-    request: Request,
+    request: check.Request,
     *,
     progress: Progress | None = None,
-    on_failure: Callable[[Finding], object] = lambda _: None,
-) -> Report:
+    on_failure: Callable[[check.Finding], object] = lambda _: None,
+) -> check.Report:
     """Check a production configuration, run two steps of it on a CPU, and write the report.
 
     Args:
@@ -89,25 +77,25 @@ def rehearse(
     """
     _clear(request)
     started_s = time.perf_counter()
-    subject, shown = Subject(request), progress or Progress.silent()
-    findings: list[Finding] = []
+    subject, shown = check.Subject(request), progress or Progress.silent()
+    findings: list[check.Finding] = []
 
     def tell_failures() -> None:
         for one in findings:
-            if one.status is Status.FAILED:
+            if one.status is check.Status.FAILED:
                 on_failure(one)
 
     with Steps(shown) as steps:
-        ask = partial(run_checks, subject=subject, on_check=steps.to, earlier=findings)
+        ask = partial(check.run_checks, subject=subject, on_check=steps.to, earlier=findings)
         findings += ask(BEFORE)
         if request.run:
             run = partial(_run_two_steps, on_start=tell_failures, progress=shown)
-            findings += ask((Check(TWO_STEPS, run, needs=_RUN_NEEDS),))
+            findings += ask((check.Check(check.TWO_STEPS, run, needs=_RUN_NEEDS),))
             if (small := subject.rehearsed) is not None:
                 findings += ask(_after(small, subject.arguments))
                 # Last, so that a reader sees what the verdict does not cover.
-                findings += ask((Check("only on GPUs", configuration.check_only_on_gpus),))
-    report = Report(
+                findings += ask((check.Check("only on GPUs", configuration.check_only_on_gpus),))
+    report = check.Report(
         config=str(request.source),
         stand_ins=tuple(subject.stand_ins),
         findings=tuple(findings),
@@ -118,12 +106,12 @@ def rehearse(
 
 
 def _run_two_steps(
-    subject: Subject, *, on_start: Callable[[], None], progress: Progress
-) -> Iterator[Finding]:
+    subject: check.Subject, *, on_start: Callable[[], None], progress: Progress
+) -> Iterator[check.Finding]:
     request = subject.request
     if lacking := [name for name in ("openrlhf", "vllm") if find_spec(name) is None]:
         remedy = "install the extra openrlhf-cpu, or openrlhf on a machine with GPUs"
-        yield unchecked(f"not installed here: {' and '.join(lacking)}", remedy=remedy)
+        yield check.unchecked(f"not installed here: {' and '.join(lacking)}", remedy=remedy)
         return
     on_start()
     with staged(subject) as small:
@@ -133,16 +121,16 @@ def _run_two_steps(
                 small, folder=request.folder, deadline_s=request.deadline_s, on_poll=phases.poll
             )
     subject.arguments = ended.arguments
+    if ended.status == 0:
+        yield check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
+        return
     if ended.status is None:
         said = f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}"
         remedy = "give it longer with --deadline-s, or read where it hangs"
-        yield failed(said, where=str(ended.log), remedy=remedy)
-    elif ended.status:
+    else:
         said = f"ended with status {ended.status}: {ended.cause}"
         remedy = "the cluster would stop there too; the log has all of it"
-        yield failed(said, where=str(ended.log), remedy=remedy)
-    else:
-        yield passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
+    yield check.failed(said, where=str(ended.log), remedy=remedy)
 
 
 _AFTER: Final = {
@@ -155,20 +143,20 @@ _AFTER: Final = {
 }
 
 
-def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[Check, ...]:
+def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[check.Check, ...]:
     folder = RunFolder(small.out)
     search = partial(aftermath.check_asymmetry, small, folder, arguments=arguments)
     return (
         *(
-            Check(name, lambda _, ask=ask: ask(small, folder), needs=(TWO_STEPS,))
+            check.Check(name, lambda _, ask=ask: ask(small, folder), needs=(check.TWO_STEPS,))
             for name, ask in _AFTER.items()
         ),
         # Also of a run that failed, whose logs and errors may say more than those of another.
-        Check("asymmetry", lambda _: search()),
+        check.Check("asymmetry", lambda _: search()),
     )
 
 
-def _clear(request: Request) -> None:
+def _clear(request: check.Request) -> None:
     """Make room for a new rehearsal where an old one stands, and nowhere else."""
     if not 0 < request.deadline_s < float("inf"):
         raise TrainConfigError(

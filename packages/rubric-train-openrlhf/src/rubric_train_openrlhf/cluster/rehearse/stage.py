@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import signal
 import subprocess
@@ -14,37 +13,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, cast
+
+import yaml
 
 from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
-from rubric_train_openrlhf.cluster.orphans import words_of
-from rubric_train_openrlhf.cluster.rehearse.judge import judging_with
-from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
-    made_tasks,
-    shrink_model,
-    stand_in_model,
-)
+from rubric_judge import JudgeSpec
+from rubric_train_openrlhf.cluster.orphans import end_session, words_of
+from rubric_train_openrlhf.cluster.rehearse import checking, judge, stand_ins
 from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
 
-if TYPE_CHECKING:
-    from rubric_judge import JudgeSpec
-    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-
-
-STEPS: Final = 2
-GROUP_SIZE: Final = 4
+_SMALL: Final[dict[str, dict[str, Any]]] = yaml.safe_load(
+    read_file(Path(__file__).with_name("small.yaml"))
+)
 _FEWEST_PROMPTS: Final = 4
-_MOST_UPDATES: Final = 8
-_NEW_TOKENS: Final = 24
-_WORKERS: Final = 2
-_LEARNING_RATE: Final = 5e-3
-"""Moves a random model so far in a step that an engine with the weights of the last one is seen."""
-_QUESTIONS: Final = 2
-_LORA_RANK: Final = 4
 _GPU_ONLY: Final = ("ds.deepcompile", "ds.experts_implementation", "ds.use_liger_kernel")
 
 
@@ -63,91 +49,62 @@ def rehearsal_config(
         spec: the judge's.
         longest_prompt: of the tasks, in tokens.
     """
-    has_heldout = config.data.validation is not None
-    tokens = min(_NEW_TOKENS, config.rollout.max_new_tokens)
-    values: dict[str, Any] = config.model_dump(mode="json") | {
-        "model": {"type": "path", "path": str(folder / "model")},
-        "steps": STEPS,
-        "threads": 1,
-        "device": "auto",
-        "out": str(folder / "run"),
+    values = config.model_dump(mode="json")
+    _put(values, _SMALL["at_most"], min)
+    _put(values, _SMALL["instead"], _new)
+    values |= {"model": {"type": "path", "path": str(folder / "model")}, "out": str(folder / "run")}
+    values["data"]["train"] = str(folder / "train.jsonl")
+    if config.data.validation is not None:
+        values["data"]["validation"] = str(folder / "validation.jsonl")
+    values["judge"]["spec"] = spec.model_dump(mode="json")
+    tokens, flags = values["rollout"]["max_new_tokens"], config.cluster.extra_flags
+    values["cluster"] |= {
+        "max_len": longest_prompt + tokens,
+        # One process that trains and one engine, laid out as the production run's are.
+        "gpus_per_node": 1 if config.cluster.colocation == "all" else 2,
+        "extra_flags": {name: flags[name] for name in flags if name not in _GPU_ONLY},
     }
-    changes: dict[str, dict[str, Any]] = {
-        "data": {
-            "train": str(folder / "train.jsonl"),
-            "validation": str(folder / "validation.jsonl") if has_heldout else None,
-        },
-        "judge": {
-            "spec": spec.model_dump(mode="json"),
-            "workers": min(_WORKERS, config.judge.workers),
-        },
-        "rollout": {"max_new_tokens": tokens},
-        "sft": {"steps": 2, "batch_size": 4, "warmup_steps": 1},
-        "validation": {
-            "every": 1,
-            "questions": _QUESTIONS,
-            "samples": min(2, config.validation.samples),
-        },
-        "checkpoint": {"every": 1},
-        "cluster": {"max_len": longest_prompt + tokens},
-    }
-    for section, change in changes.items():
-        if values[section] is not None:
-            values[section] |= change
     if (penalty := config.shaping.length_penalty) is not None:
         buffer = max(1, min(penalty.buffer_tokens, tokens // 2))
         values["shaping"]["length_penalty"] = {"buffer_tokens": buffer}
-    _shrink_batch(values, config)
-    _shrink_cluster(values["cluster"], config)
+    _shrink_batch(values["rollout"], values["optim"])
     return parse_config(values, source="the rehearsal's configuration")
+
+
+def _new(_: object, new: object) -> object:
+    return new
+
+
+def _put(values: dict[str, Any], changes: dict[str, Any], chosen: Callable[..., Any]) -> None:
+    """Change values at any depth to what is chosen of the old and the new; a section may be off."""
+    for name, change in changes.items():
+        if not change or not isinstance(change, dict):
+            values[name] = chosen(values[name], change)
+        elif values[name] is not None:
+            _put(values[name], cast("dict[str, Any]", change), chosen)
 
 
 def what_shrinks(config: TrainConfig, small: TrainConfig) -> str:
     """One sentence for the report."""
+    now, before = small.rollout, config.rollout
     return (
-        f"size: {STEPS} steps of {small.rollout.prompts} × {small.rollout.group_size} responses "
-        f"instead of {config.steps} of {config.rollout.prompts} × {config.rollout.group_size}, "
-        f"{small.optim.updates_per_rollout} updates each, at most {small.rollout.max_new_tokens} "
-        f"tokens, {small.cluster.policy_gpus} process for {config.cluster.policy_gpus} GPUs that "
-        f"train, {small.judge.workers} judge workers for {config.judge.workers}, learning rate "
+        f"size: {small.steps} steps of {now.prompts} × {now.group_size} responses instead of "
+        f"{config.steps} of {before.prompts} × {before.group_size}, "
+        f"{small.optim.updates_per_rollout} updates each, at most {now.max_new_tokens} tokens, "
+        f"{small.cluster.policy_gpus} process for {config.cluster.policy_gpus} GPUs that train, "
+        f"{small.judge.workers} judge workers for {config.judge.workers}, learning rate "
         f"{small.optim.learning_rate:g}"
     )
 
 
-def _shrink_batch(values: dict[str, dict[str, Any]], config: TrainConfig) -> None:
+def _shrink_batch(rollout: dict[str, Any], optim: dict[str, Any]) -> None:
     """Few responses, in as many updates as the production run makes of its own."""
-    updates = min(config.optim.updates_per_rollout, _MOST_UPDATES)
-    step = updates // gcd(updates, GROUP_SIZE)
-    prompts = -(-_FEWEST_PROMPTS // step) * step
-    share = prompts * GROUP_SIZE // updates
-    values["rollout"] |= {"prompts": prompts, "group_size": GROUP_SIZE}
-    values["optim"] |= {
-        "updates_per_rollout": updates,
-        # Two passes an update where it has so many responses: gradients are then added up too.
-        "micro_batch": share // 2 if share % 2 == 0 else share,
-        "learning_rate": _LEARNING_RATE,
-        "warmup_steps": 0,
-    }
-
-
-def _shrink_cluster(values: dict[str, Any], config: TrainConfig) -> None:
-    """One process that trains and one engine, laid out as the production run's are."""
-    flags = config.cluster.extra_flags
-    values |= {
-        "nodes": 1,
-        "gpus_per_node": 1 if config.cluster.colocation == "all" else 2,
-        "judge_gpus_per_node": 0,
-        "device": "cpu",
-        "ray": {},
-        "extra_flags": {name: flags[name] for name in flags if name not in _GPU_ONLY},
-    }
-    engines = {"count": 1, "tensor_parallel": 1, "sleep": None, "enforce_eager": True}
-    values["engines"] |= engines
-    trainer = {"sleep": None, "attention": "eager", "packing": False}
-    values["deepspeed"] |= {**trainer, "forward_micro_batch": GROUP_SIZE}
-    values["warm_start"]["micro_batch"] = 1
-    if (lora := values["warm_start"]["lora"]) is not None:
-        lora["rank"] = min(lora["rank"], _LORA_RANK)
+    updates, size = optim["updates_per_rollout"], rollout["group_size"]
+    step = updates // gcd(updates, size)
+    rollout["prompts"] = -(-_FEWEST_PROMPTS // step) * step
+    share = rollout["prompts"] * size // updates
+    # Two passes an update where it has so many responses: gradients are then added up too.
+    optim["micro_batch"] = share // 2 if share % 2 == 0 else share
 
 
 _TRAIN: Final = 8
@@ -155,7 +112,7 @@ _HELDOUT: Final = 4
 
 
 @contextmanager
-def staged(subject: Subject) -> Generator[TrainConfig]:
+def staged(subject: checking.Subject) -> Generator[TrainConfig]:
     """Write tasks and a small model, keep the judge up, and give the configuration of the run.
 
     Raises:
@@ -170,7 +127,7 @@ def staged(subject: Subject) -> Generator[TrainConfig]:
     _write_model(subject, folder / "model", texts=[task.question for task in tasks])
     codec = load_codec(folder / "model")
     longest = max(len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks)
-    with judging_with(subject) as spec:
+    with judge.judging_with(subject) as spec:
         small = rehearsal_config(config, folder, spec=spec, longest_prompt=longest)
         if small.dynamic_sampling is not None and small.judge.language_model is None:
             # A model with random weights earns nothing from a program: no group has a spread.
@@ -180,24 +137,21 @@ def staged(subject: Subject) -> Generator[TrainConfig]:
         yield small
 
 
-def _rehearsal_tasks(subject: Subject) -> tuple[Sequence[Task], Sequence[Task]]:
+def _rehearsal_tasks(subject: checking.Subject) -> tuple[Sequence[Task], Sequence[Task]]:
     """A few tasks to train on and a few held-out ones: the run's own with the shortest questions.
 
     Where the run's are not on this machine, tasks of ours.
     """
-    config, ours = subject.known, made_tasks()
-    usable = subject.tasks.get("data.train", ())
-    if config.sft is not None:
-        usable = tuple(task for task in usable if task.reference_answer)
+    config, ours = subject.known, stand_ins.made_tasks()
+    tasks = subject.tasks.get("data.train", ())
+    usable = [task for task in tasks if task.reference_answer or config.sft is None]
     train, heldout = _shortest(usable, _TRAIN), _shortest(subject.heldout_tasks, _HELDOUT)
     if not train:
         subject.stand_in(f"tasks: {_TRAIN} made for rehearsals; data.train is not on this machine")
         train = ours[:_TRAIN]
     if not heldout and config.data.validation is not None:
-        subject.stand_in(
-            f"held-out tasks: {_HELDOUT} made for rehearsals; data.validation is not on this "
-            "machine"
-        )
+        made = f"held-out tasks: {_HELDOUT} made for rehearsals"
+        subject.stand_in(f"{made}; data.validation is not on this machine")
         heldout = ours[_TRAIN : _TRAIN + _HELDOUT]
     return train, heldout
 
@@ -207,17 +161,16 @@ def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
     return sorted(tasks, key=lambda task: len(task.question))[:n]
 
 
-def _write_model(subject: Subject, out: Path, *, texts: Sequence[str]) -> None:
+def _write_model(subject: checking.Subject, out: Path, *, texts: Sequence[str]) -> None:
     folder, name, seed = subject.model_folder, subject.model_name, subject.known.seed
     if folder and (folder / "config.json").is_file() and subject.codec is not None:
-        what = shrink_model(folder, out, seed=seed)
-        subject.stand_in(f"model: a {what} and the tokenizer of {name!r}")
-        return
-    what = stand_in_model(name, out, texts=texts, seed=seed)
-    subject.stand_in(
-        f"model: a {what} and a tokenizer built in code; {name!r} is not on this machine, so its "
-        "tokenizer could not be checked"
-    )
+        what = stand_ins.shrink_model(folder, out, seed=seed)
+        with_it = f"the tokenizer of {name!r}"
+    else:
+        what = stand_ins.stand_in_model(name, out, texts=texts, seed=seed)
+        why = f"{name!r} is not on this machine, so its tokenizer could not be checked"
+        with_it = f"a tokenizer built in code; {why}"
+    subject.stand_in(f"model: a {what} and {with_it}")
 
 
 _POLL_S: Final = 0.2
@@ -272,9 +225,7 @@ def run_process(
     path, log = folder / "rehearsal.yaml", folder / "run.log"
     write_text(path, dump_config(config))
     command = [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(path), "--verbose"]
-    started_s = time.monotonic()
-    arguments: set[bytes] = set()
-    polls = 0
+    started_s, arguments, polls = time.monotonic(), set[bytes](), 0
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own command
             command,
@@ -292,7 +243,7 @@ def run_process(
                 time.sleep(_POLL_S)
         finally:
             status = process.poll()
-            _end(process)
+            end_session(process, by=signal.SIGINT, within_s=_CLEAN_UP_S)
     return Ended(status, time.monotonic() - started_s, log, frozenset(arguments))
 
 
@@ -309,14 +260,3 @@ def _arguments_below(pid: int) -> set[bytes]:
             for word in words_of(one.pid, name)
         }
     return set()
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is not None:
-        return
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(_CLEAN_UP_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

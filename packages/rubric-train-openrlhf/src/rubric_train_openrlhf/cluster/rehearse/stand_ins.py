@@ -63,12 +63,6 @@ class Family(NamedTuple):
     """Jinja, one message after the other."""
 
 
-def _family_of(name: str) -> Family:
-    """Tell a family by a model's name; Llama 3 where it says nothing."""
-    families = (Family(**family) for family in _TABLES["families"])
-    return next(one for one in families if any(word in name.lower() for word in one.named))
-
-
 _VOCABULARY: Final = 2048
 
 
@@ -99,8 +93,6 @@ def _write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:
 
 
 _LAYERS: Final = 2
-_HIDDEN: Final = 64
-_INTERMEDIATE: Final = 128
 _HEAD_DIM: Final = 32
 """The smallest that vLLM's attention on a CPU takes."""
 _EXPERTS: Final = 4
@@ -108,10 +100,10 @@ _POSITIONS: Final = 32_768
 _INITIAL_STD: Final = 0.02
 _SIZES: Final = {
     # What many families call by names of their own is reached by these through `attribute_map`.
-    "hidden_size": _HIDDEN,
-    "intermediate_size": _INTERMEDIATE,
-    "moe_intermediate_size": _INTERMEDIATE,
-    "shared_expert_intermediate_size": _INTERMEDIATE,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "moe_intermediate_size": 128,
+    "shared_expert_intermediate_size": 128,
     "num_hidden_layers": _LAYERS,
     "max_window_layers": _LAYERS,
     "num_local_experts": _EXPERTS,
@@ -159,7 +151,9 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
     Returns:
         What it is, for the report.
     """
-    family = _family_of(name)
+    families = (Family(**family) for family in _TABLES["families"])
+    # Llama 3 where the name says nothing.
+    family = next(one for one in families if any(word in name.lower() for word in one.named))
     tokenizer = _write_tokenizer(family, out, texts=texts)
     config: Any = AutoConfig.for_model(
         family.model_type,
@@ -191,7 +185,10 @@ def _save_model(config: Any, out: Path, *, seed: int) -> str:
 
 def _shrink_config(config: Any) -> None:
     """Make a configuration of any text model small; what it does not have is left alone."""
-    heads, kv_heads = _heads(config)
+    heads = int(config.num_attention_heads)
+    kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
+    # In the proportion that the model has.
+    heads, kv_heads = (2, 2) if kv_heads == heads else (min(4, heads // kv_heads), 1)
     sizes = {**_SIZES, "num_attention_heads": heads, "num_key_value_heads": kv_heads}
     # Latent attention has widths of its own instead.
     if not getattr(config, "kv_lora_rank", None):
@@ -209,10 +206,3 @@ def _shrink_config(config: Any) -> None:
         config.num_experts_per_tok = min(config.num_experts_per_tok, _EXPERTS)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
-
-
-def _heads(config: Any) -> tuple[int, int]:
-    """Heads and key-value heads in the proportion that the model has."""
-    heads = int(config.num_attention_heads)
-    kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
-    return (2, 2) if kv_heads == heads else (min(4, heads // kv_heads), 1)

@@ -6,14 +6,7 @@ from typing import Any
 
 from openrlhf.utils.agent import AgentExecutorBase
 
-from rubric_train_openrlhf.cluster.sampling.groups import (
-    SampleRequest,
-    Verdict,
-    judge_places,
-    judged_sample,
-)
-from rubric_train_openrlhf.cluster.sampling.judge_calls import find_coordinator, verdict_of
-from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.sampling import groups, judge_calls, policy_run
 
 
 class AgentExecutor(AgentExecutorBase):
@@ -29,8 +22,8 @@ class AgentExecutor(AgentExecutorBase):
         Raises:
             ClusterError: this process belongs to no run, or the run has no coordinator.
         """
-        run = read_policy_run()
-        self._coordinator = find_coordinator(run.namespace)
+        run = policy_run.read_policy_run()
+        self._coordinator = judge_calls.find_coordinator(run.namespace)
         self._calls = run.judge_calls
 
     async def execute(  # noqa: PLR0913, PLR0917  # OpenRLHF's
@@ -55,11 +48,11 @@ class AgentExecutor(AgentExecutorBase):
             images: none here.
         """
         del images
-        request = SampleRequest(prompt, label, sampling_params, max_length)
-        return await judged_sample(
+        request = groups.SampleRequest(prompt, label, sampling_params, max_length)
+        return await groups.judged_sample(
             request, tokenizer=hf_tokenizer, engine=llm_engine, judge=self._judge
         )
 
-    async def _judge(self, task_id: str, response: str) -> Verdict:
-        async with judge_places(self._calls):
-            return await verdict_of(self._coordinator, task_id, response)
+    async def _judge(self, task_id: str, response: str) -> groups.Verdict:
+        async with groups.judge_places(self._calls):
+            return await judge_calls.verdict_of(self._coordinator, task_id, response)

@@ -9,11 +9,8 @@ from openrlhf.trainer.ray import vllm_engine
 from transformers import AutoTokenizer
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from rubric_train_openrlhf.cluster.cpu import CpuWorkerExtension
-from rubric_train_openrlhf.cluster.failure import shown
-from rubric_train_openrlhf.cluster.orphans import end_once
-from rubric_train_openrlhf.cluster.sampling.engine_process import end_with_engine, engine_error
-from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun, read_policy_run
+from rubric_train_openrlhf.cluster import cpu, failure, orphans
+from rubric_train_openrlhf.cluster.sampling import engine_process, policy_run
 from rubric_train_openrlhf.errors import ClusterError
 
 _EngineActor: Any = cast("Any", vllm_engine.RolloutRayActor).__ray_metadata__.modified_class
@@ -34,15 +31,17 @@ class RubricRolloutActor(_EngineActor):
             args: OpenRLHF's.
             options: OpenRLHF's, most of them vLLM's engine arguments.
         """
-        run = read_policy_run()
-        end_with_engine()
+        run = policy_run.read_policy_run()
+        engine_process.end_with_engine()
         try:
             await super().__init__(*args, **options | engine_options(run))
         except RuntimeError as error:
             # vLLM says no more than that its own process failed.
-            raise ClusterError(f"vLLM does not start: {engine_error() or shown(error)}") from error
+            raise ClusterError(
+                f"vLLM does not start: {engine_process.engine_error() or failure.shown(error)}"
+            ) from error
         # Calls beside `generate`, as those with new weights, wait for ever on a process that died.
-        end_once(self._has_lost_its_process)
+        orphans.end_once(self._has_lost_its_process)
         self._tokenizer = AutoTokenizer.from_pretrained(options["model"], local_files_only=True)
 
     def _has_lost_its_process(self) -> bool:
@@ -67,7 +66,7 @@ class RubricRolloutActor(_EngineActor):
             os._exit(1)
 
 
-def engine_options(run: PolicyRun) -> dict[str, Any]:
+def engine_options(run: policy_run.PolicyRun) -> dict[str, Any]:
     """Engine arguments beyond OpenRLHF's flags."""
     options: dict[str, Any] = {
         # OpenRLHF asks for bfloat16 whatever the policy is trained in.
@@ -82,9 +81,6 @@ def engine_options(run: PolicyRun) -> dict[str, Any]:
         ),
     }
     if run.cluster.device == "cpu":
-        extension = f"{CpuWorkerExtension.__module__}.{CpuWorkerExtension.__qualname__}"
-        options |= {
-            "worker_extension_cls": extension,
-            "kv_cache_memory_bytes": _CPU_CACHE_BYTES,
-        }
+        extension = f"{cpu.CpuWorkerExtension.__module__}.{cpu.CpuWorkerExtension.__qualname__}"
+        options |= {"worker_extension_cls": extension, "kv_cache_memory_bytes": _CPU_CACHE_BYTES}
     return options

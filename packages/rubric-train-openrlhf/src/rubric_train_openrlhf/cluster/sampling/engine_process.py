@@ -11,10 +11,8 @@ from typing import Any
 from vllm.v1.engine.core import EngineCoreProc
 
 from rubric_core.files import read_file
-from rubric_train_openrlhf.cluster.failure import shown
-from rubric_train_openrlhf.cluster.orphans import end_with
+from rubric_train_openrlhf.cluster import failure, orphans, settings
 from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.settings import ClusterPaths
 
 _run: Any = EngineCoreProc.run_engine_core
 
@@ -22,12 +20,12 @@ _run: Any = EngineCoreProc.run_engine_core
 def run_engine_core(*args: Any, **options: Any) -> None:
     """Be that process: vLLM starts it with this function, by name, once `end_with_engine` ran."""
     # An orphan would keep its share of the GPU's memory, also from the engine that Ray restarts.
-    end_with(os.getppid(), by=signal.SIGKILL)
+    orphans.end_with(os.getppid(), by=signal.SIGKILL)
     try:
         _run(*args, **options)
     except Exception as error:
         with contextlib.suppress(OSError):
-            _error_file(os.getppid()).write_text(shown(error), encoding="utf-8")
+            _error_file(os.getppid()).write_text(failure.shown(error), encoding="utf-8")
         raise
 
 
@@ -46,6 +44,6 @@ def engine_error() -> str | None:
 
 def _error_file(engine: int) -> Path:
     """Where vLLM's process leaves its error to the engine that started it, and to a reader."""
-    logs = ClusterPaths(read_policy_run().out).logs
+    logs = settings.ClusterPaths(read_policy_run().out).logs
     logs.mkdir(parents=True, exist_ok=True)
     return logs / f"vllm_{os.uname().nodename}_{engine}.txt"

@@ -10,8 +10,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import ray
 import structlog
@@ -21,9 +21,6 @@ from rubric_judge.console.progress import Phase, current
 from rubric_train_openrlhf.cluster.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.step.passes import Timing
-
-if TYPE_CHECKING:
-    from vllm import SamplingParams
 
 _log = structlog.get_logger()
 
@@ -50,35 +47,44 @@ class Request:
     prompt: str
     label: str
     """Task id."""
-    sampling: SamplingParams
+    sampling: Any
+    """`vllm.SamplingParams`."""
 
 
-@dataclass(frozen=True)
 class Answers:
-    """Responses in the order of their requests, and what it took."""
+    """Responses to some requests, and what it took."""
 
-    responses: list[dict[str, Any]]
-    timing: Timing
-    resent: int
+    def __init__(self) -> None:
+        """Start the clock."""
+        self._started_at = self._generated_at = self._arrived_at = time.perf_counter()
+        self._judge_s = 0.0
+        self.by_row: dict[int, dict[str, Any]] = {}
+        """Responses so far, by the row of their request."""
+        self.resent = 0
+        """Requests that were made again."""
 
+    @property
+    def responses(self) -> list[dict[str, Any]]:
+        """The responses in the order of their requests."""
+        return [self.by_row[row] for row in sorted(self.by_row)]
 
-@dataclass
-class _Received:
-    """Responses so far, by the row of their request."""
-
-    responses: dict[int, dict[str, Any]] = field(default_factory=dict[int, dict[str, Any]])
-    generated_at: float = 0.0
-    arrived_at: float = 0.0
-    judge_s: float = 0.0
+    @property
+    def timing(self) -> Timing:
+        """Where the time went."""
+        return Timing(
+            generate_s=self._generated_at - self._started_at,
+            judge_s=self._judge_s,
+            judge_wait_s=self._arrived_at - self._generated_at,
+        )
 
     def add(self, row: int, response: dict[str, Any]) -> None:
-        now = time.perf_counter()
+        """Take a response that has just come."""
+        self._arrived_at = time.perf_counter()
         judge_s = float(response["extra_logs"]["rubric/judge_s"])
-        self.responses[row] = response
-        self.judge_s += judge_s
+        self.by_row[row] = response
+        self._judge_s += judge_s
         # An engine judges each response as soon as it is there; no clock but ours is read.
-        self.generated_at = max(self.generated_at, now - judge_s)
-        self.arrived_at = now
+        self._generated_at = max(self._generated_at, self._arrived_at - judge_s)
 
 
 class EngineFleet:
@@ -108,27 +114,16 @@ class EngineFleet:
         Raises:
             ClusterError: an engine died for good.
         """
-        started = time.perf_counter()
-        received = _Received()
-        missing = list(range(len(requests)))
-        resent = 0
+        answers, missing = Answers(), list(range(len(requests)))
         with current().phase("responses", total=len(requests)) as phase:
             while missing:
                 self.check()
                 if self._are_stale:
                     self._deliver(self._rejoin)
-                self._collect(requests, missing, received, phase=phase)
-                missing = [row for row in missing if row not in received.responses]
-                resent += len(missing)
-        return Answers(
-            responses=[received.responses[row] for row in range(len(requests))],
-            timing=Timing(
-                generate_s=received.generated_at - started,
-                judge_s=received.judge_s,
-                judge_wait_s=received.arrived_at - received.generated_at,
-            ),
-            resent=resent,
-        )
+                self._collect(requests, missing, answers, phase=phase)
+                missing = [row for row in missing if row not in answers.by_row]
+                answers.resent += len(missing)
+        return answers
 
     def on_all(self, method: str, **arguments: object) -> None:
         """Call a method of every engine; again on all where one died, so it must bear that."""
@@ -162,9 +157,8 @@ class EngineFleet:
             ClusterError: an engine died, and the ranks still wait for it.
             Exception: what a rank raised.
         """
-        went_well = True
+        went_well, pending = True, list(sending)
         gives_up_s: float | None = None
-        pending = list(sending)
         while pending:
             done, pending = ray.wait(pending, num_returns=len(pending), timeout=_LOOK_EVERY_S)
             went_well &= all(ray.get(done))
@@ -193,9 +187,8 @@ class EngineFleet:
         """
         identities = [_identity(engine, number=i) for i, engine in enumerate(self._engines)]
         known = zip(self._identities or identities, identities, strict=True)
-        fresh = [number for number, (before, now) in enumerate(known) if before != now]
         self._identities = identities
-        if fresh:
+        if fresh := [number for number, (before, now) in enumerate(known) if before != now]:
             self._restarts += len(fresh)
             self._are_stale = True
             _log.warning("train.engine.restarted", engines=fresh)
@@ -222,7 +215,7 @@ class EngineFleet:
         return any(_is_lost(ref) or ray.get(ref) != known[ref] for ref in answered)
 
     def _collect(
-        self, requests: Sequence[Request], rows: Sequence[int], to: _Received, *, phase: Phase
+        self, requests: Sequence[Request], rows: Sequence[int], to: Answers, *, phase: Phase
     ) -> None:
         """Ask for some responses and wait for all that come."""
         pending: dict[Any, int] = {}
@@ -241,22 +234,18 @@ class EngineFleet:
             )
             pending[ref] = row
         while pending:
-            waiting = list(pending)
-            first, rest = ray.wait(waiting, num_returns=1)
+            first, rest = ray.wait(list(pending), num_returns=1)
             more, _ = ray.wait(rest, num_returns=len(rest), timeout=0) if rest else ([], [])
             for ref in (*first, *more):
                 row = pending.pop(ref)
                 if not _is_lost(ref):
-                    (response,) = ray.get(ref)
-                    to.add(row, response)
+                    to.add(row, *ray.get(ref))
                     phase.advance()
 
     def _assigned(self, groups: Sequence[int]) -> list[Engine]:
         """The engine of each request: groups in order, each to the one with the least to do."""
-        sizes = Counter(groups)
-        loads = [0] * len(self._engines)
-        chosen: dict[int, int] = {}
-        for group, size in sizes.items():
+        loads, chosen = [0] * len(self._engines), dict[int, int]()
+        for group, size in Counter(groups).items():
             chosen[group] = loads.index(min(loads))
             loads[chosen[group]] += size
         return [self._engines[chosen[group]] for group in groups]

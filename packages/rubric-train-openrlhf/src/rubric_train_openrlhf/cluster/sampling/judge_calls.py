@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ray
 import structlog
@@ -14,11 +14,8 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from rubric_core import Reason
 from rubric_train_openrlhf.cluster.sampling.groups import Group, Verdict
 from rubric_train_openrlhf.errors import ClusterError
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.step.credit import StepCredit
-    from rubric_train_openrlhf.step.passes import HeldoutReward
-
+from rubric_train_openrlhf.step.credit import StepCredit
+from rubric_train_openrlhf.step.passes import HeldoutReward
 
 COORDINATOR = "rubric-judge"
 """The coordinator's name in the namespace of its run."""
@@ -162,8 +159,6 @@ class CoordinatorClient:
         return ask(self._coordinator.heldout, step, [group.judgements for group in groups])
 
 
-def _columns(
-    groups: Sequence[Group],
-) -> tuple[list[list[str]], list[list[int]], list[list[bool]]]:
+def _columns(groups: Sequence[Group]) -> tuple[list[list[str]], list[list[int]], list[list[bool]]]:
     judgements_PG = [group.judgements for group in groups]
     return judgements_PG, [group.lengths for group in groups], [group.ended for group in groups]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path  # pydantic resolves it at runtime
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 from pydantic import ValidationError
 
@@ -15,12 +15,10 @@ from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.settings import run_file
 from rubric_train_openrlhf.config import sections
 from rubric_train_openrlhf.config.cluster import ClusterConfig  # as Path
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.objective import ObjectiveConfig  # as Path
 from rubric_train_openrlhf.run.writing import write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 class PolicyRun(sections.Section):

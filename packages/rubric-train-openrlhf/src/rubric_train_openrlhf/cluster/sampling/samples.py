@@ -9,22 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from vllm import SamplingParams
 
 from rubric_core.files import open_file
-from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet, Request
-from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling import fleet, groups, judge_calls, policy_run
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.step.passes import draw_informative
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
-    from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 
 
 class RubricSamplesGenerator(SamplesGenerator):
@@ -34,11 +30,11 @@ class RubricSamplesGenerator(SamplesGenerator):
         self,
         strategy: Any,
         *,
-        run: PolicyRun,
-        fleet: EngineFleet,
-        judge_side: CoordinatorClient,
-        prompts: Sequence[Prompt],
-        heldout: Sequence[Prompt] = (),
+        run: policy_run.PolicyRun,
+        fleet: fleet.EngineFleet,
+        judge_side: judge_calls.CoordinatorClient,
+        prompts: Sequence[groups.Prompt],
+        heldout: Sequence[groups.Prompt] = (),
     ) -> None:
         """Take the parts of a run.
 
@@ -58,7 +54,7 @@ class RubricSamplesGenerator(SamplesGenerator):
         self._heldout = heldout
         self._order = PromptOrder(len(prompts), seed=run.seed)
 
-    def draw_step(self, *, step: int, position: int) -> Draw:
+    def draw_step(self, *, step: int, position: int) -> groups.Draw:
         """Sample and judge the groups of one step.
 
         Args:
@@ -70,52 +66,45 @@ class RubricSamplesGenerator(SamplesGenerator):
             NoInformativePromptError: dynamic sampling found too few groups with a spread.
             ClusterError: an engine died for good.
         """
-        wanted = self._run.rollout.prompts
-        if self._run.dynamic_sampling is None:
+        wanted, dynamic = self._run.rollout.prompts, self._run.dynamic_sampling
+        if dynamic is None:
             return self._draw(wanted, step=step, position=position)
         rounds = draw_informative(
             lambda _, before, n: self._draw(n, step=step, position=position + before),
             spread=lambda drawn: self._judge_side.spread(step, drawn.groups),
             wanted=wanted,
-            max_resample_rounds=self._run.dynamic_sampling.max_resample_rounds,
+            max_resample_rounds=dynamic.max_resample_rounds,
             step=step,
         )
         kept = [drawn.groups[place] for drawn, places in rounds for place in places]
-        return Draw.of_rounds([drawn for drawn, _ in rounds], groups=kept)
+        return groups.Draw.of_rounds([drawn for drawn, _ in rounds], groups=kept)
 
-    def draw_heldout(self) -> Draw:
+    def draw_heldout(self) -> groups.Draw:
         """Sample and judge the held-out questions, with the same draws in every pass."""
-        validation = self._run.validation
-        return self._answered(
-            self._heldout,
-            size=validation.samples,
-            temperature=validation.temperature,
-            seed_of=lambda row: derived_seed(
-                self._run.seed, step=0, purpose="validation", part=row
-            ),
-        )
+        samples, temperature = self._run.validation.samples, self._run.validation.temperature
+        seed_of = partial(derived_seed, self._run.seed, step=0, purpose="validation")
+        return self._answered(self._heldout, samples, temperature=temperature, seed_of=seed_of)
 
-    def _draw(self, n: int, *, step: int, position: int) -> Draw:
+    def _draw(self, n: int, *, step: int, position: int) -> groups.Draw:
         run, size = self._run, self._run.rollout.group_size
-
-        def seed_of(row: int) -> int | None:
-            if not run.cluster.engines.seeded:
-                return None
-            return derived_seed(run.seed, step=step, purpose="rollout", part=position * size + row)
-
-        prompts = [self._prompts[index] for index in self._order.take(n, start=position)]
+        seed_of = partial(derived_seed, run.seed, step=step, purpose="rollout")
         return self._answered(
-            prompts, size=size, temperature=run.rollout.temperature, seed_of=seed_of
+            [self._prompts[index] for index in self._order.take(n, start=position)],
+            size,
+            temperature=run.rollout.temperature,
+            seed_of=seed_of if run.cluster.engines.seeded else None,
+            first=position * size,
         )
 
     def _answered(
         self,
-        prompts: Sequence[Prompt],
-        *,
+        prompts: Sequence[groups.Prompt],
         size: int,
+        *,
         temperature: float,
-        seed_of: Callable[[int], int | None],
-    ) -> Draw:
+        seed_of: Callable[..., int] | None,
+        first: int = 0,
+    ) -> groups.Draw:
         sampling: dict[str, Any] = {
             "temperature": temperature,
             "max_tokens": self._run.rollout.max_new_tokens,
@@ -125,13 +114,12 @@ class RubricSamplesGenerator(SamplesGenerator):
             "logprobs": 0,
         }
         requests = [
-            Request(
-                group=row // size,
-                prompt=prompts[row // size].text,
-                label=prompts[row // size].task_id,
-                sampling=SamplingParams(**sampling, seed=seed_of(row)),
+            fleet.Request(
+                number, prompt.text, prompt.task_id, SamplingParams(**sampling, seed=seed)
             )
-            for row in range(len(prompts) * size)
+            for number, prompt in enumerate(prompts)
+            for row in range(number * size, (number + 1) * size)
+            for seed in [seed_of(part=first + row) if seed_of else None]
         ]
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up")
@@ -139,9 +127,9 @@ class RubricSamplesGenerator(SamplesGenerator):
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("sleep")
         samples = [self._sample(response) for response in answers.responses]
-        return Draw(
+        return groups.Draw(
             groups=[
-                Group(prompt, tuple(samples[number * size : (number + 1) * size]))
+                groups.Group(prompt, tuple(samples[number * size : (number + 1) * size]))
                 for number, prompt in enumerate(prompts)
             ],
             generated_tokens=sum(sample.tokens for sample in samples),
@@ -150,20 +138,20 @@ class RubricSamplesGenerator(SamplesGenerator):
             prompts=len(prompts),
         )
 
-    def _sample(self, response: dict[str, Any]) -> Sample:
+    def _sample(self, response: dict[str, Any]) -> groups.Sample:
         experience = self._process_response_into_experience(
             response, max_len=self._run.cluster.max_len
         )
-        return Sample(
+        return groups.Sample(
             experience=experience,
-            judgement=JudgementId.read(response["label"]),
+            judgement=groups.JudgementId.read(response["label"]),
             text=response["text"],
             tokens=int(experience.response_length.item()),
             ended=not response["truncated"],
         )
 
 
-def read_prompts(path: Path) -> list[Prompt]:
+def read_prompts(path: Path) -> list[groups.Prompt]:
     """Read a prompt dataset.
 
     Raises:
@@ -172,7 +160,7 @@ def read_prompts(path: Path) -> list[Prompt]:
     try:
         with open_file(path) as file:
             rows = [json.loads(line) for line in file]
-        return [Prompt(row["input"], row["label"], row["question"]) for row in rows]
+        return [groups.Prompt(row["input"], row["label"], row["question"]) for row in rows]
     except (OSError, ValueError, LookupError) as error:
         raise ClusterError(
             f"{str(path)!r} cannot be read as a prompt dataset ({type(error).__name__}); start the "

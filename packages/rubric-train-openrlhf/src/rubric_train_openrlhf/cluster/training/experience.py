@@ -9,22 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
+from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
+from rubric_train_openrlhf.cluster.sampling import groups, judge_calls
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.errors import ClusterError
-
-if TYPE_CHECKING:
-    from openrlhf.trainer.ppo_utils.experience import Experience
-
-    from rubric_train_openrlhf.cluster.sampling.groups import Group
-    from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
-    from rubric_train_openrlhf.step.credit import StepCredit
+from rubric_train_openrlhf.step.credit import StepCredit
 
 
 @dataclass(frozen=True)
@@ -41,13 +37,17 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     """Turns groups into tensors with log-probabilities and advantages."""
 
     _step: int
-    _groups: Sequence[Group]
+    _groups: Sequence[groups.Group]
     _credit: StepCredit
     _gaps: list[torch.Tensor]
     """|log π_engine − log π_policy| of each token trained on."""
 
     def __init__(
-        self, *parts: Any, judge_side: CoordinatorClient, shares: Shares, ratio_to_sampler: bool
+        self,
+        *parts: Any,
+        judge_side: judge_calls.CoordinatorClient,
+        shares: Shares,
+        ratio_to_sampler: bool,
     ) -> None:
         """Take OpenRLHF's parts, and what is ours.
 
@@ -63,7 +63,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
         self._shares = shares
         self._ratio_to_sampler = ratio_to_sampler
 
-    def make_step(self, step: int, groups: Sequence[Group]) -> Experiences:
+    def make_step(self, step: int, groups: Sequence[groups.Group]) -> Experiences:
         """Compute log-probabilities and advantages of P groups of G responses.
 
         Args:

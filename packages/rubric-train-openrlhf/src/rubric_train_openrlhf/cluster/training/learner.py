@@ -16,8 +16,7 @@ from openrlhf.trainer.ray import ppo_actor
 from torch import Tensor
 
 from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.training.trained import TrainedSample, trained_samples
-from rubric_train_openrlhf.cluster.training.weight_transfer import WeightTransfer
+from rubric_train_openrlhf.cluster.training import trained, weight_transfer
 from rubric_train_openrlhf.objective import sequence_ratio, token_ratio
 
 _SUMMED: Final = ("tokens", "responses", "kl", "clip_frac", "ratio_mean", "dropped", "loss")
@@ -46,8 +45,8 @@ class MeasuredLoss(torch.nn.Module):
         mask_BT = others["action_mask"].bool()
         current_BT, old_BT = log_probs.detach().float(), old_log_probs.float()
         if self._loss.policy_loss_type == "gspo":
-            ratio_B1 = sequence_ratio(current_BT, old_BT, mask_BT=mask_BT)[:, None]
-            ratio_BT = ratio_B1.expand_as(current_BT)
+            ratio_B = sequence_ratio(current_BT, old_BT, mask_BT=mask_BT)
+            ratio_BT = ratio_B[:, None].expand_as(current_BT)
         else:
             ratio_BT = token_ratio(current_BT, old_BT, mask_BT=mask_BT)
         self.ratio_sum = float(ratio_BT[mask_BT].double().sum())
@@ -61,8 +60,8 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         """Build OpenRLHF's trainer and measure its loss."""
         super().__init__(*parts, **named)
         self.actor_loss_fn = MeasuredLoss(self.actor_loss_fn)
-        self._by_sequence = read_policy_run().objective.aggregation == "sequence"
-        self.trained: list[TrainedSample] = []
+        self._by_token = read_policy_run().objective.aggregation != "sequence"
+        self.trained: list[trained.TrainedSample] = []
         """The responses of the last step, in the order of its passes."""
         self._windows: list[dict[str, float]] = []
         self._kl_BT: Tensor | None = None
@@ -81,10 +80,8 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             iter_grad_accum_global_norm=partial(
                 self._with_tokens, ppo_actor.iter_grad_accum_global_norm
             ),
-            aggregate_loss=partial(
-                ppo_actor.aggregate_loss, token_level_loss=not self._by_sequence
-            ),
-            compute_approx_kl=self._kept_kl(ppo_actor.compute_approx_kl),
+            aggregate_loss=partial(ppo_actor.aggregate_loss, token_level_loss=self._by_token),
+            compute_approx_kl=partial(self._keep_kl, ppo_actor.compute_approx_kl),
         ):
             status = super().ppo_train(kl_ctl)
         figures = {**self._figures(), "lr": lr}
@@ -99,7 +96,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
     ) -> dict[str, Any]:
         """Make one pass, and an update if it is the last of one."""
         self._kl_BT = None
-        self.trained += trained_samples(experience)
+        self.trained += trained.trained_samples(experience)
         result: dict[str, Any] = super().training_step(experience, kl_ctl, step, loss_batch_info)
         passes = max(int(self.strategy.accumulated_gradient), 1)
         self._record(experience, result, kl_ctl=kl_ctl, passes=passes)
@@ -118,7 +115,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         Returns:
             Whether every engine has them; False where one died over it.
         """
-        engines, transfer = self.vllm_engines, WeightTransfer(self.vllm_engines)
+        engines, transfer = self.vllm_engines, weight_transfer.WeightTransfer(self.vllm_engines)
         # OpenRLHF's loop calls engines that may die.
         self.vllm_engines = transfer.engines
         with _replaced(ray=transfer), contextlib.ExitStack() as after:
@@ -142,51 +139,42 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         window, metrics = self._windows[-1], result["metrics"]
         mask_BT = experience.action_mask.bool()
         tokens = float(mask_BT.sum())
-        responses = float(mask_BT.any(dim=-1).sum())
         kl_loss = float(metrics["kl"]) * kl_ctl if self.args.algo.kl.use_loss else 0.0
         window["tokens"] += tokens
-        window["responses"] += responses
+        window["responses"] += float(mask_BT.any(dim=-1).sum())
         window["loss"] += (float(metrics["policy_loss"]) + kl_loss) / passes
         if tokens:
             window["clip_frac"] += float(metrics["ppo_clip_ratio"]) * tokens
             window["ratio_mean"] += self.actor_loss_fn.ratio_sum
-            window["dropped"] += self._dropped(
-                metrics, tokens=tokens, responses=responses, rows=len(mask_BT)
-            )
+            window["dropped"] += self._dropped(metrics, mask_BT)
             if self._kl_BT is not None:
                 window["kl"] += float(self._kl_BT[mask_BT].double().sum())
 
-    def _dropped(
-        self, metrics: dict[str, Any], *, tokens: float, responses: float, rows: int
-    ) -> float:
+    def _dropped(self, metrics: dict[str, Any], mask_BT: Tensor) -> float:
         """How many tokens, or responses, the importance correction left out."""
         if "is_filter_ratio" not in metrics:
             return 0.0
         frac = float(metrics["is_filter_ratio"])
         if self.args.algo.advantage.is_correction_level == "token":
-            return frac * tokens
+            return frac * float(mask_BT.sum())
         # A masked response has no ratio, and OpenRLHF counts it among those out of the band.
-        return frac * rows - (rows - responses)
+        return frac * len(mask_BT) - float((~mask_BT.any(dim=-1)).sum())
 
     def _figures(self) -> dict[str, float]:
         """Means over updates, of all ranks together; the same on each."""
         if not self._windows:
             return {"updates": 0.0}
         names = (*_SUMMED, "grad_norm")
-        sums_UK = torch.tensor(
-            [[window[name] for name in names] for window in self._windows], dtype=torch.float64
-        )
+        sums = [[window[name] for name in names] for window in self._windows]
+        sums_UK = torch.tensor(sums, dtype=torch.float64)
         # A mean over ranks: OpenRLHF scales the loss of a rank by their number.
         means_UK = self.strategy.all_reduce(sums_UK, op="mean")
-        by_name = {name: means_UK[:, k] for k, name in enumerate(names)}
+        by_name = dict(zip(names, means_UK.T, strict=True))
         tokens_U = by_name["tokens"].clamp(min=_NO_TOKEN)
-        level = self.args.algo.advantage.is_correction_level
-        units_U = by_name["responses"] if level == "seq" else tokens_U
-        figures_U = {
-            **{name: by_name[name] for name in ("loss", "grad_norm")},
-            **{name: by_name[name] / tokens_U for name in ("kl", "clip_frac", "ratio_mean")},
-        }
-        if level != "off":
+        figures_U = {name: by_name[name] for name in ("loss", "grad_norm")}
+        figures_U |= {name: by_name[name] / tokens_U for name in ("kl", "clip_frac", "ratio_mean")}
+        if (level := self.args.algo.advantage.is_correction_level) != "off":
+            units_U = by_name["responses"] if level == "seq" else tokens_U
             figures_U["dropped_frac"] = by_name["dropped"] / units_U
         figures = {name: float(values_U.mean()) for name, values_U in figures_U.items()}
         return {**figures, "updates": float(len(self._windows))}
@@ -199,15 +187,12 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             if float(info["batch_num_tokens"]) > 0:
                 yield one_pass, info
             else:
-                self.trained += trained_samples(one_pass)
+                self.trained += trained.trained_samples(one_pass)
 
-    def _kept_kl(self, divergence: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def kept(*tensors: Any, **options: Any) -> Tensor:
-            kl_BT = divergence(*tensors, **options)
-            self._kl_BT = kl_BT.detach()
-            return kl_BT
-
-        return kept
+    def _keep_kl(self, divergence: Callable[..., Tensor], *tensors: Any, **options: Any) -> Tensor:
+        kl_BT = divergence(*tensors, **options)
+        self._kl_BT = kl_BT.detach()
+        return kl_BT
 
 
 @contextlib.contextmanager

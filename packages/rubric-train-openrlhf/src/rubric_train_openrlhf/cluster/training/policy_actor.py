@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import torch
 from openrlhf.trainer.ray import launcher, ppo_actor
@@ -21,12 +21,10 @@ from openrlhf.utils.deepspeed import deepspeed as openrlhf_deepspeed
 
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun, read_policy_run
 from rubric_train_openrlhf.cluster.training.learner import RubricLearner
+from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 from rubric_train_openrlhf.objective import ObjectiveConfig, bounded_divergence
 from rubric_train_openrlhf.objective.schedule import StepSchedule
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 
 _PolicyActor: Any = cast("Any", ppo_actor.PolicyModelActor).__ray_metadata__.modified_class
 _ReferenceActor: Any = cast("Any", launcher.ReferenceModelActor).__ray_metadata__.modified_class
@@ -97,8 +95,16 @@ class RubricPolicyActor(_PolicyActor):
         Raises:
             DiskWriteError: the folder could not be written.
         """
-        with self._folder_to_fill(Path(path)) as folder, self._for_readers():
-            self.strategy.save_model(self.actor, self.tokenizer, str(folder))
+        strategy, target = self.strategy, Path(path)
+        # Rank 0 writes; the others take part in gathering the weights.
+        filled = whole_folder(target) if strategy.is_rank_0() else contextlib.nullcontext(target)
+        config = strategy._unwrap_model(self.actor).config
+        with filled as folder:
+            config.use_cache = True  # for readers; training switched it off
+            try:
+                strategy.save_model(self.actor, self.tokenizer, str(folder))
+            finally:
+                config.use_cache = False
 
     def save_model(self) -> None:
         """Save nothing at the end: the last step has its checkpoint already."""
@@ -110,22 +116,6 @@ class RubricPolicyActor(_PolicyActor):
     def rejoin_engines(self) -> bool:
         """Open a new group with all engines, one of which was started again, and send weights."""
         return self.trainer.broadcast_to_vllm(rejoin=True)
-
-    def _folder_to_fill(self, path: Path) -> contextlib.AbstractContextManager[Path]:
-        """Rank 0 writes; the others take part in gathering the weights."""
-        if self.strategy.is_rank_0():
-            return whole_folder(path)
-        return contextlib.nullcontext(path)
-
-    @contextlib.contextmanager
-    def _for_readers(self) -> Generator[None]:
-        """Save the model with its cache of keys and values on, which training switched off."""
-        config = self.strategy._unwrap_model(self.actor).config
-        config.use_cache = True
-        try:
-            yield
-        finally:
-            config.use_cache = False
 
 
 class RubricReferenceActor(_ReferenceActor):

@@ -11,17 +11,15 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group
 from rubric_train_openrlhf.errors import ClusterError, NonFiniteUpdateError
 from rubric_train_openrlhf.run.records import ClusterStep
+from rubric_train_openrlhf.step.credit import StepCredit
 from rubric_train_openrlhf.step.rows import Answer, StepRecord, UpdateMetrics
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group
-    from rubric_train_openrlhf.step.credit import StepCredit
 
 
 @dataclass(frozen=True)
@@ -73,15 +71,14 @@ def trained_samples(experience: Any) -> list[TrainedSample]:
     """Describe every response of an `Experience` that was given its advantages, in its order."""
     mask_BT = experience.action_mask.bool().cpu()
     advantages_BT = experience.advantages.double().cpu()
+    rows = zip(_digests(experience), mask_BT, advantages_BT, strict=True)
     return [
         TrainedSample(
             digest=digest,
             tokens=int(mask_T.sum()),
             advantage=float(advantages_T[mask_T].mean()) if mask_T.any() else 0.0,
         )
-        for digest, mask_T, advantages_T in zip(
-            _digests(experience), mask_BT, advantages_BT, strict=True
-        )
+        for digest, mask_T, advantages_T in rows
     ]
 
 
@@ -118,11 +115,7 @@ def in_row_order(
 
 
 def check_trained(
-    trained: Sequence[TrainedSample],
-    groups: Sequence[Group],
-    credit: StepCredit,
-    *,
-    step: int,
+    trained: Sequence[TrainedSample], groups: Sequence[Group], credit: StepCredit, *, step: int
 ) -> None:
     """Stop a run in which a response was trained on by what is another's.
 
@@ -145,14 +138,14 @@ def check_trained(
     for row, (found, sample) in enumerate(zip(trained, samples, strict=True)):
         tokens = sample.tokens if valid_B[row] else 0
         advantage = float(advantages_B[row]) if tokens else 0.0
-        problem = None
+        problem = ""
         if [found.digest] != _digests(sample.experience):
             problem = "another response"
         elif found.tokens != tokens:
             problem = f"{found.tokens} tokens instead of {tokens}"
         elif not abs(found.advantage - advantage) <= _CLOSE * max(1.0, abs(advantage)):
             problem = f"an advantage of {found.advantage!r} instead of {advantage!r}"
-        if problem is not None:
+        if problem:
             raise ClusterError(
                 f"step {step}, response {row} of {len(samples)}: the policy was trained on "
                 f"{problem}; report this, with the versions in environment.json"
@@ -175,56 +168,56 @@ def check_update(figures: Mapping[str, float], *, step: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class ClusterRecord:
-    """All that one step has to say on the policy's side."""
+def step_record(
+    step: int,
+    drawn: Draw,
+    credit: StepCredit,
+    trained: Sequence[TrainedSample],
+    *,
+    figures: Mapping[str, float],
+    ended_at: Mapping[str, float],
+) -> StepRecord:
+    """Bring all that one step has to say into the form that both backends write rows from.
 
-    step: int
-    drawn: Draw
-    credit: StepCredit
-    trained: Sequence[TrainedSample]
-    """What the learner made of it, by row."""
-    figures: Mapping[str, float]
-    """Of the updates, as `RubricLearner` names them."""
-    sampler_gap: float
-    engine_restarts: int
-    ended_at: Mapping[str, float]
-    """When each part of the step ended, in seconds of one clock; `start` is when it began."""
-
-    def of_step(self) -> StepRecord:
-        """Bring it into the form that both backends write rows from."""
-        drawn, figures, at = self.drawn, self.figures, self.ended_at
-        samples = [(group.prompt, sample) for group in drawn.groups for sample in group.samples]
-        return StepRecord(
-            step=self.step,
-            credit=self.credit,
-            answers=[
-                Answer(
-                    task_id=prompt.task_id,
-                    question=prompt.question,
-                    text=sample.text,
-                    tokens=sample.tokens,
-                    ended=sample.ended,
-                    advantage=trained.advantage,
-                    is_finished=sample.judgement.is_answer,
-                )
-                for (prompt, sample), trained in zip(samples, self.trained, strict=True)
-            ],
-            prompts_drawn=drawn.prompts,
-            generated_tokens=drawn.generated_tokens,
-            timing=drawn.timing,
-            update=UpdateMetrics(entropy=None, **{name: figures[name] for name in _MEANS}),
-            update_s=at["update"] - at["experience"],
-            step_s=at["sync"] - at["start"],
-            cluster=ClusterStep(
-                sampler_gap=self.sampler_gap,
-                dropped_frac=figures.get("dropped_frac"),
-                updates=int(figures["updates"]),
-                experience_s=at["experience"] - at["draw"],
-                sync_s=at["sync"] - at["update"],
-                engine_restarts=self.engine_restarts,
-                resent_responses=drawn.resent,
-                judge_restarts=self.credit.judge_restarts,
-                attribution=self.credit.attribution_abs,
-            ),
-        )
+    Args:
+        step: number of the step.
+        drawn: its groups.
+        credit: of the groups.
+        trained: what the learner made of it, by row.
+        figures: of the updates, as `RubricLearner` names them; `sampler_gap`, `engine_restarts`.
+        ended_at: when each part ended, in seconds of one clock; `start` is when the step began.
+    """
+    samples = [(group.prompt, sample) for group in drawn.groups for sample in group.samples]
+    return StepRecord(
+        step=step,
+        credit=credit,
+        answers=[
+            Answer(
+                task_id=prompt.task_id,
+                question=prompt.question,
+                text=sample.text,
+                tokens=sample.tokens,
+                ended=sample.ended,
+                advantage=found.advantage,
+                is_finished=sample.judgement.is_answer,
+            )
+            for (prompt, sample), found in zip(samples, trained, strict=True)
+        ],
+        prompts_drawn=drawn.prompts,
+        generated_tokens=drawn.generated_tokens,
+        timing=drawn.timing,
+        update=UpdateMetrics(entropy=None, **{name: figures[name] for name in _MEANS}),
+        update_s=ended_at["update"] - ended_at["experience"],
+        step_s=ended_at["sync"] - ended_at["start"],
+        cluster=ClusterStep(
+            sampler_gap=figures["sampler_gap"],
+            dropped_frac=figures.get("dropped_frac"),
+            updates=int(figures["updates"]),
+            experience_s=ended_at["experience"] - ended_at["draw"],
+            sync_s=ended_at["sync"] - ended_at["update"],
+            engine_restarts=int(figures["engine_restarts"]),
+            resent_responses=drawn.resent,
+            judge_restarts=credit.judge_restarts,
+            attribution=credit.attribution_abs,
+        ),
+    )

@@ -12,43 +12,23 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import ray
 import structlog
 from openrlhf.trainer import ppo_trainer
 
 from rubric_judge.console.progress import Progress
-from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
-from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient, find_coordinator
-from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator, read_prompts
+from rubric_train_openrlhf.cluster.sampling import fleet, groups, judge_calls, policy_run, samples
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
-from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
-from rubric_train_openrlhf.cluster.training.learner import FIGURES
-from rubric_train_openrlhf.cluster.training.trained import (
-    ClusterRecord,
-    Shares,
-    check_trained,
-    check_update,
-    in_row_order,
-)
-from rubric_train_openrlhf.cluster.training.trainer_states import (
-    DeepSpeedStates,
-    PolicyCheckpoints,
-    TrainPosition,
-)
+from rubric_train_openrlhf.cluster.training import experience, learner, trained, trainer_states
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
+from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import EventWriter
+from rubric_train_openrlhf.step.credit import StepCredit
 from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
 from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group
-    from rubric_train_openrlhf.cluster.training.trained import TrainedSample
-    from rubric_train_openrlhf.run.records import MetricsRow
-    from rubric_train_openrlhf.step.credit import StepCredit
 
 _log = structlog.get_logger()
 
@@ -62,34 +42,37 @@ class RubricPPOTrainer(_Trainer):
     def __init__(self, *parts: Any, **generation: Any) -> None:
         """Build OpenRLHF's trainer, and put our parts in the place of its own."""
         super().__init__(*parts, **generation)
-        self._run = run = read_policy_run()
+        self._run = run = policy_run.read_policy_run()
         self._folder = RunFolder(run.out)
-        self._checkpoints = PolicyCheckpoints(
+        self._checkpoints = trainer_states.PolicyCheckpoints(
             self._folder, config=run.checkpoint, heldout=run.heldout
         )
-        self._coordinator = CoordinatorClient(find_coordinator(run.namespace))
-        self._fleet = EngineFleet(
+        coordinator = judge_calls.find_coordinator(run.namespace)
+        self._coordinator = judge_calls.CoordinatorClient(coordinator)
+        self._fleet = fleet.EngineFleet(
             self.vllm_engines,
             max_len=run.cluster.max_len,
             rejoin=partial(self._send_weights, "rejoin_engines"),
         )
+        # Every rank has responses of its own: rings and tensor-parallel groups are refused.
+        self._shares = trained.Shares(run.optim.updates_per_rollout, ranks=run.cluster.policy_gpus)
         paths = ClusterPaths(run.out)
-        self._states = DeepSpeedStates(paths.trainer_state)
-        heldout = read_prompts(paths.heldout_prompts) if run.heldout else []
-        self.samples_generator = RubricSamplesGenerator(
+        self._states = trainer_states.DeepSpeedStates(paths.trainer_state)
+        heldout = samples.read_prompts(paths.heldout_prompts) if run.heldout else []
+        self.samples_generator = samples.RubricSamplesGenerator(
             self.strategy,
             run=run,
             fleet=self._fleet,
             judge_side=self._coordinator,
-            prompts=read_prompts(paths.train_prompts),
+            prompts=samples.read_prompts(paths.train_prompts),
             heldout=heldout[: run.validation.questions],
         )
         theirs = self.experience_maker
-        self.experience_maker = RubricExperienceMaker(
+        self.experience_maker = experience.RubricExperienceMaker(
             *(theirs.actor_model_group, theirs.critic_model_group, theirs.reward_model_group),
             *(theirs.initial_model_group, theirs.kl_ctl, theirs.strategy, theirs.tokenizer),
             judge_side=self._coordinator,
-            shares=self._shares(),
+            shares=self._shares,
             ratio_to_sampler=run.objective.importance.type == "none",
         )
 
@@ -109,7 +92,7 @@ class RubricPPOTrainer(_Trainer):
             DiskWriteError: the run folder could not be written.
         """
         del global_step
-        position = TrainPosition.of_checkpoint(self.init_checkpoint_states())
+        position = trainer_states.TrainPosition.of_checkpoint(self.init_checkpoint_states())
         summary_kept = partial(live_summary, total_steps=self._run.steps, resume=True)
         with (
             Progress.silent() as self._progress,
@@ -130,7 +113,7 @@ class RubricPPOTrainer(_Trainer):
             with events, contextlib.closing(self.tensorboard_logger):
                 self._train(position, events=events)
 
-    def _train(self, position: TrainPosition, *, events: EventWriter) -> None:
+    def _train(self, position: trainer_states.TrainPosition, *, events: EventWriter) -> None:
         self._evaluate_if_due(position.step, events=events)
         if not self._checkpoints.path(position.step).exists():
             with self._progress.phase("writing the first checkpoint"):
@@ -150,12 +133,13 @@ class RubricPPOTrainer(_Trainer):
         due = step % self._run.checkpoint.every == 0 or step == self._run.steps
         with self._progress.phase("writing a checkpoint"):
             if due:
-                self._save_state(TrainPosition(step, prompts_drawn, self._summary_file.wall_s))
+                wall_s = self._summary_file.wall_s
+                self._save_state(trainer_states.TrainPosition(step, prompts_drawn, wall_s))
             if due or improved:
                 # After the state: a state without its policy is completed when the run goes on.
                 self._checkpoints.save(step, self._write_policy)
 
-    def _go_back(self, position: TrainPosition) -> None:
+    def _go_back(self, position: trainer_states.TrainPosition) -> None:
         """Drop what comes after the checkpoint, and give the engines its weights."""
         passes = range(0, position.step + 1, self._run.validation.every)
         expected = self._run.heldout and position.step > 0
@@ -174,48 +158,40 @@ class RubricPPOTrainer(_Trainer):
         """
         phase, at = self._progress.phase, {"start": time.perf_counter()}
         with phase("sampling and judging"):
-            drawn: Draw = self.samples_generator.draw_step(step=step, position=position)
+            drawn: groups.Draw = self.samples_generator.draw_step(step=step, position=position)
         at["draw"] = time.perf_counter()
         with phase("log-probabilities of policy and reference"):
             made = self.experience_maker.make_step(step, drawn.groups)
         at["experience"] = time.perf_counter()
         with phase("updating"):
             figures = self._update(made.batches, step=step)
-            trained = self._trained(drawn.groups, made.credit, step=step)
+            found = self._trained(drawn.groups, made.credit, step=step)
         at["update"] = time.perf_counter()
         with phase("giving the engines the new weights"):
             self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
         at["sync"] = time.perf_counter()
-        record = ClusterRecord(
-            step=step,
-            drawn=drawn,
-            credit=made.credit,
-            trained=trained,
-            figures=figures,
-            sampler_gap=made.sampler_gap,
-            engine_restarts=self._fleet.take_restarts(),
-            ended_at=at,
-        )
-        return self._write_step(record.of_step(), events=events), drawn.prompts
+        figures["sampler_gap"] = made.sampler_gap
+        figures["engine_restarts"] = self._fleet.take_restarts()
+        record = trained.step_record(step, drawn, made.credit, found, figures=figures, ended_at=at)
+        return self._write_step(record, events=events), drawn.prompts
 
     def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
         """Make the updates of a step."""
         actors = self.actor_model_group
         ray.get(actors.async_run_method_batch(method_name="append", experience=batches))
         status = self.ppo_train(step)
-        ours = [name for name in status if name.startswith(FIGURES)]
-        figures = {name.removeprefix(FIGURES): status[name] for name in ours}
-        check_update(figures, step=step)
+        ours = [name for name in status if name.startswith(learner.FIGURES)]
+        figures = {name.removeprefix(learner.FIGURES): status[name] for name in ours}
+        trained.check_update(figures, step=step)
         return figures
 
     def _trained(
-        self, groups: Sequence[Group], credit: StepCredit, *, step: int
-    ) -> list[TrainedSample]:
+        self, groups: Sequence[groups.Group], credit: StepCredit, *, step: int
+    ) -> list[trained.TrainedSample]:
         """Ask the learner what it trained on, which must be what it was to train on."""
-        reports = ray.get(self.actor_model_group.async_run_method(method_name="trained"))
-        trained = in_row_order(reports, shares=self._shares(), step=step)
-        check_trained(trained, groups, credit, step=step)
-        return trained
+        found = trained.in_row_order(self._ask_all("trained"), shares=self._shares, step=step)
+        trained.check_trained(found, groups, credit, step=step)
+        return found
 
     def _write_step(self, record: StepRecord, *, events: EventWriter) -> MetricsRow:
         row = metrics_row(record)
@@ -241,29 +217,22 @@ class RubricPPOTrainer(_Trainer):
         lengths = [length for group in groups for length in group.lengths]
         return self._coordinator.heldout(step, groups), lengths
 
-    def _save_state(self, position: TrainPosition) -> None:
+    def _save_state(self, position: trainer_states.TrainPosition) -> None:
         """Save what training goes on from: DeepSpeed's state, and where the run is."""
-        seen = ray.get(
-            self.actor_model_group.async_run_method(
-                method_name="save_state",
-                path=str(self._states.path(position.step)),
-                client_state=position.client_state(),
-            )
-        )
+        path, client_state = str(self._states.path(position.step)), position.client_state()
+        seen = self._ask_all("save_state", path=path, client_state=client_state)
         # All ranks have come back, so that the state is whole.
         self._states.mark(position.step, seen, keep=self._run.checkpoint.keep)
         self._checkpoints.state_saved(position.step)
 
     def _write_policy(self, path: Path) -> None:
-        ray.get(self.actor_model_group.async_run_method(method_name="save_policy", path=str(path)))
+        self._ask_all("save_policy", path=str(path))
+
+    def _ask_all(self, method: str, **arguments: object) -> list[Any]:
+        """Call a method of every process that trains, and wait for all of them."""
+        return ray.get(self.actor_model_group.async_run_method(method_name=method, **arguments))
 
     def _send_weights(self, method: str) -> bool:
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up", tags=["weights"])
         return self._fleet.take_part(self.actor_model_group.async_run_method(method_name=method))
-
-    def _shares(self) -> Shares:
-        # Every rank has responses of its own: rings and tensor-parallel groups are refused.
-        return Shares(
-            updates=self._run.optim.updates_per_rollout, ranks=self._run.cluster.policy_gpus
-        )

@@ -5,25 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from rubric_core.files import read_file
+from rubric_train_openrlhf.config.sections import CheckpointConfig
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.checkpoints import (
-    checkpoint_path,
-    drop_after,
-    latest_checkpoint,
-    mark_best,
-    prune,
-    step_of,
-)
+from rubric_train_openrlhf.run import checkpoints as folders
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import disk_errors, write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.sections import CheckpointConfig
-    from rubric_train_openrlhf.run.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -83,7 +74,7 @@ class DeepSpeedStates:
 
     def path(self, step: int) -> Path:
         """Folder of a step's state."""
-        return checkpoint_path(self._folder, step=step)
+        return folders.checkpoint_path(self._folder, step=step)
 
     def mark(self, step: int, seen: Iterable[Mapping[str, int]], *, keep: int) -> None:
         """Mark a state that all ranks have written, then delete the older ones.
@@ -102,7 +93,7 @@ class DeepSpeedStates:
             files |= {name: max(size, files.get(name, 0)) for name, size in rank.items()}
         write_text(self._mark, StateMark(step=step, files=files).model_dump_json(indent=2) + "\n")
         write_text(self._latest, self.path(step).name)
-        prune(self._folder, keep=keep, best=())
+        folders.prune(self._folder, keep=keep, best=())
 
     def check(self) -> int:
         """Find the state to go on from, and look whether all of it is there.
@@ -133,7 +124,7 @@ class DeepSpeedStates:
             DiskWriteError: a folder could not be deleted, or a file not be written.
         """
         last = self._last_step
-        drop_after(self._folder, step=last)
+        folders.drop_after(self._folder, step=last)
         if last:
             write_text(self._latest, self.path(last).name)
         else:
@@ -198,15 +189,15 @@ def check_policies(checkpoints: Path, *, state: int, every: int) -> None:
     Raises:
         ResumeError: it has; nothing was deleted.
     """
-    later = latest_checkpoint(checkpoints)
+    later = folders.latest_checkpoint(checkpoints)
     if later is None:
         return
+    step = folders.step_of(later)
     # States come before the policies of their steps.
-    saved = step_of(later) // every * every
-    if saved > state:
+    if step // every * every > state:
         raise ResumeError(
-            f"{str(checkpoints)!r} holds the policy of step {step_of(later)}, but the last state "
-            f"that DeepSpeed can go on from is that of step {state}; bring "
+            f"{str(checkpoints)!r} holds the policy of step {step}, but the last state that "
+            f"DeepSpeed can go on from is that of step {state}; bring "
             f"{str(checkpoints / 'trainer')!r} back from a copy, or start again in another `out`",
             path=checkpoints,
         )
@@ -230,12 +221,12 @@ class PolicyCheckpoints:
 
     def go_back(self, step: int) -> None:
         """Drop what comes after the state of this step; the rows are cut back already."""
-        drop_after(self._folder.checkpoints, step=step)
+        folders.drop_after(self._folder.checkpoints, step=step)
         self._state_step = step
         best = self._best(up_to=step)
         best = step if best is None else best
         if self.path(best).exists():
-            mark_best(self._folder.checkpoints, step=best)
+            folders.mark_best(self._folder.checkpoints, step=best)
 
     def state_saved(self, step: int) -> None:
         """Note that training can go on from this step."""
@@ -250,13 +241,13 @@ class PolicyCheckpoints:
         """
         write(self.path(step))
         best = self._best(up_to=step)
-        mark_best(self._folder.checkpoints, step=step if best is None else best)
+        folders.mark_best(self._folder.checkpoints, step=step if best is None else best)
         resumed_best = self._best(up_to=self._state_step)
-        prune(self._folder.checkpoints, keep=self._config.keep, best={best, resumed_best})
+        folders.prune(self._folder.checkpoints, keep=self._config.keep, best={best, resumed_best})
 
     def path(self, step: int) -> Path:
         """Folder of a step's policy."""
-        return checkpoint_path(self._folder.checkpoints, step=step)
+        return folders.checkpoint_path(self._folder.checkpoints, step=step)
 
     def _best(self, *, up_to: int) -> int | None:
         """Step of the best held-out pass up to a step, None where there is no pass."""

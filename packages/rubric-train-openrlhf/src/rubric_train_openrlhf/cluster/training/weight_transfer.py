@@ -12,11 +12,10 @@ import ray
 import structlog
 from ray.exceptions import RayActorError, RayError
 
-from rubric_train_openrlhf.cluster.cpu import JOIN_TIMEOUT, GlooGroup
-from rubric_train_openrlhf.cluster.failure import last_line
+from rubric_train_openrlhf.cluster import cpu, failure
 from rubric_train_openrlhf.errors import ClusterError
 
-_SETTLE_S = JOIN_TIMEOUT.total_seconds() + 30
+_SETTLE_S = cpu.JOIN_TIMEOUT.total_seconds() + 30
 """For engines to give up a transfer that another one's death has ended."""
 
 _log = structlog.get_logger()
@@ -108,14 +107,14 @@ class WeightTransfer:
             self._break(error)
         except RayError as error:
             # Of many that complain, one has a reason and the others miss its part.
-            _log.warning("train.weights.refused", engine=number, error=last_line(error))
+            _log.warning("train.weights.refused", engine=number, error=failure.last_line(error))
             self._break(error)
 
     def _break(self, error: Exception) -> None:
         if self._error is None:
             self._error = error
         group, self.group = self.group, None
-        if isinstance(group, GlooGroup):
+        if isinstance(group, cpu.GlooGroup):
             # Engines that wait for their part learn of it by the end of the connection.
             group.close()
         elif group is not None:
