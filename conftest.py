@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 # Under `uv run`, Ray would copy this folder, and start every worker by `uv run` in the copy.
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # noqa: TID251  # read when Ray is imported
 
+# Ray would start a worker for every CPU before any is asked for, and again for the variables of a
+# run: of ten processes that import for seconds, most would do nothing.
+os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # noqa: TID251  # read by its raylet
+
 # Nothing is downloaded: where there is no network, every look at a hub is tried six times.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # noqa: TID251  # read when the hub's client is imported
 

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -351,11 +352,21 @@ def test_parameters_are_read_from_every_docstring_style_that_the_page_names(
     assert "## Parameters\n\n- `signal` [list]: The samples that are read." in document.text
 
 
-def test_the_evaluation_of_a_policy_folder_runs(workplace: Path) -> None:
+def test_the_evaluation_of_a_policy_folder_runs(
+    workplace: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (code,) = _code(ROOT / "docs/eval.md", "python")
+    (tmp_path / "page.py").write_text(code, "utf-8")
+    monkeypatch.chdir(workplace)
 
-    printed = _printed(code, workplace)
+    # In this process, which has imported torch; a warning is an error here too.
+    runpy.run_path(str(tmp_path / "page.py"), run_name="__main__")
 
+    printed, errors = capsys.readouterr()
+    assert errors == ""
     assert "mean=" in printed
     assert printed.splitlines()[-1].startswith("mean=0.0 ci_low=0.0 ci_high=0.0")
 

@@ -278,9 +278,10 @@ async def test_a_deadline_stops_the_work_in_the_actors_and_a_ledger_keeps_what_i
             done = [result for result in results if result.outcome is Outcome.SCORED]
             assert 0 < len(done) < 200
             assert {r.reason for r in results} == {None, Reason.TIMEOUT}
+            await anyio.sleep(0.5)  # what was under way is written down by now
             asked = (tmp_path / "diary").read_text().count("\n")
             await anyio.sleep(0.3)
-            assert (tmp_path / "diary").read_text().count("\n") == asked
+            assert (tmp_path / "diary").read_text().count("\n") == asked < 200
             rest = await pool.judge_all(_views(make_view, responses))
             _check(rest, responses)
             assert pool.statistics().from_ledger == len(done)

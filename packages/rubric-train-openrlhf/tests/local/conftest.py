@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import functools
+import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 
-from rubric_core import Criterion, Grounding, Rubric, SftExample, Task, write_tasks
+from rubric_core import Criterion, Grounding, JudgeView, Rubric, SftExample, Task, write_tasks
 from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.policy import (
     Policy,
     SftConfig,
@@ -82,27 +85,56 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return Workspace(folder / "train.jsonl", folder / "validation.jsonl", folder / "model", tasks)
 
 
+def config_of(workspace: Workspace, out: Path, **changes: Any) -> TrainConfig:
+    values: dict[str, Any] = {
+        "model": {"type": "path", "path": workspace.model},
+        "data": {"train": workspace.train, "validation": workspace.validation},
+        "rollout": {"prompts": 4, "group_size": 4, "max_new_tokens": 24, "micro_batch": 2},
+        "optim": {"learning_rate": 1e-3, "updates_per_rollout": 2, "micro_batch": 4},
+        "validation": {"every": 2},
+        "checkpoint": {"every": 2},
+        "steps": 4,
+        "threads": 1,
+        "device": "cpu",
+        "out": out,
+    }
+    for name, change in changes.items():
+        keeps = isinstance(change, dict) and "type" not in change
+        values[name] = {**values.get(name, {}), **change} if keeps else change
+    return parse_config(values)
+
+
 @pytest.fixture
 def make_config(workspace: Workspace, tmp_path: Path) -> Callable[..., TrainConfig]:
     """A short run; keyword arguments replace whole sections or add keys to them."""
+    return lambda **changes: config_of(workspace, **{"out": tmp_path / "run", **changes})
 
-    def make(**changes: Any) -> TrainConfig:
-        values: dict[str, Any] = {
-            "model": {"type": "path", "path": workspace.model},
-            "data": {"train": workspace.train, "validation": workspace.validation},
-            "rollout": {"prompts": 4, "group_size": 4, "max_new_tokens": 24, "micro_batch": 2},
-            "optim": {"learning_rate": 1e-3, "updates_per_rollout": 2, "micro_batch": 4},
-            "validation": {"every": 2},
-            "checkpoint": {"every": 2},
-            "steps": 4,
-            "threads": 1,
-            "device": "cpu",
-            "out": tmp_path / "run",
-        }
-        for name, change in changes.items():
-            keeps = isinstance(change, dict) and "type" not in change
-            values[name] = {**values.get(name, {}), **change} if keeps else change
-        return parse_config(values)
+
+@pytest.fixture(scope="session")
+def whole_run(
+    workspace: Workspace, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[int], Path]:
+    """Folder of a run of so many steps with the rewards of `spread_judge`, made once for all."""
+
+    @functools.cache
+    def make(steps: int) -> Path:
+        out = tmp_path_factory.mktemp("whole") / "run"
+        run_grpo(config_of(workspace, out, steps=steps), judge=ScriptedJudge(spread))
+        return out
+
+    return make
+
+
+@pytest.fixture
+def made_run(
+    make_config: Callable[..., TrainConfig], whole_run: Callable[[int], Path]
+) -> Callable[[int], TrainConfig]:
+    """Make a run of so many steps: a copy of the one that was made once."""
+
+    def make(steps: int) -> TrainConfig:
+        config = make_config(steps=steps)
+        shutil.copytree(whole_run(steps), config.out, symlinks=True)
+        return config
 
     return make
 
@@ -117,10 +149,14 @@ def policy(workspace: Workspace) -> Policy:
     return load_policy(workspace.model)
 
 
+def spread(view: JudgeView) -> float:
+    return (len(view.response) % 7) / 7
+
+
 @pytest.fixture
 def spread_judge() -> ScriptedJudge:
     """Rewards that differ within a group: by the length of the response."""
-    return ScriptedJudge(lambda view: (len(view.response) % 7) / 7)
+    return ScriptedJudge(spread)
 
 
 @pytest.fixture

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.config.train import TrainConfig
 
     MakeConfig = Callable[..., TrainConfig]
+    MadeRun = Callable[[int], TrainConfig]
+    WholeRun = Callable[[int], Path]
 
 
 def weights(checkpoint: Path) -> dict[str, torch.Tensor]:
@@ -126,15 +128,15 @@ def test_without_validation_tasks_the_last_checkpoint_is_the_best(
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_seed_does_not(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
+    make_config: MakeConfig, whole_run: WholeRun, spread_judge: ScriptedJudge, tmp_path: Path
 ) -> None:
-    for name, seed in (("one", 3), ("two", 3), ("other", 4)):
+    for name, seed in (("same", 0), ("other", 4)):
         run_grpo(make_config(out=tmp_path / name, seed=seed, steps=2), judge=spread_judge)
 
     last = "checkpoints/step_000002"
-    assert_equal_weights(tmp_path / "one" / last, tmp_path / "two" / last)
+    assert_equal_weights(whole_run(2) / last, tmp_path / "same" / last)
     with pytest.raises(AssertionError):
-        assert_equal_weights(tmp_path / "one" / last, tmp_path / "other" / last)
+        assert_equal_weights(whole_run(2) / last, tmp_path / "other" / last)
 
 
 class Killed(BaseException):
@@ -143,11 +145,9 @@ class Killed(BaseException):
 
 @pytest.mark.parametrize("killed_after", [1, 3, 4])
 def test_a_resumed_run_has_every_step_once_and_the_same_weights(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path, killed_after: int
+    make_config: MakeConfig, whole_run: WholeRun, spread_judge: ScriptedJudge, killed_after: int
 ) -> None:
-    whole = make_config(out=tmp_path / "whole", steps=5)
-    cut = make_config(out=tmp_path / "cut", steps=5)
-    run_grpo(whole, judge=spread_judge)
+    whole, cut = whole_run(5), make_config(steps=5)
 
     def kill(row: object) -> None:
         if getattr(row, "step", None) == killed_after:
@@ -161,10 +161,10 @@ def test_a_resumed_run_has_every_step_once_and_the_same_weights(
 
     assert summary.status == "finished"
     assert_equal_weights(
-        cut.out / "checkpoints" / "step_000005", whole.out / "checkpoints" / "step_000005"
+        cut.out / "checkpoints" / "step_000005", whole / "checkpoints" / "step_000005"
     )
     timings = {"tokens_per_s", "generate_s", "judge_s", "judge_wait_s", "update_s", "step_s"}
-    one, other = RunFolder(cut.out), RunFolder(whole.out)
+    one, other = RunFolder(cut.out), RunFolder(whole)
     assert [row.model_dump(exclude=timings) for row in one.read_metrics()] == [
         row.model_dump(exclude=timings) for row in other.read_metrics()
     ]
@@ -177,30 +177,28 @@ def test_a_resumed_run_has_every_step_once_and_the_same_weights(
 
 
 def test_a_finished_run_can_be_resumed_for_more_steps(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
+    make_config: MakeConfig, made_run: MadeRun, whole_run: WholeRun, spread_judge: ScriptedJudge
 ) -> None:
-    run_grpo(make_config(out=tmp_path / "run", steps=2), judge=spread_judge)
-    run_grpo(make_config(out=tmp_path / "run", steps=4), judge=spread_judge, resume=True)
-    run_grpo(make_config(out=tmp_path / "whole", steps=4), judge=spread_judge)
+    config = made_run(2)
+    run_grpo(make_config(steps=4), judge=spread_judge, resume=True)
 
     last = "checkpoints/step_000004"
-    assert_equal_weights(tmp_path / "run" / last, tmp_path / "whole" / last)
+    assert_equal_weights(config.out / last, whole_run(4) / last)
 
 
 def test_a_folder_with_a_run_is_never_written_over(
-    make_config: MakeConfig, spread_judge: ScriptedJudge
+    made_run: MadeRun, spread_judge: ScriptedJudge
 ) -> None:
-    config = make_config(steps=1)
-    run_grpo(config, judge=spread_judge)
+    config = made_run(1)
 
     with pytest.raises(ResumeError, match="continue it with --resume"):
         run_grpo(config, judge=spread_judge)
 
 
 def test_resuming_another_run_names_what_differs(
-    make_config: MakeConfig, spread_judge: ScriptedJudge
+    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge
 ) -> None:
-    run_grpo(make_config(steps=1), judge=spread_judge)
+    made_run(1)
 
     with pytest.raises(ResumeError, match=r"other values of optim\.learning_rate, seed"):
         run_grpo(

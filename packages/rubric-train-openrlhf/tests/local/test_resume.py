@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.run.records import MetricsRow
 
     MakeConfig = Callable[..., TrainConfig]
+    MadeRun = Callable[[int], TrainConfig]
 
 TAKEN = [
     "metrics.jsonl",
@@ -152,10 +153,9 @@ DAMAGE: dict[str, tuple[str, bytes | None]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE, ids=str)
 def test_a_damaged_run_folder_is_refused_and_left_as_it_is(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, damage: str
+    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge, damage: str
 ) -> None:
-    config = make_config(steps=2)
-    run_grpo(config, judge=spread_judge)
+    config = made_run(2)
     name, content = DAMAGE[damage]
     path = next(config.out.rglob(f"step_000002/{name}"), config.out / name)
     if content is None:
@@ -172,10 +172,9 @@ def test_a_damaged_run_folder_is_refused_and_left_as_it_is(
 
 @pytest.mark.timeout(60)
 def test_a_pipe_in_place_of_any_file_is_refused_or_replaced_and_never_waited_for(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
+    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge, tmp_path: Path
 ) -> None:
-    config = make_config(steps=1)
-    run_grpo(config, judge=spread_judge)
+    config = made_run(1)
     shutil.copytree(config.out, tmp_path / "whole", symlinks=True)
     refused: set[str] = set()
 
@@ -197,10 +196,9 @@ def test_a_pipe_in_place_of_any_file_is_refused_or_replaced_and_never_waited_for
     ("step", "name"), [(0, "model.safetensors"), (2, "model.safetensors"), (2, "tokenizer.json")]
 )
 def test_a_checkpoint_with_another_model_in_it_is_refused_and_left_as_it_is(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, step: int, name: str
+    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge, step: int, name: str
 ) -> None:
-    config = make_config(steps=2)
-    run_grpo(config, judge=spread_judge)
+    config = made_run(2)
     path = config.out / "checkpoints" / f"step_{step:06d}" / name
     if name.endswith("safetensors"):
         weights = {key: tensor * 1.5 for key, tensor in load_file(path).items()}
@@ -216,10 +214,9 @@ def test_a_checkpoint_with_another_model_in_it_is_refused_and_left_as_it_is(
 
 
 def test_a_checkpoint_of_before_the_digests_goes_on(
-    make_config: MakeConfig, spread_judge: ScriptedJudge
+    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge
 ) -> None:
-    config = make_config(steps=2)
-    run_grpo(config, judge=spread_judge)
+    config = made_run(2)
     for path in config.out.rglob("trainer_state.pt"):
         state = torch.load(path, weights_only=True)
         del state["files"]
@@ -248,10 +245,9 @@ def test_the_model_that_a_run_started_from_is_not_read_again(
 
 
 def test_rows_without_a_checkpoint_are_never_wiped(
-    make_config: MakeConfig, spread_judge: ScriptedJudge
+    made_run: MadeRun, spread_judge: ScriptedJudge
 ) -> None:
-    config = make_config(steps=1)
-    run_grpo(config, judge=spread_judge)
+    config = made_run(1)
     shutil.rmtree(config.out / "checkpoints")
     before = files(config.out)
 
@@ -262,10 +258,9 @@ def test_rows_without_a_checkpoint_are_never_wiped(
 
 
 def test_a_state_that_does_not_fit_its_model_or_name_is_refused(
-    make_config: MakeConfig, spread_judge: ScriptedJudge
+    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge
 ) -> None:
-    config = make_config(steps=2)
-    run_grpo(config, judge=spread_judge)
+    config = made_run(2)
     path = config.out / "checkpoints" / "step_000002" / "trainer_state.pt"
     state = torch.load(path, weights_only=True)
 
@@ -278,10 +273,9 @@ def test_a_state_that_does_not_fit_its_model_or_name_is_refused(
 
 
 def test_stray_names_do_not_keep_a_run_from_going_on(
-    make_config: MakeConfig, spread_judge: ScriptedJudge
+    make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge
 ) -> None:
-    config = make_config(steps=1)
-    run_grpo(config, judge=spread_judge)
+    config = made_run(1)
     for name in ("checkpoints", "rollouts", "judgements"):
         (config.out / name / "step_foo.jsonl").write_text("mine")
 
@@ -389,11 +383,8 @@ def test_a_run_folder_that_cannot_be_made_is_named(
         run_grpo(make_config(out=tmp_path / "file"), judge=spread_judge)
 
 
-def test_the_environment_holds_a_hash_of_each_task_file(
-    make_config: MakeConfig, spread_judge: ScriptedJudge
-) -> None:
-    config = make_config(steps=1)
-    run_grpo(config, judge=spread_judge)
+def test_the_environment_holds_a_hash_of_each_task_file(made_run: MadeRun) -> None:
+    config = made_run(1)
 
     hashes = json.loads((config.out / "environment.json").read_text())["tasks_sha256"]
     assert hashes.keys() == {"train", "validation"}

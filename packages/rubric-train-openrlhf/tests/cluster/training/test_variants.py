@@ -1,7 +1,8 @@
 """Every variant of the method through OpenRLHF's real trainer: two steps of each on a CPU.
 
 Starting the stack takes most of a run, so each run has several variants that do not touch each
-other. That the arithmetic of an update is the local backend's is shown in `equality/`.
+other. That the arithmetic of an update is the local backend's is shown in `equality/`, for
+responses in a band too, which differ from tokens in a band in nothing else.
 """
 
 from __future__ import annotations
@@ -311,24 +312,3 @@ def test_dynamic_sampling_trains_on_groups_with_a_spread_and_counts_what_it_drew
         assert row.degenerate_group_frac == pytest.approx(row.resampled_prompts / drawn)
         position += drawn
     assert sum(row.resampled_prompts for row in icepop.metrics) > 0
-
-
-@pytest.fixture(scope="module")
-def seq_mask(real_input: RealInput, model: Path, place: Path) -> Variant:
-    """Responses in a band."""
-    return run(
-        real_input,
-        model,
-        place / "seq_mask",
-        objective={"importance": {"type": "seq_mask_tis", "low": 0.9998, "high": 1.0002}},
-    )
-
-
-def test_responses_in_a_band(seq_mask: Variant) -> None:
-    check(seq_mask)
-    for row in seq_mask.metrics:
-        assert row.cluster is not None
-        assert row.cluster.dropped_frac is not None
-        dropped = row.cluster.dropped_frac * PROMPTS * GROUP
-        assert 0 < dropped < PROMPTS * GROUP
-        assert dropped == pytest.approx(round(dropped))  # whole responses

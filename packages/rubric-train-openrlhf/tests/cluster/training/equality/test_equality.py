@@ -19,6 +19,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:'pin_memory' argument is set:UserWarning"),
 ]
 
+VALID_RESPONSES = 7
 FIGURES = ("loss", "kl", "clip_frac", "ratio_mean", "grad_norm")
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -62,6 +63,9 @@ def test_one_update_in_float32_is_that_of_the_local_backend(
     else:
         assert theirs.dropped_frac is not None
         assert 0 < theirs.dropped_frac < 1
+    if config.objective.importance.type == "seq_mask_tis":
+        dropped = theirs.dropped_frac * VALID_RESPONSES
+        assert dropped == pytest.approx(round(dropped))  # whole responses
 
 
 def test_one_update_of_an_untied_head_is_that_of_the_local_backend(
