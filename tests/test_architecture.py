@@ -323,3 +323,21 @@ def test_consoles_locks_and_atomic_files_have_one_home(modules: dict[str, ast.Mo
     assert logs == {"rubric_judge.console.command"}
     assert {name for name in locks if name != "rubric_core.locks"} <= OWN_LOCK
     assert atomic <= OWN_ATOMIC_WRITER
+
+
+def test_the_paths_of_the_architecture_page_are_short_and_lead_through_what_is_there(
+    root: Path,
+) -> None:
+    page = (root / "docs/architecture.md").read_text("utf-8")
+    section = page.partition("## Four paths")[2].partition("\n## ")[0]
+    there = {
+        path.relative_to(source).with_suffix("").as_posix()
+        for source in root.glob("packages/*/src/*")
+        for path in source.rglob("*.py")
+    }
+    for path in section.split("\n\n**")[1:]:
+        named = [
+            name for name in re.findall(r"`([a-z_/]+)`", path) if not name.startswith("rubric")
+        ]
+        assert [name for name in named if name not in there] == []
+        assert 10 <= len(set(named)) <= 20

@@ -9,7 +9,7 @@ RubricError
     │   └── EvalEditedError               an evaluation that is not as its run left it
     ├── EvalWriteError (RuntimeError)     a file of an evaluation that could not be written
     ├── BenchmarkDataError (ValueError)   a benchmark's data that is missing or not well formed
-    └── EvalAbortError (RuntimeError)     an evaluation that was left too much open
+    └── EvalAbortError (RuntimeError)     too many answers or judgements are missing
         ├── TransferAbortError            too many items of a benchmark without an answer
         └── HeldoutAbortError             too many responses without a judgement
 

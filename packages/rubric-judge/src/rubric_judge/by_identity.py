@@ -1,4 +1,4 @@
-"""What is made of an object once and remembered while the object is among the latest."""
+"""A cache of what was computed from an object, keyed by the object's identity."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class SynthConfig(_Config):
     max_cost_usd: float | None = Field(default=None, gt=0.0)
     """Stop before the calls of this dataset, all runs together, cost more; needs known prices."""
     max_unavailable_in_a_row: int = Field(default=50, ge=1)
-    """Stop when this many documents after each other got no answer from a model or judge."""
+    """Stop when this many documents in a row got no answer from a model or judge."""
     train_frac: float = Field(default=0.70, gt=0.0, lt=1.0)
     """Share of documents for training."""
     validation_frac: float = Field(default=0.15, gt=0.0, lt=1.0)

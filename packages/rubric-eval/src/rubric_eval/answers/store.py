@@ -1,4 +1,4 @@
-"""A file of answers that grows: each is with the kernel before anybody goes on."""
+"""A file of answers that grows: each is written before it is used."""
 
 from __future__ import annotations
 

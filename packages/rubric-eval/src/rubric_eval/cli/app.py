@@ -34,7 +34,7 @@ def note(message: str) -> None:
 
 
 def print_edited(edited: Sequence[str]) -> None:
-    """Say what of an evaluation is not as its run left it, and was accepted so."""
+    """List the edited files of an evaluation that were accepted."""
     for what in edited:
         console().print(f"edited, and accepted: {what}", soft_wrap=True)
 

@@ -61,7 +61,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         verbose: Log every judge call to stderr.
 
     Returns:
-        Exit status: 1 when a model or a judge left too much open.
+        Exit status: 1 when too many answers or judgements are missing.
     """
     from rubric_core import read_tasks
     from rubric_eval.heldout.plan import HeldoutPlan, spread

@@ -121,7 +121,7 @@ class Work:
         """Collect, judge and write.
 
         Raises:
-            HeldoutAbortError: a model or a judge left too much open; see `Scoring`.
+            HeldoutAbortError: too many answers or judgements are missing; see `Scoring`.
             RubricError: a model that does not run, or a file that cannot be used.
             OSError: a file that cannot be written.
         """

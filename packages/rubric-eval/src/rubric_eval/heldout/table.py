@@ -132,7 +132,7 @@ def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
 
 
 def judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> JudgePair | None:
-    """Set two judges side by side; None where they judged no answer both.
+    """Set two judges side by side; None if no answer was judged by both.
 
     Args:
         measured: by model and judge.

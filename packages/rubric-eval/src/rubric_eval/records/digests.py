@@ -117,7 +117,7 @@ def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
     except RubricError as error:
         found = edits.found
         if found and not is_accepted:
-            message = f"{found[0]}. {ACCEPT}. With it there would be this error: {error}"
+            message = f"{found[0]}. {ACCEPT}. Accepting it would fail with: {error}"
             raise EvalEditedError(message, found=found) from error
         raise
     if not is_accepted:
@@ -166,7 +166,7 @@ def is_as_written(text: bytes) -> bool:
 def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived | None:
     """Read what a command made of an evaluation; None where it has not run.
 
-    One that was edited has no inputs: it was made of nothing that is there.
+    An edited file counts as having no inputs.
 
     Args:
         path: the file.

@@ -66,7 +66,7 @@ def iterate_rows(
 
 
 def is_of_another(line: bytes, tasks: Container[str]) -> bool:
-    """Tell a line that is of none of some tasks without reading it; false where that takes reading.
+    """Return whether a line belongs to none of some tasks, by its prefix alone; false if unsure.
 
     Args:
         line: of a file of rows whose first field is the task, as they are written here.

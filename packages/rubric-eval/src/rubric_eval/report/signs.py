@@ -22,7 +22,7 @@ from rubric_judge.page.tables import Cell, Table
 
 @dataclass(frozen=True)
 class Signs:
-    """What was looked for, and whether hacking.json was still of these answers."""
+    """The panel, and whether hacking.json was out of date."""
 
     panel: HackingPanel
     is_anew: bool

@@ -292,7 +292,7 @@ def _refuse_different(
     config: rubric_judge.ModelConfig,
     served: Sequence[tuple[rubric_judge.ServedModel | None, Weights | None]],
 ) -> None:
-    """Refuse replicas that are none."""
+    """Refuse addresses that serve different models."""
     weights = [one for _, one in served if one is not None]
     differences = [one.difference(weights[0]) or 0.0 for one in weights[1:]]
     names = {one and (one.name, one.root, one.parent, one.positions) for one, _ in served}

@@ -327,7 +327,7 @@ class Scoring:
         return HeldoutAbortError(
             f"model {self.model!r}, judge {self.judge!r}: no judgement for {failed.total} of "
             f"{self.expected} answers: {failed}. At most {100 * self.max_unavailable_frac:g} % "
-            f"(--max-unavailable-frac), and never all, may lack one. See to the {who}: whether it "
+            f"(--max-unavailable-frac), and not all, may be missing. Check the {who}: whether it "
             "is up, and what its own log says. Nothing is "
             f"lost: all answers that came, and judgements of {kept} of this model's, are kept in "
             f"{self.folder.root}; the same command goes on from there",

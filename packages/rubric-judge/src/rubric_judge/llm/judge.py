@@ -95,7 +95,7 @@ class LLMJudge(ClosesItself):
 
         r = Σ s_j / W  if the reply is valid,  0 with a reason if it is not
 
-    An invalid reply is observed, not repaired: it is never asked for again. A call that brings no
+    An invalid reply is recorded and never asked for again. A call that brings no
     answer is tried again within the configured attempts and deadline, and is `unavailable` after.
 
     Close it with `aclose`, or use it as an asynchronous context manager.

@@ -183,7 +183,7 @@ class LimiterActor:
             self._entries.pop((owner, number), None)
             raise
         if entry.is_in and self._entries.get((owner, number)) is not entry:
-            self._limiter.leave(attempt)  # given up in the moment in which its turn came
+            self._limiter.leave(attempt)  # cancelled just as its turn came
 
     async def leave(self, owner: str, number: int) -> None:
         """Count an attempt out, or give up its place among those that wait."""

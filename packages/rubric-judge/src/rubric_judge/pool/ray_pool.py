@@ -80,7 +80,7 @@ class RemoteJudge:
             if len(self._gathered) >= self._micro_batch:
                 self._send()
             elif len(self._gathered) == 1:
-                # What else is to start now is gathered before this runs.
+                # Calls that start now join the batch before this runs.
                 loop.call_soon(self._send)
             try:
                 return await future

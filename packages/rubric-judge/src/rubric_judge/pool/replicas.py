@@ -1,4 +1,4 @@
-"""Which of several equal judges gets a call: a group stays with one, a dead one is passed over."""
+"""Which of several replicas gets a call: a group stays with one, and a dead one is skipped."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class Hedger:
         self._fresh += 1
 
     def spend(self) -> bool:
-        """Take the right to one second call, if there is one."""
+        """Use the allowance for one second call, if there is one."""
         # The sum of many small shares may fall short of 1 by rounding alone.
         if self._credit < 1 - 1e-9:
             return False

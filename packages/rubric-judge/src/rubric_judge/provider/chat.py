@@ -288,12 +288,14 @@ class Answer:
 
 def _decoded(body: bytes) -> dict[str, object]:
     try:
-        # As it is read of a reply; and half a surrogate pair is the text's affair.
+        # As a reply is read; half a surrogate pair is left in the text.
         decoded = decode(body.decode(errors="surrogatepass"), finite=True)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         decoded = None
     except SchemaError as error:
-        raise transport_error(Reason.SERVER_ERROR, f"a success that is no JSON: {error}") from None
+        raise transport_error(
+            Reason.SERVER_ERROR, f"a success without valid JSON: {error}"
+        ) from None
     if not isinstance(decoded, dict):
         raise transport_error(
             Reason.SERVER_ERROR, "a success that is no JSON object; check `api_base`"

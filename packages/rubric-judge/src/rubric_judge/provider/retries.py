@@ -154,8 +154,8 @@ class RetryingClient:
             return await self._attempt(call, request)
         except JudgeTransportError as error:
             failed = error
-        # Most calls end above, and what tries again is made for those that do not. It is told of
-        # the first attempt by an attempt that fails as that did.
+        # Most calls end above; tenacity is set up after a first failure only, and learns of it
+        # from an attempt that fails in the same way.
         import tenacity
 
         failures = [failed]

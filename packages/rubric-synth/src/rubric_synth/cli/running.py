@@ -158,7 +158,7 @@ def run(
         _stop(error, _STATUS["unavailable"])
     except (KeyboardInterrupt, Terminated) as stop:
         number = SIGTERM if isinstance(stop, Terminated) or SIGTERM in stop.args else SIGINT
-        _stop(RubricError(f"left at once; {go_on}"), _BY_SIGNAL + number)
+        _stop(RubricError(f"stopped immediately; {go_on}"), _BY_SIGNAL + number)
     _print_run(report, settings)
 
 

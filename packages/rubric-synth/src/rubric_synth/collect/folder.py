@@ -123,7 +123,7 @@ def _unreadable(path: str) -> CollectedFolderError:
 
 
 class Place(NamedTuple):
-    """Of a document in the older collection."""
+    """Where a document stood in the earlier collection."""
 
     order: int
     source: str

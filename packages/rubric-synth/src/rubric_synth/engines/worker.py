@@ -210,7 +210,7 @@ class WorkerSpec:
 
     @property
     def may_cost(self) -> bool:
-        """Whether anything but a program is asked."""
+        """Whether any call may cost money."""
         is_lexical = isinstance(reader_of(self.config.quality.judge), LexicalConfig)
         return self.config.model is not None or not is_lexical or self.judge is not None
 

@@ -1,4 +1,4 @@
-"""What a run starts from: what shapes an outcome, as one digest, and the collected documents."""
+"""The inputs of a run: the digest of the settings that shape it, and its documents."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class Collection:
             limit: Only so many documents are to be done.
 
         Raises:
-            CollectedFolderError: The file is missing, or a line is none of a document.
+            CollectedFolderError: The file is missing, or a line is not a document.
         """
         self.folder = folder
         self._path = folder / DOCUMENTS_FILE

@@ -49,8 +49,8 @@ _WHY: Final[dict[UnfinishedCause, str]] = {
         "it is one, or leave out max_cost_usd"
     ),
     "unavailable": (
-        "{config.max_unavailable_in_a_row} documents after each other got no answer "
-        "(max_unavailable_in_a_row): see that model and judge answer"
+        "{config.max_unavailable_in_a_row} documents in a row got no answer "
+        "(max_unavailable_in_a_row): check that the model and the judge answer"
     ),
     "interrupted": "interrupted",
 }
@@ -108,7 +108,7 @@ class Stop:
     """Whether a run shall end, why, and how soon."""
 
     def __init__(self) -> None:
-        """Let it run."""
+        """Begin without a reason to stop."""
         self._scope: anyio.CancelScope | None = None
         self.cause: UnfinishedCause | None = None
         """The first reason to end."""
@@ -119,7 +119,7 @@ class Stop:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """Give what to work in; it is cancelled where calls in flight do not end in time."""
+        """Return the scope to work in; it is cancelled if calls in flight do not end in time."""
         self._loop = asyncio.get_running_loop()
         with anyio.CancelScope() as scope:
             self._scope = scope
@@ -177,7 +177,7 @@ class Stop:
 
 @contextmanager
 def seldom_collected() -> Generator[None]:
-    """Look for cycles seldom, and not among what is there already: modules, schemas, prompts.
+    """Run the garbage collector rarely, and not over what is there already: modules and schemas.
 
     Looking through these time and again was a tenth of a run. Few cycles are made by a document,
     and they are small. What the caller has frozen stays so: Python can only unfreeze everything.
@@ -197,7 +197,7 @@ def seldom_collected() -> Generator[None]:
 
 
 class Progress(NamedTuple):
-    """One look at a run."""
+    """How far a run is at one moment."""
 
     done: int
     """Documents with an outcome, those of earlier runs included."""
@@ -322,7 +322,7 @@ class Recorder:
             self._stop.request("unpriced")
 
     def put_back(self, doc_hash: str) -> None:
-        """Take a document for not drawn."""
+        """Treat a document as not started."""
         del self._in_work[doc_hash]
 
     def on_call(self, doc_hash: str, record: CallRecord) -> None:

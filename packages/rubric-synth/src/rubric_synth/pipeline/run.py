@@ -54,7 +54,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     """Turn a collected folder into a dataset folder, going on where an earlier run ended.
 
     Every answer and every finished document is kept in `OUT/work`: a run that is stopped or
-    killed is gone on with by the same call, which asks nothing again that was answered, and ends
+    killed is continued by the same call, which asks nothing again that was answered, and ends
     with the same bytes. Finished documents are not worked on again; those that got no answer from
     a model or judge are. The dataset is written when the work ends; see `write_dataset`.
 
@@ -258,7 +258,7 @@ class _Run:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
         pending = recorder.pending(self._to_do())
-        if spec.may_cost:  # one document after another, until a call has told what calls cost
+        if spec.may_cost:  # one document after another, until the price of a call is known
             recorder.engine = LocalEngine(spec)
             while recorder.needs_price and recorder.may_call() and (item := next(pending, None)):
                 await recorder.engine.run([item], recorder)

@@ -176,7 +176,7 @@ def _broken(name: str, problem: str) -> StageRefusal:
 AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
 
 Chance = Callable[[], random.Random]
-"""Begins the same row of chances each time; not every copy needs one."""
+"""Returns a generator with the same seed each time; not every copy needs one."""
 
 _TOKEN: Final = re.compile(r"\w+")
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")

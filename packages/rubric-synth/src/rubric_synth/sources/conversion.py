@@ -129,7 +129,7 @@ class IsolatedReader:
 
 
 def _end(process: subprocess.Popen[bytes], *, within_s: float = 0) -> int:
-    """End a process that nobody asks any more, and return how it ended."""
+    """End a process that is no longer needed, and return how it ended."""
     for pipe in (process.stdin, process.stdout):
         with contextlib.suppress(BrokenPipeError):
             cast("BinaryIO", pipe).close()

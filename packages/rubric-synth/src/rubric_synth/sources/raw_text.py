@@ -60,7 +60,7 @@ class NotTextError(RefusedError):
 
 
 def too_long(what: str, most: int, *, more: str = "") -> NotTextError:
-    """Return the refusal of what is above a limit, which all follow one key of configuration."""
+    """Return the refusal of input above `collect.max_document_bytes`, which sets all limits."""
     detail = f"{what}, above the {most} that collect.max_document_bytes allows{more}"
     return NotTextError(RejectionReason.TOO_LONG, detail)
 
@@ -96,7 +96,7 @@ def decoded(data: bytes, *, declared: str = "") -> str:
         try:
             return data.decode(marked)
         except UnicodeDecodeError as error:
-            detail = f"not {marked.upper()} at byte {error.start}, whose mark it bears"
+            detail = f"not {marked.upper()} at byte {error.start}, despite its byte-order mark"
             raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None
     if b"\0" in data:
         if wide := _unmarked(data):

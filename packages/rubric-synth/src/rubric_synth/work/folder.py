@@ -52,7 +52,7 @@ _AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
 
 
 class WorkFolder:
-    """Keeps calls and outcomes so that a run that ends in any way is gone on with.
+    """Keeps calls and outcomes, so that a run can be continued however it ended.
 
     Each is handed to the kernel before anybody uses it: a process that is killed loses nothing.
     A power cut may take what was written in the last seconds, for nothing waits for the disk.
@@ -124,7 +124,7 @@ class WorkFolder:
     def settled(self, wanted: Iterable[_AnyWanted]) -> Iterator[tuple[_AnyWanted, bool | None]]:
         """Yield each with whether it is done, None where it has no outcome.
 
-        Some are looked up at a time: what comes to be done meanwhile is not seen of these.
+        They are looked up in batches: changes made meanwhile are missed.
         """
         return ((one, found and found[1]) for one, found in self._found(wanted))
 

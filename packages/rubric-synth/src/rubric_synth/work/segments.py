@@ -1,6 +1,6 @@
 """Append-only files of checked lines: what a run has come to, line by line as it comes.
 
-A line is handed to the kernel with one write before anybody goes on, so that a killed process
+A line is handed to the kernel with one write before it is used, so that a killed process
 loses nothing that was used. A power cut may take the last seconds: nothing here waits for a disk.
 """
 

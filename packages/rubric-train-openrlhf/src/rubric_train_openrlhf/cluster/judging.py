@@ -305,7 +305,7 @@ class JudgeCoordinator:
     ) -> StepCredit:
         """Divide the credit of a step and write its judgement rows.
 
-        Who asks again for want of an answer gets the same one.
+        A repeated request gets the same answer.
 
         Args:
             step: number of the step.

@@ -132,7 +132,7 @@ def sample_step(
 
     Args:
         run: the parts of the run.
-        step: names the random draws.
+        step: its number, part of the random seed.
         position: of the first prompt in the endless order.
 
     Returns:

@@ -83,7 +83,7 @@ def background_judge(
 
     Args:
         replicas: the judge, or several replicas of it; closed at the end.
-        config: how wide, and when to ask twice or give up.
+        config: how many calls at once, and when to ask twice or give up.
         ledger: what it holds is not judged again.
     """
     with start_blocking_portal() as portal:

@@ -1,4 +1,4 @@
-"""What a run of the local backend will need, and its start: all before torch is loaded."""
+"""Plan and start a run of the local backend, before torch is loaded."""
 
 from __future__ import annotations
 

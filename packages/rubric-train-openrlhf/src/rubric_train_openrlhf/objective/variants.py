@@ -267,7 +267,7 @@ def importance_weights(
 
 
 def check_shape(given: Tensor, *, like: Tensor, of: str) -> None:
-    """Refuse what would be broadcast in silence.
+    """Refuse what would be broadcast silently.
 
     Raises:
         ObjectiveShapeError: another shape.

@@ -1,4 +1,4 @@
-"""Passes over prompts: of a step, until enough have a spread of rewards (DAPO), and held-out."""
+"""Sampling passes: a training step's, with DAPO's resampling, and the held-out one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Rewards: TypeAlias = estimators.JudgedGroups
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the penalties ask of P groups of G responses."""
+    """Lengths and endings of P groups of G responses, for the penalties."""
 
     lengths_PG: IntArray
     """Tokens, the end token included."""
@@ -34,7 +34,7 @@ class Sizes:
 
     @classmethod
     def of(cls, lengths_PG: npt.ArrayLike, ended_PG: npt.ArrayLike) -> Self:
-        """Take what came as lists."""
+        """Build them from lists."""
         return cls(np.asarray(lengths_PG, dtype=np.int64), np.asarray(ended_PG, dtype=np.bool_))
 
 

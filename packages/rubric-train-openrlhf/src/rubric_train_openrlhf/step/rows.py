@@ -66,7 +66,7 @@ class StepRecord:
 
 
 def metrics_row(record: StepRecord) -> records.MetricsRow:
-    """Sum a step up."""
+    """Summarise a step."""
     credit = record.credit
     finished = [answer for answer in record.answers if answer.is_finished]
     lengths = [answer.tokens for answer in finished]

@@ -185,7 +185,7 @@ def install(config: TrainConfig) -> None:
 
 
 def _end(signum: int, frame: object) -> NoReturn:
-    """Leave by way of every `finally`, which ends the cluster; once, as that takes its time."""
+    """Leave through every `finally`, which stops the cluster; later signals are ignored."""
     del frame
     signal.signal(signum, signal.SIG_IGN)
     raise SystemExit(128 + signum)

@@ -18,7 +18,7 @@ _run: Any = EngineCoreProc.run_engine_core
 
 
 def run_engine_core(*args: Any, **options: Any) -> None:
-    """Be that process: vLLM starts it with this function, by name, once `end_with_engine` ran."""
+    """Run vLLM's process: it is started with this function, by name, after `end_with_engine`."""
     # An orphan would keep its share of the GPU's memory, also from the engine that Ray restarts.
     orphans.end_with(os.getppid(), by=signal.SIGKILL)
     try:

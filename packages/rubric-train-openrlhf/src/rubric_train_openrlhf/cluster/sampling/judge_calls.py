@@ -90,7 +90,7 @@ async def verdict_of(coordinator: Any, task_id: str, response: str) -> Verdict:
 
 
 class _Deadline:
-    """Of one call, which may take as long as it likes while the coordinator lives."""
+    """The deadline of one call, which runs only while the coordinator is away."""
 
     def __init__(self) -> None:
         self._gives_up_s: float | None = None

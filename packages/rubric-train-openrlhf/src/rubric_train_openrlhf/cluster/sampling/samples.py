@@ -1,4 +1,4 @@
-"""The groups that a step is trained on, from engines that may die and judges that may tie.
+"""The groups that a step is trained on, from engines that may die; groups of equal rewards may go.
 
 Prompts come in the order of `PromptOrder`, which has no end: a batch is never partial. Every draw
 of a token has a seed of its own, so a resumed run asks for what the killed one would have; engines
@@ -58,7 +58,7 @@ class RubricSamplesGenerator(SamplesGenerator):
         """Sample and judge the groups of one step.
 
         Args:
-            step: names the random draws.
+            step: its number, part of the random seed.
             position: of the first prompt in the endless order.
 
         Raises:

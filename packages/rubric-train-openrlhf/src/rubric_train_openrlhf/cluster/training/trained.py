@@ -117,7 +117,7 @@ def in_row_order(
 def check_trained(
     trained: Sequence[TrainedSample], groups: Sequence[Group], credit: StepCredit, *, step: int
 ) -> None:
-    """Stop a run in which a response was trained on by what is another's.
+    """Stop a run in which a response was trained on with another response's data.
 
     Args:
         trained: by row.
