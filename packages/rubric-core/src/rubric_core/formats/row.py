@@ -120,11 +120,14 @@ class Row:
         for name in names:
             value: object = self.fields
             for part in name.split("."):
-                is_object = isinstance(value, Mapping)
-                value = cast("Mapping[str, object]", value).get(part) if is_object else None
+                value = _member(value, part)
             if value is not None:
                 return name, value
         return names[0], None
+
+
+def _member(value: object, name: str) -> object:
+    return cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
 
 
 def _kind(value: object) -> str:

@@ -12,11 +12,12 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
 from rubric_judge.cli.app import app, make_folder, write_report
-from rubric_judge.cli.judging import Batch, judge_batches, read_judge, require_positive
+from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge, require_positive
 from rubric_judge.console.command import FAILED, configure_log, print_tables, working
+from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
-    from rubric_judge.attack import AttackPlan
+    from rubric_judge.attack import AttackPlan, AttackReport
     from rubric_judge.attack.plan import Builder
 
 
@@ -69,31 +70,59 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         written.
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks
-    from rubric_judge.attack.report import as_markdown, draw_figures, tables_of
 
+    _check(limit=limit, epsilon=epsilon, workers=workers)
+    configure_log(verbose=verbose)
+    with working(app):
+        with current().phase("reading tasks, making the attacks"):
+            targets = list(read_tasks(tasks)) if tasks else default_tasks()
+            plan = plan_attacks(targets, _chosen(suite, families), limit=limit)
+            make_folder(out, flag="--out")
+        name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
+        controls_RN, (results,) = judged.batches
+        report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
+        written = _write(report, plan, results, out=out, reveal=reveal)
+    _print(report, written)
+    lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
+    return FAILED if lost or judged.unwritten else 0
+
+
+def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
     require_positive(limit=limit, workers=workers)
     if not 0 <= epsilon < 1:
         raise ConfigError(f"--epsilon is {epsilon}: give a reward from 0 to 1", location="epsilon")
-    configure_log(verbose=verbose)
-    with working(app) as progress:
-        with progress.phase("reading tasks, making the attacks"):
-            chosen = list(read_tasks(tasks)) if tasks else default_tasks()
-            plan = plan_attacks(chosen, _chosen(suite, families), limit=limit)
-            make_folder(out, flag="--out")
-        asked = read_judge(judge, workers=workers)
-        name, controls = asked.name(), [one.view for one in plan.controls]
-        honest = Batch("honest answers", controls, range(_CONTROL_JUDGEMENTS))
-        attacks = Batch("attacks", [one.view for one in plan.cases])
-        judged = judge_batches(asked.pool, (honest, attacks), ledger=ledger)
-        controls_RN, (results,) = judged.batches
-        report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
-        _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
-        with progress.phase("drawing the figures"):
-            figures = draw_figures(report, out)
-        written = write_report(out, "attack", report, as_markdown, figures, "cases.jsonl")
+
+
+def _judge(
+    plan: AttackPlan, judge: Path, *, ledger: Path | None, workers: int
+) -> tuple[str, Judged]:
+    asked = read_judge(judge, workers=workers)
+    name, controls = asked.name(), [one.view for one in plan.controls]
+    honest = Batch("honest answers", controls, range(_CONTROL_JUDGEMENTS))
+    attacks = Batch("attacks", [one.view for one in plan.cases])
+    return name, judge_batches(asked.pool, (honest, attacks), ledger=ledger)
+
+
+def _print(report: AttackReport, written: str) -> None:
+    from rubric_judge.attack.report import tables_of
+
     print_tables(tables_of(report), footer=f"written: {written}")
-    reached = any(result.outcome is not Outcome.UNAVAILABLE for result in results)
-    return 0 if reached and not judged.unwritten else FAILED
+
+
+def _write(
+    report: AttackReport,
+    plan: AttackPlan,
+    results: Sequence[JudgeResult],
+    *,
+    out: Path,
+    reveal: bool,
+) -> str:
+    from rubric_judge.attack.report import as_markdown, draw_figures
+
+    _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
+    with current().phase("drawing the figures"):
+        figures = draw_figures(report, out)
+    return write_report(out, "attack", report, as_markdown, figures, "cases.jsonl")
 
 
 def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builder]:

@@ -15,10 +15,11 @@ from rubric_core.errors import ConfigError
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, make_folder, write_report
 from rubric_judge.console.command import FAILED, configure_log, print_tables, working
+from rubric_judge.console.progress import current
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
-    from rubric_judge.reliability import Rating
+    from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
@@ -64,11 +65,8 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
     from rubric_judge.reliability import collect, measure, read_ratings
-    from rubric_judge.reliability.figures import draw_figures
-    from rubric_judge.reliability.report import as_markdown, tables_of
 
-    _check(responses, judge, judgements)
-    judging.require_count(seed=seed)
+    _check(responses, judge, judgements, seed=seed)
     judging.require_positive(replicates=replicates, resamples=resamples, workers=workers)
     configure_log(verbose=verbose)
     with working(app) as progress:
@@ -78,22 +76,36 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         make_folder(out, flag="--out")
         numbered = read_responses(responses, by_id) if responses else []
         judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
-        repeats = range(replicates)
-        made, unwritten = _judge_all(judges, numbered, repeats=repeats, ledger=ledger, out=out)
+        made, unwritten = _judge_all(judges, numbered, range(replicates), ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed)
-        with progress.phase("drawing the figures"):
-            figures = draw_figures(report, ratings, out)
-        written = write_report(out, "reliability", report, as_markdown, figures)
+        written = _write(report, ratings, out=out)
+    _print(report, written)
+    return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
+
+
+def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
+    from rubric_judge.reliability.figures import draw_figures
+    from rubric_judge.reliability.report import as_markdown
+
+    with current().phase("drawing the figures"):
+        figures = draw_figures(report, ratings, out)
+    return write_report(out, "reliability", report, as_markdown, figures)
+
+
+def _print(report: ReliabilityReport, written: str) -> None:
+    from rubric_judge.reliability.report import tables_of
+
     print_tables(tables_of(report), footer=f"written: {written}")
     for one in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in one.reasons.items())
         if failed:
             print(f"without scores, {one.judge}: {failed}", file=sys.stderr)
-    return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
 
 
-def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
+def _check(
+    responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path], *, seed: int
+) -> None:
     if not judge and not judgements:
         raise ConfigError(
             "there is nothing to measure: give --judge with RESPONSES, or --judgements",
@@ -107,13 +119,14 @@ def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[P
             f"--judge: {names[repeated[0]]} files are called {repeated[0]!r}: rename one",
             location="judge",
         )
+    judging.require_count(seed=seed)
 
 
 def _judge_all(
     judges: Mapping[str, judging.Judging],
     numbered: Sequence[tuple[int, JudgeView]],
-    *,
     repeats: range,
+    *,
     ledger: Path | None,
     out: Path,
 ) -> tuple[list[Rating], int]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 _DETAILS_SHOWN = 3
+_AGAIN = "--only invalid --replicate 1 --out again.jsonl"
 
 
 def score(  # noqa: PLR0913  # the flags of a command
@@ -62,10 +63,7 @@ def score(  # noqa: PLR0913  # the flags of a command
     """
     configure_log(verbose=verbose)
     judging.require_positive(workers=workers, micro_batch=micro_batch, ray=ray)
-    if deadline_s is not None and not deadline_s > 0:
-        raise ConfigError(
-            f"--deadline-s is {deadline_s:g}: give seconds above 0", location="deadline-s"
-        )
+    _check_deadline(deadline_s)
     require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
     with working(app) as progress:
         with progress.phase("reading tasks and responses"):
@@ -75,24 +73,25 @@ def score(  # noqa: PLR0913  # the flags of a command
             numbered = read_responses(responses, {task.task_id: task for task in read_tasks(tasks)})
         batch = judging.Batch("judging", [view for _, view in numbered])
         done = judging.judge_batches(asked.pool, [batch], ledger=ledger, deadline_s=deadline_s)
-        judged = [
-            JudgedResponse(line=line, view=view, result=result)
-            for (line, view), result in zip(numbered, done.batches[0][0], strict=True)
-        ]
+        rows = zip(numbered, done.batches[0][0], strict=True)
+        judged = [JudgedResponse(line, view, result) for (line, view), result in rows]
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
     if not judged:
         print(f"rubric-judge: {responses} holds no response: nothing was judged", file=sys.stderr)
     _report(judged, done.statistics, out=out)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
-    again = typed_command("rubric-judge", [str(word) for word in words])
-    judging.say_suspect(
-        done.statistics,
-        has_ledger=ledger is not None,
-        again=f"{again} --only invalid --replicate 1 --out again.jsonl",
-    )
+    again = f"{typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
+    judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
     lost = bool(judged) and all(row.reward is None for row in judged)
     return FAILED if done.unwritten or lost else 0
+
+
+def _check_deadline(deadline_s: float | None) -> None:
+    if deadline_s is not None and not deadline_s > 0:
+        raise ConfigError(
+            f"--deadline-s is {deadline_s:g}: give seconds above 0", location="deadline-s"
+        )
 
 
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:

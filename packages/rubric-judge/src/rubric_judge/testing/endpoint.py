@@ -193,7 +193,8 @@ class FakeEndpoint:
         if self._keep == "counts":
             return
         awarded = None if isinstance(award, str) else award
-        awarded = {} if replies.spoils(call.fault) else awarded
+        if replies.spoils(call.fault):
+            awarded = dict[str, float]()
         view = mark.view if (mark := call.mark) else None
         hostile = drawn.text.name if drawn.text else None
         self.records.append(CallRecord(call.number, call.at_s, view, call.fault, hostile, awarded))

@@ -109,7 +109,10 @@ def encoded(payload: object) -> bytes:
         return json.dumps(payload).encode()
 
 
-_FINISH = {Fault.CONTENT_FILTER: "content_filter", Fault.TRUNCATED: "length"}
+_FINISH: dict[Fault | None, str] = {
+    Fault.CONTENT_FILTER: "content_filter",
+    Fault.TRUNCATED: "length",
+}
 
 
 def completion(  # the fields of one answer
