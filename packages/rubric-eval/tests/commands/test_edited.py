@@ -381,7 +381,7 @@ def test_an_edited_prompt_is_refused_also_where_nothing_can_be_compared_then(
     assert command("compare", folder.root, *QUICK) == 2
     shown = capsys.readouterr().err
     assert ":2: its prompt_sha256 is not that of its question" in shown
-    assert "With it there would be this error: 'grpo' and 'base' on 'rubric_gsm8k'" in shown
+    assert "Accepting it would fail with: 'grpo' and 'base' on 'rubric_gsm8k'" in shown
 
 
 @pytest.mark.parametrize("name", ["comparison", "hacking"])

@@ -124,8 +124,8 @@ def test_a_judge_that_goes_down_at_60_percent_ends_with_1_and_prints_no_table(
         r"'judge': no judgement for (\d) of 12 answers: judge: server_error \1 \(first: HTTP 500"
     )
     assert re.search(failures, shown.err)
-    assert "At most 5 % (--max-unavailable-frac), and never all, may lack one" in shown.err
-    assert "See to the judge 'judge'" in shown.err
+    assert "At most 5 % (--max-unavailable-frac), and not all, may be missing" in shown.err
+    assert "Check the judge 'judge'" in shown.err
     assert f"kept in {files.out}; the same command goes on from there" in shown.err
     assert not EvalFolder(files.out).heldout.exists()
     with FakeEndpoint(0.5) as judge:

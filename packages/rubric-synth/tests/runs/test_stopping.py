@@ -165,5 +165,5 @@ def test_a_second_interrupt_leaves_at_once(
         run.process.send_signal(number)
         status, errors = run.wait()
     assert status == 128 + number, errors
-    assert "left at once; go on with: rubric-synth run " in errors
+    assert "stopped immediately; go on with: rubric-synth run " in errors
     assert time.monotonic() - started_s < 4
