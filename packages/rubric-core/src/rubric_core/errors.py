@@ -171,17 +171,23 @@ def install_command(package: str, extra: str) -> str:
 
 
 @contextmanager
-def needing_extra(package: str, extra: str) -> Generator[None]:
-    """Name the extra to install where an import within finds a library missing.
+def needing_extra(package: str, extra: str, *, by: str) -> Generator[None]:
+    """Name the extra to install where an import within fails.
+
+    Args:
+        package: of these packages.
+        extra: of the package.
+        by: what needs it, as the beginning of the message.
 
     Raises:
-        MissingExtraError: it does.
+        MissingExtraError: a library is missing, or cannot be imported.
     """
     try:
         yield
     except ImportError as error:
+        why = "" if isinstance(error, ModuleNotFoundError) else f", which fails here ({error})"
         remedy = install_command(package, extra)
-        raise MissingExtraError(f"{error.name!r} is not installed: {remedy}") from None
+        raise MissingExtraError(f"{by} needs {error.name}{why}: {remedy}") from error
 
 
 class ConfigError(RubricError, ValueError):

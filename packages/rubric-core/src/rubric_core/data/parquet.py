@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
-from rubric_core.errors import MissingExtraError, RubricFileError, install_command
+from rubric_core.errors import RubricFileError, needing_extra
 from rubric_core.files import Expansion, TooLargeError, open_file
 from rubric_core.schema.task import TaskRow, without_nulls
 
@@ -180,13 +180,10 @@ def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> None:
 
 
 def _pyarrow() -> Any:
-    try:
+    with needing_extra("rubric-core", "parquet", by="a Parquet file, unlike .jsonl,"):
         import_module("pyarrow.compute")
         import_module("pyarrow.parquet")
         return import_module("pyarrow")
-    except ImportError as error:
-        remedy = f"{install_command('rubric-core', 'parquet')}; or use .jsonl"
-        raise MissingExtraError(f"Parquet files need pyarrow: {remedy}") from error
 
 
 def task_schema() -> Any:

@@ -15,8 +15,7 @@ from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.heldout.run import HeldoutProgress
 from rubric_eval.heldout.table import HeldoutRow, HeldoutTable
 from rubric_eval.records.inputs import EvalFolder
-from rubric_judge.console.command import command_app, console, figures_table
-from rubric_judge.console.progress import Progress
+from rubric_judge.console.command import command_app, console, figures_table, working
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
@@ -37,11 +36,6 @@ def print_edited(edited: Sequence[str]) -> None:
     """List the edited files of an evaluation that were accepted."""
     for what in edited:
         console().print(f"edited, and accepted: {what}", soft_wrap=True)
-
-
-def working() -> Progress:
-    """Return what is entered around the work of a command, and left before results are printed."""
-    return Progress.of(app.name[0])
 
 
 @Parameter(name="*")
@@ -97,7 +91,7 @@ def evaluated(
     evaluate: Callable[[HeldoutProgress], Awaitable[HeldoutTable]], plan: HeldoutPlan, *, out: Path
 ) -> int:
     """Evaluate with progress on stderr, and print the table; return the exit status."""
-    with working() as progress, progress.phase("evaluating"):
+    with working(app) as progress, progress.phase("evaluating"):
         shown = HeldoutProgress(
             on_answer=lambda model: progress.count(f"{model} answers", total=plan.answers),
             on_judged=lambda judge, model: progress.count(

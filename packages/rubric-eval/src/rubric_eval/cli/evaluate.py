@@ -11,8 +11,15 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import anyio
 from cyclopts import App, Parameter
 
-from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, evaluated, note, working
-from rubric_judge.console.command import FAILED, configure_log, console, figures_table, print_rows
+from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, app, evaluated, note
+from rubric_judge.console.command import (
+    FAILED,
+    configure_log,
+    console,
+    figures_table,
+    print_rows,
+    working,
+)
 from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
 
@@ -67,7 +74,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     from rubric_eval.heldout.plan import HeldoutPlan, spread
 
     configure_log(verbose=verbose)
-    with working() as progress, progress.phase("reading tasks"):
+    with working(app) as progress, progress.phase("reading tasks"):
         chosen = spread(list(read_tasks(tasks)), limit)
     plan = HeldoutPlan(
         tasks=chosen,
@@ -133,7 +140,7 @@ def rejudge(  # the flags of a command
     from rubric_eval.scores.scoring import read_judges
 
     configure_log(verbose=verbose)
-    with working() as progress, progress.phase("reading tasks"):
+    with working(app) as progress, progress.phase("reading tasks"):
         plan = plan_of(
             EvalFolder(folder),
             read_tasks(tasks),
@@ -194,7 +201,7 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     from rubric_eval.transfer.suites import SuiteName
 
     configure_log(verbose=verbose)
-    with working() as progress, progress.phase("building the benchmarks"):
+    with working(app) as progress, progress.phase("building the benchmarks"):
         plan = plan_transfer(
             suite=SuiteName(suite),
             benchmarks=benchmarks,
@@ -205,7 +212,7 @@ def transfer(  # noqa: PLR0913  # the flags of a command
             seeds=seeds,
             max_unavailable_frac=max_unavailable_frac,
         )
-    with working() as progress, progress.phase("evaluating"):
+    with working(app) as progress, progress.phase("evaluating"):
         table = anyio.run(_run, models, out, plan, progress)
     _print(table, out=out)
     return 0
@@ -291,7 +298,7 @@ def run(
     Returns:
         Exit status.
     """
-    with working() as progress, progress.phase("loading lm-eval"):
+    with working(app) as progress, progress.phase("loading lm-eval"):
         from rubric_eval.transfer.building import harness
         from rubric_eval.transfer.pass_through import run_lm_eval
 
@@ -334,7 +341,7 @@ def validate(
     """
     from rubric_eval.transfer.building import validate as build_all
 
-    with working() as progress, progress.phase("building the tasks"):
+    with working(app) as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)
     print_rows(
         ("task", "items", "source, or what is missing"),

@@ -11,8 +11,8 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from rubric_core import ConfigError, config_error
-from rubric_eval.cli.app import percent, print_edited, working
-from rubric_judge.console.command import configure_log, console, figures_table
+from rubric_eval.cli.app import app, percent, print_edited
+from rubric_judge.console.command import configure_log, console, figures_table, working
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def compare(  # noqa: PLR0913  # each is an option of the command
         settings = CompareSettings.model_validate(values)
     except ValidationError as error:
         raise config_error(error, model=CompareSettings, source="the options") from None
-    with working() as progress, progress.phase("comparing"):
+    with working(app) as progress, progress.phase("comparing"):
         found, place = compare_folders(folders, settings, out=out, accept_edited=accept_edited)
     for part in (_print_scores, _print_differences, _print_rest):
         part(found)
@@ -191,7 +191,7 @@ def report(  # noqa: PLR0913  # each is an option of the command
         is_revealed=reveal_grounding,
         accepts_edited=accept_edited,
     )
-    with working() as progress, progress.phase("writing the report"):
+    with working(app) as progress, progress.phase("writing the report"):
         written = write_report(sources, out, figures=figures)
     print_edited(written.edited)
     for what in written.notes:
@@ -243,7 +243,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
 
     configure_log(verbose=verbose)
     _check_second_judge(second_judge, tasks, second, counts=(sample, workers))
-    with working() as progress, progress.phase("looking for signs"):
+    with working(app) as progress, progress.phase("looking for signs"):
 
         def tell(by: str, model: str, total: int) -> None:
             progress.count(f"{by} judges {model}", total=total)

@@ -18,8 +18,8 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
-from rubric_core import MissingExtraError, SchemaError, read_tasks
-from rubric_core.errors import install_command
+from rubric_core import SchemaError, read_tasks
+from rubric_core.errors import needing_extra
 from rubric_core.files import open_file, read_lines, toml_beside
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import SMALL_DATA
@@ -235,13 +235,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 
 def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
-    try:
+    with needing_extra("rubric-eval", "lm-eval", by="data from the Hub, unlike a local copy,"):
         datasets: Any = import_module("datasets")
-    except ImportError as error:
-        raise MissingExtraError(
-            "data from the Hub needs datasets: "
-            f"{install_command('rubric-eval', 'lm-eval')}; or name a folder with local copies"
-        ) from error
     for name in source.subsets:
         try:
             split = datasets.load_dataset(source.hub, name, split=source.split)

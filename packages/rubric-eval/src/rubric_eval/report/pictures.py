@@ -11,8 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from rubric_core import MissingExtraError
-from rubric_core.errors import install_command
+from rubric_core.errors import needing_extra
 from rubric_eval.comparison import ModelScore
 from rubric_eval.report.curves import Training, training_charts
 from rubric_eval.report.reading import Findings
@@ -285,12 +284,7 @@ def load_pictures() -> ModuleType:
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
+    with needing_extra("rubric-eval", "plots", by="--figures"):
         import_module("matplotlib")
         from rubric_judge.page import pictures as loaded
-    except ImportError as error:
-        raise MissingExtraError(
-            f"--figures needs matplotlib, which is not usable here ({error}): "
-            f"{install_command('rubric-eval', 'plots')}"
-        ) from error
     return loaded

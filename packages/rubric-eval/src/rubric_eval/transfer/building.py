@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple, cast
 
 import rubric_core
-from rubric_core.errors import install_command
+from rubric_core.errors import install_command, needing_extra
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers.stated import EXTRACTION
@@ -93,13 +93,8 @@ def harness(module: str) -> Any:
     Raises:
         MissingExtraError: it is not installed.
     """
-    try:
+    with needing_extra("rubric-eval", "lm-eval", by="running benchmarks"):
         return import_module(module)
-    except ImportError as error:
-        raise rubric_core.MissingExtraError(
-            f"benchmarks are run by lm-eval 0.4.13, which is not usable here ({error}): "
-            f"{install_command('rubric-eval', 'lm-eval')}"
-        ) from error
 
 
 @contextmanager

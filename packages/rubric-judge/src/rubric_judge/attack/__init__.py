@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rubric_core.errors import needing_extra
 
-with needing_extra("rubric-judge", "reliability"):
+with needing_extra("rubric-judge", "reliability", by="attack"):
     from rubric_judge.attack.cases import Target
     from rubric_judge.attack.credit import over_credit
     from rubric_judge.attack.plan import FAMILIES, AttackPlan, default_tasks, plan_attacks

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import warnings
 from functools import partial
+from importlib import import_module
 from itertools import count
 from typing import Any, cast
 
 import anyio
 
-from rubric_core import JudgeResult, JudgeView, MissingExtraError, Reason
-from rubric_core.errors import install_command
+from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_core.errors import needing_extra
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig, PluginConfig
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger.store import Ledger
@@ -283,13 +284,8 @@ class RayJudgePool(JudgePool, ClosesItself):
 
 
 def _ray() -> Any:
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtraError(
-            f"RayJudgePool needs Ray: {install_command('rubric-judge', 'ray')}"
-        ) from None
-    return ray
+    with needing_extra("rubric-judge", "ray", by="RayJudgePool"):
+        return import_module("ray")
 
 
 def _check_spec(spec: object) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rubric_core import MissingExtraError
-from rubric_core.errors import install_command
+from rubric_core.errors import needing_extra
 from rubric_judge.serve.config import ServeConfig
 
 if TYPE_CHECKING:
@@ -26,9 +25,5 @@ def __getattr__(name: str) -> object:
     # What needs the extra is loaded when it is asked for; the command line reads the configuration.
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
+    with needing_extra("rubric-judge", "serve", by="serving a judge"):
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"serving a judge needs {error.name}: {install_command('rubric-judge', 'serve')}"
-        ) from error

@@ -6,15 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
 from rubric_judge.console import command
-from rubric_judge.console.progress import Progress
 from rubric_synth.calls import CallTotals
 
 app = command.command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")
-
-
-def working() -> Progress:
-    """Return what is entered around the work of a command, and left before results are printed."""
-    return Progress.of(app.name[0])
 
 
 def print_table(

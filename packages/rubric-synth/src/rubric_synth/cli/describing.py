@@ -63,7 +63,10 @@ def stats(
             f"{tasks * len(CONTROLS):,} calls of the judge at most"
         )
     try:
-        with console.working() as progress, progress.phase("reading tasks, judging the controls"):
+        with (
+            command.working(console.app) as progress,
+            progress.phase("reading tasks, judging the controls"),
+        ):
             statistics = dataset_statistics(
                 dataset,
                 judge=load_replicas(spec),
@@ -94,7 +97,7 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
         dataset: Dataset folder.
         collected: The collected folder that it was made of, to look for each of its documents.
     """
-    with console.working() as progress, progress.phase("checking"):
+    with command.working(console.app) as progress, progress.phase("checking"):
         report = check_dataset(dataset, collected=collected)
     for problem in report.problems:
         command.say_on_stderr(problem)

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rubric_core import RubricError
 from rubric_core.configuration import config_error
 from rubric_judge import JudgeSetupError
-from rubric_judge.console.command import Terminated, typed_command
+from rubric_judge.console.command import Terminated, typed_command, working
 from rubric_judge.console.progress import Phase, Steps
 from rubric_synth.cli import console
 from rubric_synth.collect.collection import CollectProgress, CollectReport, collect
@@ -68,7 +68,7 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
     """
     settings = load_config(config) if config else SynthConfig()
     _tell_of_the_network(sources)
-    with console.working() as progress, Steps(progress) as steps:
+    with working(console.app) as progress, Steps(progress) as steps:
         show = partial(_show, steps)
         report = collect(sources, out, config=settings.collect, on_progress=show)
     _print_reasons(out, report.rejected, settings)
@@ -144,7 +144,7 @@ def run(
     go_on = f"go on with: {typed_command('rubric-synth', words)}"
     try:
         with (
-            console.working() as progress,
+            working(console.app) as progress,
             progress.phase("making tasks", unit="documents") as phase,
         ):
             report = synthesise(

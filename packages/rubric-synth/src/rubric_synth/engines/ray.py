@@ -10,14 +10,15 @@ from collections import defaultdict
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import count
 from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import anyio
 
-from rubric_core import MissingExtraError, RubricError
-from rubric_core.errors import install_command
+from rubric_core import RubricError
+from rubric_core.errors import needing_extra
 from rubric_judge import LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
@@ -120,12 +121,8 @@ def _reason(error: Exception) -> str:
 
 
 def _ray() -> Any:
-    try:
-        import ray  # takes a second, and is an extra
-    except ImportError:
-        message = f"engine: ray needs Ray: {install_command('rubric-synth', 'ray')}"
-        raise MissingExtraError(message) from None
-    return ray
+    with needing_extra("rubric-synth", "ray", by="engine: ray"):
+        return import_module("ray")  # takes a second
 
 
 @dataclass(eq=False)

@@ -203,10 +203,7 @@ class BothSides:
             reference=self.reference,
             optimizer=optimizer,
             schedule=warmup(optimizer, config=self.config.optim),
-            objective=self.config.objective,
-            optim=self.config.optim,
-            temperature=1.0,
-            autocast=False,
+            config=self.config,
         )
         batch = UpdateBatch(
             rollouts=self.rollouts,

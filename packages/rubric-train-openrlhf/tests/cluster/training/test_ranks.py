@@ -92,10 +92,7 @@ def by_the_local_backend(
         reference=load_policy(reference).model.requires_grad_(requires_grad=False),
         optimizer=optimizer,
         schedule=warmup(optimizer, config=config.optim),
-        objective=config.objective,
-        optim=config.optim,
-        temperature=1.0,
-        autocast=False,
+        config=config,
     )
     batch = UpdateBatch(
         rollouts=rollouts,

@@ -232,10 +232,7 @@ def local_update(
         reference=frozen,
         optimizer=optimizer,
         schedule=warmup(optimizer, config=config.optim),
-        objective=config.objective,
-        optim=config.optim,
-        temperature=1.0,
-        autocast=config.precision == "bfloat16",
+        config=config,
     )
     batch = UpdateBatch(
         rollouts=rollouts,
