@@ -144,16 +144,9 @@ class JudgeSide:
         """
         return [self._result(name) for name in judgements]
 
-    def groups(
-        self, judgements_PG: Sequence[Sequence[str]]
-    ) -> tuple[list[list[JudgeResult]], list[Rubric]]:
-        """Find the judgements of groups again, and the rubric of each group.
-
-        Raises:
-            LedgerError: the ledger cannot be read.
-        """
-        rubrics_P = [self.rubric(_task_of(group)) for group in judgements_PG]
-        return [self.results(group) for group in judgements_PG], rubrics_P
+    def rubrics(self, judgements_PG: Iterable[Sequence[str]]) -> list[Rubric]:
+        """Return the rubric of each group."""
+        return [self.rubric(_task_of(group)) for group in judgements_PG]
 
     def forget(self, judgements: Iterable[str]) -> None:
         """Drop judgements; the ledger keeps them."""
@@ -289,11 +282,11 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side = await self._side()
-        results_PG, rubrics_P = side.groups(judgements_PG)
+        results_PG = [side.results(group) for group in judgements_PG]
         before = side.results(chain(*before_PG))
         check_judge([*before, *chain(*results_PG)], config=self._config.judge, step=step)
         sizes = Sizes.of(lengths_PG, ended_PG)
-        return informative(results_PG, rubrics_P, sizes, config=self._config)
+        return informative(results_PG, side.rubrics(judgements_PG), sizes, config=self._config)
 
     async def credit(
         self,
@@ -336,10 +329,10 @@ class JudgeCoordinator:
         dropped_PG: Sequence[Sequence[str]],
     ) -> StepCredit:
         side = await self._side()
-        results_PG, rubrics_P = side.groups(judgements_PG)
+        results_PG = [side.results(group) for group in judgements_PG]
         dropped = [side.results(group) for group in dropped_PG]
         check_judge([*chain(*results_PG), *chain(*dropped)], config=self._config.judge, step=step)
-        tasks_P = list(zip(map(_task_of, judgements_PG), rubrics_P, strict=True))
+        tasks_P = list(zip(map(_task_of, judgements_PG), side.rubrics(judgements_PG), strict=True))
         credit, judged = step_credit(
             step, results_PG, tasks_P, sizes, dropped_PG=dropped, config=self._config
         )
@@ -364,8 +357,9 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side, judge = await self._side(), self._config.judge
-        results_NS, rubrics_N = side.groups(judgements_NS)
+        results_NS = [side.results(group) for group in judgements_NS]
         check_judge(list(chain(*results_NS)), config=judge, step=step)
+        rubrics_N = side.rubrics(judgements_NS)
         reward = heldout_reward(results_NS, rubrics_N, on_unavailable=judge.on_unavailable)
         side.forget(chain(*judgements_NS))
         return reward
