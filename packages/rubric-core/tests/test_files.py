@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from pathlib import Path
 
@@ -77,4 +78,25 @@ def test_a_folder_is_replaced_whole_or_stays(tmp_path: Path, *, fails: bool) -> 
             raise KeyboardInterrupt
 
     assert [path.name for path in folder.iterdir()] == ["old" if fails else "new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_folder_that_cannot_be_put_in_place_leaves_what_stood_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "old").touch()
+    rename = Path.rename
+
+    def no_room(path: Path, target: Path) -> Path:
+        if (path / "new").exists():
+            raise OSError(errno.ENOSPC, "no room")
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", no_room)
+    with pytest.raises(OSError, match="no room"), replacing_folder(folder) as fresh:
+        (fresh / "new").touch()
+
+    assert [path.name for path in folder.iterdir()] == ["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]

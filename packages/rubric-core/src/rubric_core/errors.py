@@ -187,7 +187,7 @@ def needing_extra(package: str, extra: str, *, by: str) -> Generator[None]:
     except ImportError as error:
         why = "" if isinstance(error, ModuleNotFoundError) else f", which fails here ({error})"
         remedy = install_command(package, extra)
-        raise MissingExtraError(f"{by} needs {error.name}{why}: {remedy}") from error
+        raise MissingExtraError(f"{by} needs {error.name or 'a library'}{why}: {remedy}") from error
 
 
 class ConfigError(RubricError, ValueError):

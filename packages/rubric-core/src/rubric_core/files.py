@@ -270,9 +270,11 @@ def replacing_folder(path: Path) -> Generator[Path]:
         if path.exists():  # a folder cannot be renamed over one with content
             path.rename(old)
         fresh.rename(path)
-        shutil.rmtree(old, ignore_errors=True)
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        if old.exists() and not path.exists():
+            old.rename(path)
+        for leftover in (fresh, old):
+            shutil.rmtree(leftover, ignore_errors=True)
 
 
 def replace_link(link: Path, target: str) -> None:

@@ -61,9 +61,8 @@ def _warm_up(litellm: Any, model: str) -> None:
     messages = [{"role": "user", "content": "ready?"}]
     with suppress(Exception):  # a model that litellm does not know is reported elsewhere
         litellm.get_supported_openai_params(model=model)
-        if not (
-            litellm.callbacks or litellm.success_callback
-        ):  # they would see a call that never was
+        # Callbacks would see a call that never was.
+        if not (litellm.callbacks or litellm.success_callback):
             asyncio.run(litellm.acompletion(model=model, messages=messages, mock_response="ready"))
 
 
