@@ -10,11 +10,16 @@ import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_eval import Heldout
+from rubric_eval.comparison.folders import measured_of
+from rubric_eval.records.digests import refusing_edits
+from rubric_eval.records.files import read_finished_run
+from rubric_eval.records.inputs import EvalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from rubric_eval.records.run import EvalRun, Measured
     from rubric_judge.testing.vllm import VLLMServer
 
 GENERATION_DEFAULTS = '{"temperature": 0.1, "top_k": 1, "repetition_penalty": 1.3}'
@@ -38,6 +43,22 @@ def make_task() -> Callable[..., Task]:
         )
 
     return make
+
+
+@pytest.fixture
+def read_heldout() -> Callable[..., Measured]:
+    """Reads the rewards that a judge gave a model; of a finished evaluation, unless given a run."""
+
+    def read(
+        folder: EvalFolder | Path, judge: str, model: str, *, run: EvalRun | None = None
+    ) -> Measured:
+        folder = folder if isinstance(folder, EvalFolder) else EvalFolder(folder)
+        with refusing_edits() as edits:
+            run = run or read_finished_run(folder, edits=edits)
+            measured = measured_of(folder, run, edits)
+        return next(one for one in measured if (one.judge, one.model) == (judge, model))
+
+    return read
 
 
 @pytest.fixture

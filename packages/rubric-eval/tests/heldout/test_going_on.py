@@ -14,7 +14,6 @@ from rubric_core import write_tasks
 from rubric_eval.cli import main
 from rubric_eval.records.files import read_run
 from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.scores.judged import read_heldout
 from rubric_judge.testing import FakeEndpoint, ServedModel
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import Task
+    from rubric_eval.records.run import Measured
 
 LOCKING = """
 import fcntl, os, sys
@@ -68,7 +68,7 @@ def finished(
 
 
 def test_answers_that_were_edited_are_not_gone_on_with(
-    finished: Finished, capsys: pytest.CaptureFixture[str]
+    finished: Finished, capsys: pytest.CaptureFixture[str], read_heldout: Callable[..., Measured]
 ) -> None:
     path = finished.folder.answers("m", 0)
     path.write_bytes(path.read_bytes().replace(b"It sorts.", b"I sort it."))
@@ -84,7 +84,9 @@ def test_answers_that_were_edited_are_not_gone_on_with(
     assert len(read_heldout(finished.folder, "lexical", "m").ids) == 12
 
 
-def test_scores_and_tables_that_were_edited_are_made_anew(finished: Finished) -> None:
+def test_scores_and_tables_that_were_edited_are_made_anew(
+    finished: Finished, read_heldout: Callable[..., Measured]
+) -> None:
     folder = finished.folder
     scores = folder.scores("lexical", "m", 0)
     before = {path: path.read_bytes() for path in (scores, folder.questions, folder.heldout)}

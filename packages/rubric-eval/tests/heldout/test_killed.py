@@ -18,7 +18,6 @@ from rubric_core import write_tasks
 from rubric_eval.answers.store import read_answers
 from rubric_eval.records.files import ScoreRow, read_finished_run, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.scores.judged import read_heldout
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import Task
+    from rubric_eval.records.run import Measured
 
 PROGRAM = (sys.executable, "-c", "from rubric_eval.cli import main; main()")
 N_QUESTIONS = 30
@@ -125,7 +125,7 @@ def _scores(folder: EvalFolder) -> list[ScoreRow]:
 
 
 def test_what_is_done_is_neither_generated_nor_judged_again_after_kill_9(
-    tmp_path: Path, make_task: Callable[..., Task]
+    tmp_path: Path, make_task: Callable[..., Task], read_heldout: Callable[..., Measured]
 ) -> None:
     write_tasks(tmp_path / "tasks.jsonl", [make_task(number) for number in range(N_QUESTIONS)])
     total = N_ANSWERS * len(MODELS)

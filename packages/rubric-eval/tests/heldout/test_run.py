@@ -11,12 +11,13 @@ import pytest
 
 from rubric_core import Outcome, Reason, Reply, ResponderError
 from rubric_eval import EvalFolderError, HeldoutAbortError
+from rubric_eval.comparison.folders import measured_of
 from rubric_eval.heldout.plan import HeldoutPlan, plan_of
 from rubric_eval.heldout.run import rejudge_heldout
 from rubric_eval.heldout.table import HeldoutTable
+from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.files import ReasoningRow, ScoreRow, read_finished_run, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.scores.judged import read_heldout
 from rubric_eval.scores.scoring import read_judges
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from rubric_core import Ask, Task
+    from rubric_core import Ask
+    from rubric_eval.records.run import Measured
     from rubric_eval.responders.opening import OpenModel
 
     Evaluate = Callable[..., HeldoutTable]
@@ -114,13 +116,14 @@ def test_the_table_counts_what_a_fallback_judged(
 
 def test_rows_come_back_as_values_of_each_question(
     tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate,
-    tasks: tuple[Task, ...],
+    read_heldout: Callable[..., Measured],
 ) -> None:  # fmt: skip
+    plan = make_plan(samples=2)
     with FakeEndpoint(_worth) as endpoint:
-        evaluate(make_plan(samples=2), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+        evaluate(plan, [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
     measured = read_heldout(tmp_path / "eval", "judge", "m")
-    assert measured.ids == tuple(task.task_id for task in tasks)
-    assert measured.clusters == tuple(task.doc_hash for task in tasks)
+    assert measured.ids == tuple(task.task_id for task in plan.tasks)
+    assert measured.clusters == tuple(task.doc_hash for task in plan.tasks)
     assert len(set(measured.clusters)) == 4
     assert len(set(measured.prompts)) == 12
     assert measured.values_NK == tuple((n / 100, n / 100) for n in range(12))
@@ -141,7 +144,10 @@ def test_a_folder_whose_first_files_were_cut_short_is_gone_on_with(
         (tmp_path / "eval" / ".run.json.0a1b2c3d.tmp").write_text('{"kind"', "utf-8")
         table = evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
     assert [row.n for row in table.rows] == [12]
-    assert len(read_heldout(tmp_path / "eval", "judge", "m").ids) == 12
+    folder = EvalFolder(tmp_path / "eval")
+    with refusing_edits() as edits:
+        (measured,) = measured_of(folder, read_finished_run(folder, edits=edits), edits)
+    assert len(measured.ids) == 12
 
 
 def test_nothing_that_is_done_is_generated_or_judged_again(
@@ -268,7 +274,12 @@ def test_a_judge_that_is_not_there_leaves_no_evaluation_behind(
 
 
 def test_a_judge_that_goes_down_ends_the_run_without_a_table_and_what_is_judged_is_kept(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
+    read_heldout: Callable[..., Measured],
 ) -> None:
     plan = make_plan(samples=5, workers=1)
     down_at = 36  # of 60
@@ -331,7 +342,12 @@ def test_one_model_with_too_many_failures_is_not_hidden_by_the_others(
 
 
 def test_what_is_allowed_to_be_missing_is_left_out_and_counted(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
+    read_heldout: Callable[..., Measured],
 ) -> None:
     def script(ask: Ask) -> str | Reply:
         if "function 3 " in ask.view.question:
@@ -351,7 +367,12 @@ def test_what_is_allowed_to_be_missing_is_left_out_and_counted(
 
 
 def test_an_invalid_judgement_is_0_in_the_reward_and_in_every_criterion(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
+    read_heldout: Callable[..., Measured],
 ) -> None:
     def award(call: FakeCall) -> dict[str, float] | str:
         return "I would rather not." if "worth 3%" in call.messages[-1]["content"] else _worth(call)
@@ -398,7 +419,12 @@ def test_no_file_but_the_judges_own_can_hold_a_passage(
 
 
 def test_scores_of_other_answers_are_not_taken_for_these(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
+    read_heldout: Callable[..., Measured],
 ) -> None:
     with FakeEndpoint(_worth) as endpoint:
         evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])

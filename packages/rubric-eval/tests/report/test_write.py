@@ -15,7 +15,6 @@ from rubric_eval.hacking.evaluation import look_for_hacking
 from rubric_eval.records.files import read_run, write_finished_run, write_json
 from rubric_eval.records.inputs import evaluation_files, hashed_inputs
 from rubric_eval.report.page import ReportSources, write_report
-from rubric_eval.scores.judged import read_heldout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from conftest import Folders
     from rubric_eval.records.inputs import EvalFolder
+    from rubric_eval.records.run import Measured
 
 SMALL: dict[str, Any] = {"questions": 12}
 
@@ -181,7 +181,7 @@ def test_a_torn_last_row_of_a_run_is_left_out(folders: Folders, tmp_path: Path) 
 
 
 @pytest.fixture
-def compared(folders: Folders) -> EvalFolder:
+def compared(folders: Folders, read_heldout: Callable[..., Measured]) -> EvalFolder:
     """An evaluation with the comparison.json that `compare` makes of it, at 90 %."""
     folder = folders.heldout(**SMALL)
     settings = CompareSettings(confidence=0.9)

@@ -13,11 +13,12 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import AnswerRow, QuestionRow, ScoreRow, read_rows, write_rows
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
-from rubric_eval.scores.judged import read_heldout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from rubric_eval.records.run import Measured
 
 IDS: Final = ("a", "b", "c")
 MODEL: Final = hashlib.sha256(b"{}").hexdigest()
@@ -111,7 +112,11 @@ def _with_another_question(folder: EvalFolder) -> None:
     ],
 )
 def test_rows_that_were_edited_are_refused(
-    folder: EvalFolder, run: EvalRun, edit: Callable[[EvalFolder], None], said: str
+    folder: EvalFolder,
+    run: EvalRun,
+    edit: Callable[[EvalFolder], None],
+    said: str,
+    read_heldout: Callable[..., Measured],
 ) -> None:
     assert read_heldout(folder, "lexical", "base", run=run).values_NK == ((0.5,),) * 3
     edit(folder)
@@ -123,7 +128,11 @@ def test_rows_that_were_edited_are_refused(
     ("outcome", "reward"), [(Outcome.SCORED, None), (Outcome.UNAVAILABLE, 0.0)]
 )
 def test_only_an_unavailable_judgement_is_without_a_reward(
-    folder: EvalFolder, run: EvalRun, outcome: Outcome, reward: float | None
+    folder: EvalFolder,
+    run: EvalRun,
+    outcome: Outcome,
+    reward: float | None,
+    read_heldout: Callable[..., Measured],
 ) -> None:
     path = folder.scores("lexical", "base", 0)
     row = _score("a").model_copy(update={"outcome": outcome, "reward": reward})

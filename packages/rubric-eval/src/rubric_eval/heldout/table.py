@@ -78,7 +78,7 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
         Rows in the order of models, then judges.
 
     Raises:
-        EvalFolderError, RubricFileError: rows that do not fit; see `read_heldout`.
+        EvalFolderError, RubricFileError: rows that do not fit; see `JudgedReader`.
     """
     with refusing_edits() as edits:
         reader = JudgedReader(folder, run, edits)

@@ -8,19 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from rubric_core import Finish, Outcome
 from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.answers.store import line_of, read_answers
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import files
-from rubric_eval.records.digests import ANSWERS, Edits, check_files, refusing_edits
+from rubric_eval.records.digests import ANSWERS, Edits
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import EvalRun, JudgeEntry, Measure, Measured, ModelEntry, present_mean
 
 _ROUNDING: Final = 1e-9
-_Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
 
 
 def contradiction(
@@ -197,43 +196,6 @@ def _questions(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[files.Que
     return questions
 
 
-def read_heldout(
-    folder: EvalFolder | Path, judge: str, model: str, *, run: EvalRun | None = None
-) -> Measured:
-    """Read the rewards that a judge gave a model.
-
-    Args:
-        folder: of an evaluation.
-        judge: its name in the evaluation.
-        model: its name in the evaluation.
-        run: the manifest; read when left out, and refused unless the evaluation is finished and
-            its files are as its end left them.
-
-    Returns:
-        Rewards of all questions, seeds and samples, with what explains them.
-
-    Raises:
-        EvalFolderError: no evaluation, an unfinished one, no such model or judge, or scores that
-            are not those of the answers.
-        EvalEditedError: files that contradict each other, or digests that are not theirs.
-        RubricFileError: a file that is damaged.
-    """
-    folder = folder if isinstance(folder, EvalFolder) else EvalFolder(folder)
-    with refusing_edits() as edits:
-        if run is None:
-            run = files.read_finished_run(folder, edits=edits)
-            check_files(folder, run, edits)
-        of_model = _named(folder, "model", run.models, model)
-        by_judge = _named(folder, "judge", run.judges, judge)
-        reader = JudgedReader(folder, run, edits)
-        for judged in reader.read(of_model, [by_judge]):
-            return measured_rewards(run, reader.questions, judged)
-    raise EvalFolderError(
-        f"{folder.root}: {judge!r} has not judged {model!r}; run `rubric-eval rejudge "
-        f"{folder.root}` with that judge"
-    )
-
-
 def measured_rewards(
     run: EvalRun, questions: Sequence[files.QuestionRow], judged: JudgedAnswers
 ) -> Measured:
@@ -291,10 +253,3 @@ def _mean_z(row_K: Sequence[files.ScoreRow]) -> dict[str, float]:
 def _protocol(run: EvalRun, judge: JudgeEntry) -> str:
     parts = {"template": run.template, "judge": judge.fingerprint}
     return json.dumps({**run.decoding.model_dump(mode="json"), **parts}, sort_keys=True)
-
-
-def _named(folder: EvalFolder, kind: str, entries: Sequence[_Entry], name: str) -> _Entry:
-    by_name = {entry.name: entry for entry in entries}
-    if name not in by_name:
-        raise EvalFolderError(f"{folder.root} holds no {kind} {name!r}; it holds {list(by_name)!r}")
-    return by_name[name]
