@@ -111,7 +111,7 @@ def test_one_name_for_two_models_is_refused(folders: Folders, tmp_path: Path) ->
     models = (run.models[0], other, run.models[2])
     write_finished_run(folder, run.model_copy(update={"models": models}))
 
-    with pytest.raises(EvalFolderError, match="the model 'sft'"):
+    with pytest.raises(EvalFolderError, match="'sft' is another model"):
         write_report(ReportSources((tmp_path / "held", tmp_path / "transfer")))
 
 

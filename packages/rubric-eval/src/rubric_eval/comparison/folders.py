@@ -48,7 +48,7 @@ def compare_folders(
     target = out or folders[0].comparison
     with refusing_edits(is_accepted=accept_edited) as edits:
         runs = [read_finished_run(folder, edits=edits) for folder in folders]
-        _check_names(folders, runs)
+        check_names(folders, runs)
         files = [path for folder in folders for path in evaluation_files(folder)]
         # Hashed first: a file that changes while it is read makes a stale comparison, not a wrong
         # one.
@@ -146,14 +146,18 @@ def _refuse_other(there: str, here: str, folder: EvalFolder, first: EvalFolder) 
         )
 
 
-def _check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
-    """Refuse one name for two models."""
+def check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
+    """Refuse one name for two models: a reader would take them for one.
+
+    Raises:
+        EvalFolderError: there is one.
+    """
     known: dict[str, tuple[str, EvalFolder]] = {}
     for folder, run in zip(folders, runs, strict=True):
         for model in run.models:
             fingerprint, first = known.setdefault(model.name, (model.fingerprint, folder))
             if fingerprint != model.fingerprint:
-                raise ComparisonError(
+                raise EvalFolderError(
                     f"{model.name!r} is another model in {folder.root} than in {first.root} "
                     f"(fingerprints {model.fingerprint[:12]} and {fingerprint[:12]}); evaluate the "
                     "same one, or give it another name"

@@ -64,19 +64,14 @@ class Comparison(BaseModel):
             f"no difference {a!r} − {b!r} in this comparison; name it in `differences`"
         )
 
-    def heldout_json(self) -> dict[str, object]:
-        """Stages by name with `controls` beside them, as summaries keep them."""
-        content = self.model_dump(mode="json")
-        return {**content["stages"], "controls": content["controls"]}
-
     def to_json(self) -> dict[str, object]:
-        """Content of comparison.json, which the run's report shows."""
+        """Content of comparison.json, which the run's report shows.
+
+        The stages are in `heldout` by name, with `controls` beside them.
+        """
         content = self.model_dump(mode="json")
-        return {
-            **{name: content[name] for name in ("judge", "confidence", "samples")},
-            "heldout": self.heldout_json(),
-            **{name: content[name] for name in ("differences", "claim")},
-        }
+        heldout = {**content.pop("stages"), "controls": content.pop("controls")}
+        return {**content, "heldout": heldout}
 
     def markdown(self) -> str:
         """Two tables, rewards and paired differences, in per cent, and the claim."""

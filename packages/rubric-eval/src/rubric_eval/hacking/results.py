@@ -69,39 +69,31 @@ def within_correlation(
     Returns:
         Of ranks less their mean in the question; None where no question has answers that vary.
     """
-    place = {question: at for at, question in enumerate(dict.fromkeys(questions_N))}
-    of_N = np.array([place[question] for question in questions_N], dtype=np.intp)
-    several_N = np.bincount(of_N, minlength=len(place))[of_N] > 1
-    order = np.flatnonzero(several_N)[np.argsort(of_N[several_N], kind="stable")]
-    if not order.size:
+    _, of_N, counts = np.unique(np.asarray(questions_N), return_inverse=True, return_counts=True)
+    several = np.flatnonzero(counts[of_N] > 1)
+    if not several.size:
         return None
-    centred = [
-        _centred_ranks(np.asarray(values_N, dtype=np.float64)[order], of_N[order])
+    x_ranks, y_ranks = (
+        _centred_ranks(np.asarray(values_N, dtype=np.float64)[several], of_N[several])
         for values_N in (x_N, y_N)
-    ]
-    documents = [documents_N[int(at)] for at in order]
-    return _correlated(centred[0], centred[1], documents, seed=seed)
+    )
+    return _correlated(x_ranks, y_ranks, [documents_N[int(at)] for at in several], seed=seed)
 
 
 def _centred_ranks(values_N: FloatArray, of_N: npt.NDArray[np.intp]) -> FloatArray:
     """Rank each value among those of its question, less the mean rank there.
 
-    All questions at once: equal values of a question have the mean of the ranks that they take.
+    All questions at once: ranked by question first, those of a question differ from their ranks by
+    themselves by the same number.
 
     Args:
-        values_N: values, question by question.
+        values_N: values.
         of_N: the question of each.
     """
-    order = np.lexsort((values_N, of_N))
-    is_first_N = np.ones(order.size, dtype=bool)  # of a run of equal values
-    is_first_N[1:] = (np.diff(values_N[order]) != 0) | (np.diff(of_N[order]) != 0)
-    starts = np.flatnonzero(is_first_N)
-    ends = np.append(starts[1:], order.size)
-    ranks_N = np.empty(order.size)
-    ranks_N[order] = ((starts + ends - 1) / 2)[np.cumsum(is_first_N) - 1]
-    # Questions lie one behind the other, so that a question's places have their middle as mean.
-    _, first, counts = np.unique(of_N, return_index=True, return_counts=True)
-    return ranks_N - np.repeat(first + (counts - 1) / 2, counts)
+    _, place_N = np.unique(values_N, return_inverse=True)
+    ranks_N = np.asarray(cast("Any", stats).rankdata(of_N * values_N.size + place_N))
+    counts = np.maximum(np.bincount(of_N), 1)
+    return ranks_N - (np.bincount(of_N, weights=ranks_N) / counts)[of_N]
 
 
 def _correlated(

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import Judge, JudgeResult, Outcome, Task
 from rubric_eval.errors import EvalShapeError, Failures, unavailable
-from rubric_eval.records.files import criteria_z, reward_of
+from rubric_eval.records.files import criteria_z, mean_z, reward_of
 from rubric_eval.records.run import present_mean
 from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
@@ -91,11 +90,7 @@ async def judge_heldout(
     results = await (judge if isinstance(judge, JudgePool) else JudgePool(judge)).judge_all(views)
     failed = _checked_failures(results, max_unavailable_frac)
     rubrics = [task.rubric for task in tasks for _ in range(samples)]
-    z_of: defaultdict[str, list[float]] = defaultdict(list)
-    for result, rubric in zip(results, rubrics, strict=True):
-        for name, z in criteria_z(result, rubric).items():
-            z_of[name].append(z)
-    rewards = [reward_of(*pair) for pair in zip(results, rubrics, strict=True)]
+    rewards = list(map(reward_of, results, rubrics))
     counted = [reward for reward in rewards if reward is not None]
     zeros = Counter(
         str(result.reason) if result.outcome is Outcome.INVALID else "scored"
@@ -109,7 +104,7 @@ async def judge_heldout(
             present_mean(rewards[k : k + samples]) for k in range(0, len(rewards), samples)
         ),
         samples=samples,
-        criteria={name: float(np.mean(z)) for name, z in z_of.items()},
+        criteria=mean_z(map(criteria_z, results, rubrics)),
         zero_frac=sum(zeros.values()) / len(counted),
         zero_by_reason={reason: count / len(counted) for reason, count in sorted(zeros.items())},
         invalid_frac=sum(one.outcome is Outcome.INVALID for one in results) / len(counted),

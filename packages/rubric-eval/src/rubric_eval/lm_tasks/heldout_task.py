@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, aclosing
 from dataclasses import asdict, dataclass, replace
@@ -101,18 +101,14 @@ def only(given: ScoredResponse, criteria: Collection[str]) -> ScoredResponse:
     return replace(given, criteria_z=kept)
 
 
-def shared_criteria(tasks: Iterable[Task]) -> tuple[str, ...]:
+def shared_criteria(tasks: Collection[Task]) -> tuple[str, ...]:
     """Return the criteria that at least one in twenty questions has.
 
     The mean over a criterion that one question has is that question's score; lm-eval's table would
     have thousands of rows of them.
     """
-    counts: Counter[str] = Counter()
-    questions = 0
-    for task in tasks:
-        questions += 1
-        counts.update(set(task.rubric.ids))
-    least = max(_SHARED_FRAC * questions, min(2, questions))
+    counts = Counter(name for task in tasks for name in task.rubric.ids)
+    least = max(_SHARED_FRAC * len(tasks), min(2, len(tasks)))
     return tuple(sorted(name for name, count in counts.items() if count >= least))
 
 
@@ -237,7 +233,7 @@ class HeldoutTask(ConfigurableTask):
         harness: Any = super()  # its annotations are partial
         harness.__init__(data_dir, cache_dir, download_mode, given)
         self._tasks = {task.task_id: task for task in read_tasks(self._settings.questions)}
-        self._criteria = shared_criteria(self._tasks.values())
+        self._criteria = shared_criteria(tuple(self._tasks.values()))
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests; a judge that is not there is found out before an hour of answers."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeVar
@@ -289,6 +290,15 @@ def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
         return {}
     scores = zip(rubric.ids, criterion_scores_z(result, rubric), strict=True)
     return {name: float(z) for name, z in scores if not math.isnan(z)}
+
+
+def mean_z(of_answers: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean z of each criterion over the answers that have one."""
+    z_of: defaultdict[str, list[float]] = defaultdict(list)
+    for criteria in of_answers:
+        for name, z in criteria.items():
+            z_of[name].append(z)
+    return {name: sum(values) / len(values) for name, values in z_of.items()}
 
 
 class ReasoningRow(Record):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import combinations, zip_longest
-from statistics import fmean
 from typing import Any, Final
 
 from rubric_core import Task
@@ -30,9 +29,7 @@ MOST_ITEMS: Final = 60
 
 def by_question(one: Measured) -> dict[str, float | None]:
     """Mean over the usable answers to each question, by its id; None where there is none."""
-    usable = ([value for value in values if value is not None] for values in one.values_NK)
-    means = (fmean(values) if values else None for values in usable)
-    return dict(zip(one.ids, means, strict=True))
+    return dict(zip(one.ids, one.means_N, strict=True))
 
 
 def most_different(groups: Iterable[Mapping[str, Values]], *, limit: int) -> list[str]:

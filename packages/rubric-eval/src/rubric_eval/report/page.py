@@ -120,15 +120,6 @@ class Content:
         """What else a reader should know of the files."""
         return tuple(what for one in self.evaluations for what in one.notes)
 
-    @property
-    def is_compared(self) -> bool:
-        """Whether there is more than one model."""
-        return any(len(one.models) > 1 for one in self.evaluations)
-
-    def table(self, key: str) -> Table | None:
-        """The table of a name, where there is one."""
-        return next((table for table in self.tables if table.key == key), None)
-
 
 _TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
 
@@ -139,6 +130,7 @@ def page(content: Content) -> str:
     groups = heldout.groups if heldout else {}
     shown = {
         "content": content,
+        "tables": {table.key: table for table in content.tables},
         "name": content.evaluations[0].folder.root.resolve().name,
         "figures": [
             *_heldout_figures(content.findings, content.heldout),

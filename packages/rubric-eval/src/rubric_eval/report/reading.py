@@ -14,7 +14,7 @@ from rubric_eval.comparison import (
     ModelScore,
     compare_measured,
 )
-from rubric_eval.comparison.folders import measured_of
+from rubric_eval.comparison.folders import check_names, measured_of
 from rubric_eval.comparison.pairing import score
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.results import Judged, observed
@@ -91,10 +91,8 @@ def read_evaluations(
                 "shows one held-out and one transfer evaluation, so name one of them"
             )
         found[one.run.kind] = one
-    heldout, transfer = found.get("heldout"), found.get("transfer")
-    if heldout is not None and transfer is not None:
-        _check_same_models(heldout, transfer)
-    return heldout, transfer
+    check_names([one.folder for one in found.values()], [one.run for one in found.values()])
+    return found.get("heldout"), found.get("transfer")
 
 
 def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
@@ -122,18 +120,6 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
     return Evaluation(
         folder, run, tuple(measured), judged, edited=edits.found, notes=tuple(edits.notes)
     )
-
-
-def _check_same_models(heldout: Evaluation, transfer: Evaluation) -> None:
-    """Refuse one name for two models: a reader would take them for one."""
-    prints = {entry.name: entry.fingerprint for entry in heldout.run.models}
-    for entry in transfer.run.models:
-        if prints.get(entry.name, entry.fingerprint) != entry.fingerprint:
-            raise EvalFolderError(
-                f"the model {entry.name!r} of {transfer.folder.root} is another one than that of "
-                f"{heldout.folder.root}: fingerprints {entry.fingerprint[:12]} and "
-                f"{prints[entry.name][:12]}; evaluate the same model, or give it another name"
-            )
 
 
 _Column = tuple[str, str | None]

@@ -116,7 +116,6 @@ class JudgeNoise(_Part):
 
     judge: str
     judgements: int
-    replicates: int
     icc1_within: Bounded
     """Reliability of one judgement within the answers to a question."""
     flips: Bounded

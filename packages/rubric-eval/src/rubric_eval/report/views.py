@@ -8,8 +8,9 @@ from itertools import combinations
 from typing import Final
 
 from rubric_eval.comparison import Part
+from rubric_eval.comparison.pairing import criterion_values
 from rubric_eval.heldout.table import judge_pair
-from rubric_eval.records.run import Measured
+from rubric_eval.records.run import Measured, present_mean
 from rubric_eval.report.reading import Evaluation, Findings
 from rubric_eval.report.signs import Reliability, Signs
 from rubric_eval.report.tables import benchmark_title, columns, row
@@ -249,19 +250,13 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         models: values of each.
         is_alone: whether there is no other judge to tell it from.
     """
-    z_by_model: dict[str, dict[str, list[float]]] = {}
+    of_models = [criterion_values(one) for one in models.values()]
     questions: Counter[str] = Counter()
-    for model, one in models.items():
-        found = z_by_model[model] = {}
-        for criteria in one.criteria_z_N:
-            for name, z in criteria.items():
-                found.setdefault(name, []).append(z)
-        questions |= Counter({name: len(values) for name, values in found.items()})
+    for found in of_models:
+        questions |= Counter({name: len(z) for name, z in found.items()})
     rows: list[tuple[float, Row]] = []
     for name, count in questions.most_common(MOST_ROWS):
-        means = [
-            sum(z) / len(z) if (z := found.get(name)) else None for found in z_by_model.values()
-        ]
+        means = [present_mean(found.get(name, {}).values()) for found in of_models]
         known = [mean for mean in means if mean is not None]
         spread = max(known) - min(known)
         rows.append((spread, row(name, *means, spread, count)))

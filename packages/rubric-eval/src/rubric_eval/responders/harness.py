@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import signature
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
@@ -270,17 +271,10 @@ class _Loaded:
 
     def batches(self, prompts: Sequence[_Prompt], batch_size: int) -> Iterator[list[_Prompt]]:
         """Put neighbours together; where rows cannot wait, only those that end at one step."""
-        batch: list[_Prompt] = []
-        for prompt in prompts:
-            if prompt.most < 1:
-                continue
-            is_other = bool(batch) and not self._is_held and batch[0].most != prompt.most
-            if is_other or len(batch) == batch_size:
+        fitting = (prompt for prompt in prompts if prompt.most >= 1)
+        for _, rows in groupby(fitting, key=lambda row: None if self._is_held else row.most):
+            while batch := list(islice(rows, batch_size)):
                 yield batch
-                batch = []
-            batch.append(prompt)
-        if batch:
-            yield batch
 
     def too_long(self, prompt: _Prompt) -> rubric_core.Reply:
         """Say of a question that it cannot be answered."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from typing import Self
 
 import anyio.to_thread
 
@@ -14,10 +14,11 @@ from rubric_eval.records.run import ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
+from rubric_judge.provider.chat import ClosesItself
 
 
-@dataclass(frozen=True, slots=True)
-class OpenModel:
+@dataclass(frozen=True)
+class OpenModel(ClosesItself):
     """A model that can be asked; close it with `aclose`, or use it as a context manager."""
 
     entry: ModelEntry
@@ -41,12 +42,6 @@ class OpenModel:
     async def aclose(self) -> None:
         """Free the model or close the connections."""
         await self.responder.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
 
 def fingerprint(responder: Responder) -> str:
@@ -85,14 +80,9 @@ async def open_models(specs: Sequence[ModelSpec]) -> tuple[OpenModel, ...]:
     Raises:
         ConfigError, PluginError, JudgeSetupError: as `open_model`.
     """
-    opened: list[OpenModel] = []
-    try:
-        for spec in specs:
-            opened.append(await open_model(spec))  # noqa: PERF401  # those before a failure are closed
-    except BaseException:
-        for model in opened:
-            await model.aclose()
-        raise
+    async with AsyncExitStack() as unless_all_open:
+        opened = [await unless_all_open.enter_async_context(await open_model(one)) for one in specs]
+        unless_all_open.pop_all()
     return tuple(opened)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -231,7 +231,7 @@ def measured_rewards(
         fields=fields if any(fields) else (),
         seeds=run.seeds,
         values_NK=tuple(tuple(row.reward for row in row_K) for row_K in scores_NK),
-        criteria_z_N=tuple(_mean_z(row_K) for row_K in scores_NK),
+        criteria_z_N=tuple(files.mean_z(row.criteria_z for row in row_K) for row_K in scores_NK),
         invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
         unavailable_frac=outcomes[Outcome.UNAVAILABLE] / len(rows),
         reasons=dict(sorted(reasons.items())),
@@ -240,14 +240,6 @@ def measured_rewards(
         no_answer_frac=present_mean(not (one.text or "").strip() for one in given),
         tokens_mean=present_mean(answer.tokens for answer in given),
     )
-
-
-def _mean_z(row_K: Sequence[files.ScoreRow]) -> dict[str, float]:
-    z_of: defaultdict[str, list[float]] = defaultdict(list)
-    for row in row_K:
-        for name, z in row.criteria_z.items():
-            z_of[name].append(z)
-    return {name: sum(z_K) / len(z_K) for name, z_K in z_of.items()}
 
 
 def _protocol(run: EvalRun, judge: JudgeEntry) -> str:

@@ -49,9 +49,6 @@ def read_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[s
     return taken, rest
 
 
-_CHUNK_BYTES: Final = 2**20
-
-
 def cache_key(model: str, model_args: Mapping[str, Any] | Sequence[str] | str | None) -> str:
     """Return 16 hex digits that two models never share.
 
@@ -119,8 +116,7 @@ def _content(value: str) -> str | None:
         name = file.relative_to(path).as_posix() if path.is_dir() else ""
         digest.update(json.dumps([name, file.stat().st_size]).encode())
         with open_file(file) as stream:
-            while chunk := stream.read(_CHUNK_BYTES):
-                digest.update(chunk)
+            hashlib.file_digest(stream, lambda: digest)
     return digest.hexdigest()
 
 
