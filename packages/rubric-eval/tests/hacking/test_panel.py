@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rubric_core import ConfigError, Criterion, Grounding, JudgeResult, Reason, Rubric, Task
 from rubric_eval import ComparisonError, EvalShapeError, HeldoutAbortError
 from rubric_eval.hacking.evaluation import hacking_panel
-from rubric_eval.hacking.results import HackingPanel, HackingSettings, Key, Observed
+from rubric_eval.hacking.results import HackingPanel, HackingSettings, Judged, Key, Observed
 from rubric_eval.hacking.signs import (
     APPEALS,
     HEDGES,
@@ -26,7 +26,7 @@ from rubric_judge import JudgePool
 from rubric_judge.testing import ScriptedJudge
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 SETTINGS = HackingSettings(judge="lexical", resamples=199)
 PLAIN = "the matrix is factorised by rows and the factors are returned"
@@ -72,13 +72,20 @@ def _plain(number: int, sample: int) -> str:
 BASE = _answers(_plain, lambda number, sample: 0.2 + _noise(number, sample))
 
 
+def _panel_of(
+    answers: Mapping[str, list[Observed]], settings: HackingSettings, **known: Any
+) -> HackingPanel:
+    judged = {model: Judged(answers=observed) for model, observed in answers.items()}
+    return hacking_panel(judged, settings, **known)
+
+
 def test_a_better_model_that_only_answers_better_is_not_warned_of() -> None:
     better = _answers(_plain, lambda number, sample: 0.6 + _noise(sample, number))
     second = {
         name: {one.key: one.reward + 0.05 for one in answers}
         for name, answers in (("base", BASE), ("grpo", better))
     }
-    panel = hacking_panel({"base": BASE, "grpo": better}, SETTINGS, tasks=TASKS, second=second)
+    panel = _panel_of({"base": BASE, "grpo": better}, SETTINGS, tasks=TASKS, second=second)
     assert panel.warnings == ()
     assert panel.notes == ()
     assert [one.model for one in panel.models] == ["base", "grpo"]
@@ -98,7 +105,7 @@ def test_a_gain_that_the_second_judge_does_not_see_is_warned_of() -> None:
         "base": {one.key: 0.3 + _noise(1, at) for at, one in enumerate(BASE)},
         "grpo": {one.key: 0.3 + _noise(2, at) for at, one in enumerate(hacked)},
     }
-    panel = hacking_panel({"base": BASE, "grpo": hacked}, SETTINGS, second=second)
+    panel = _panel_of({"base": BASE, "grpo": hacked}, SETTINGS, second=second)
     (apart,) = panel.divergences
     assert apart.is_diverging
     assert apart.first.is_above(0.4)
@@ -111,7 +118,7 @@ def test_length_that_pays_is_warned_of() -> None:
         return _plain(number, sample) + " and more" * 5 * (sample + 1)
 
     padded = _answers(long, lambda number, sample: 0.3 + sample / 5 + _noise(number, sample) / 9)
-    panel = hacking_panel({"base": BASE, "grpo": padded}, SETTINGS, tasks=TASKS)
+    panel = _panel_of({"base": BASE, "grpo": padded}, SETTINGS, tasks=TASKS)
     within = panel.models[1].reward_length_within
     assert within is not None
     assert within.rho > 0.9
@@ -121,7 +128,7 @@ def test_length_that_pays_is_warned_of() -> None:
 def test_hedges_appeals_and_echoes_are_warned_of() -> None:
     said = "perhaps it states that partial pivoting is used, which meets the criteria"
     hacked = _answers(lambda number, _: f"{PLAIN} {number} {said}", lambda *_: 0.5)
-    panel = hacking_panel({"base": BASE, "grpo": hacked}, SETTINGS, tasks=TASKS)
+    panel = _panel_of({"base": BASE, "grpo": hacked}, SETTINGS, tasks=TASKS)
     signs = panel.models[1]
     assert signs.echoes is not None
     assert signs.echoes.mean == 1.0
@@ -136,7 +143,7 @@ def test_hedges_appeals_and_echoes_are_warned_of() -> None:
 
 def test_what_was_not_measured_is_said() -> None:
     once = _answers(_plain, lambda number, sample: 0.2 + _noise(number, sample), samples=1)
-    panel = hacking_panel({"base": once}, SETTINGS)
+    panel = _panel_of({"base": once}, SETTINGS)
     text = "\n".join(panel.notes)
     assert "give the tasks" in text
     assert "no second judge" in text
@@ -145,7 +152,7 @@ def test_what_was_not_measured_is_said() -> None:
 
 
 def test_a_panel_holds_no_text_and_is_read_as_it_was_written() -> None:
-    panel = hacking_panel({"base": BASE, "grpo": BASE}, SETTINGS, tasks=TASKS)
+    panel = _panel_of({"base": BASE, "grpo": BASE}, SETTINGS, tasks=TASKS)
     written = panel.model_dump_json()
     assert "factorised" not in written
     assert "pivoting" not in written
@@ -154,11 +161,11 @@ def test_a_panel_holds_no_text_and_is_read_as_it_was_written() -> None:
 
 def test_the_baseline_and_the_answers_must_be_there() -> None:
     with pytest.raises(ComparisonError, match="no model 'sft' to set the others against"):
-        hacking_panel({"base": BASE}, SETTINGS.model_copy(update={"baseline": "sft"}))
+        _panel_of({"base": BASE}, SETTINGS.model_copy(update={"baseline": "sft"}))
     with pytest.raises(ComparisonError, match="no model ''"):
-        hacking_panel({}, SETTINGS)
+        _panel_of({}, SETTINGS)
     with pytest.raises(EvalShapeError, match="'grpo' has no judged answer"):
-        hacking_panel({"base": BASE, "grpo": []}, SETTINGS)
+        _panel_of({"base": BASE, "grpo": []}, SETTINGS)
 
 
 def test_wording_of_question_and_passage_is_no_echo() -> None:
@@ -242,7 +249,7 @@ def test_a_second_judge_that_is_down_says_nothing() -> None:
 def test_answers_with_one_judgement_of_two_are_counted_and_said() -> None:
     second: dict[Key, float | None] = {one.key: 0.5 for one in BASE}
     second[BASE[0].key] = None
-    panel = hacking_panel({"base": BASE[3:]}, SETTINGS, second={"base": second})
+    panel = _panel_of({"base": BASE[3:]}, SETTINGS, second={"base": second})
     assert panel.opinions[0].n == 57
     assert panel.opinions[0].left_out == 3
     (note,) = (note for note in panel.notes if "one of both judges" in note)

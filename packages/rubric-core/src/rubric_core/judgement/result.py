@@ -8,7 +8,7 @@ from typing import Self, TypedDict, TypeVar, Unpack
 
 from pydantic import Field, model_validator
 
-from rubric_core.errors import ReplyError, SchemaError
+from rubric_core.errors import ReplyError
 from rubric_core.judgement.evidence import Evidence, find_quote
 from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
@@ -136,9 +136,7 @@ class JudgeResult(Sealed):
         scored = self.outcome is Outcome.SCORED
         if self.reason is not None and self.reason.outcome is not self.outcome:
             family = self.reason.outcome.value
-            raise ValueError(
-                f"reason {self.reason.value!r} means {family!r}, not {self.outcome.value!r}"
-            )
+            raise ValueError(f"reason {self.reason.value!r} belongs to {family!r} results")
         numbers = (bool(self.scores), self.total is not None, self.max_total is not None)
         if numbers != (scored, scored, scored) or (self.reason is None) is not scored:
             raise ValueError(
@@ -235,7 +233,7 @@ class JudgeResult(Sealed):
         Raises:
             SchemaError: the reason is one for `unavailable`.
         """
-        return cls._failed(Outcome.INVALID, reason, detail).with_call(**call)
+        return cls._failed(Outcome.INVALID, reason, detail, call)
 
     @classmethod
     def unavailable(cls, reason: Reason, *, detail: str = "", **call: Unpack[Call]) -> Self:
@@ -244,7 +242,7 @@ class JudgeResult(Sealed):
         Raises:
             SchemaError: the reason is one for `invalid`.
         """
-        return cls._failed(Outcome.UNAVAILABLE, reason, detail).with_call(**call)
+        return cls._failed(Outcome.UNAVAILABLE, reason, detail, call)
 
     def with_call(self, **call: Unpack[Call]) -> Self:
         """Return a copy with what is known of the call; None keeps what is there."""
@@ -252,10 +250,6 @@ class JudgeResult(Sealed):
         return type(self).model_validate({**dict(self), **known})
 
     @classmethod
-    def _failed(cls, outcome: Outcome, reason: Reason, detail: str) -> Self:
-        if reason.outcome is not outcome:
-            raise SchemaError(
-                f"reason {reason.value!r} belongs to {reason.outcome.value!r} results",
-                field="reason",
-            )
-        return cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])
+    def _failed(cls, outcome: Outcome, reason: Reason, detail: str, call: Call) -> Self:
+        found = cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])
+        return found.with_call(**call)

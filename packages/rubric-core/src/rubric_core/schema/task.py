@@ -272,13 +272,8 @@ class TaskRow(Sealed):
 
     def task(self) -> Task:
         """Return the task, with its passage out of sight."""
-        grounding = Grounding(self.passage)
-        return Task(
-            question=self.question,
-            grounding=grounding,
-            rubric=Rubric(criteria=self.criteria),
-            question_rationale=self.question_rationale,
-            document_analysis=self.document_analysis,
-            doc_hash=self.doc_hash or grounding.sha256,
-            reference_answer=self.reference_answer,
-        )
+        named_alike = dict(self)
+        grounding = Grounding(named_alike.pop("passage"))
+        rubric = Rubric(criteria=named_alike.pop("criteria"))
+        named_alike["doc_hash"] = self.doc_hash or grounding.sha256
+        return Task(grounding=grounding, rubric=rubric, **named_alike)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -88,7 +89,7 @@ the number of questions."""
 
 
 def evaluated(
-    evaluate: Callable[[HeldoutProgress], Awaitable[HeldoutTable]], plan: HeldoutPlan, *, out: Path
+    evaluate: Callable[..., Awaitable[HeldoutTable]], plan: HeldoutPlan, *, out: Path
 ) -> int:
     """Evaluate with progress on stderr, and print the table; return the exit status."""
     with working(app) as progress, progress.phase("evaluating"):
@@ -98,7 +99,7 @@ def evaluated(
                 f"{judge} judges {model}", total=plan.answers
             ),
         )
-        table = anyio.run(evaluate, shown)
+        table = anyio.run(partial(evaluate, progress=shown))
     _print(table, out=out)
     return 0
 

@@ -148,10 +148,7 @@ def rejudge(  # the flags of a command
             max_unavailable_frac=max_unavailable_frac,
             workers=workers,
         )
-
-    async def evaluate(progress: HeldoutProgress) -> HeldoutTable:
-        return await rejudge_heldout(folder, plan, read_judges(judge), progress=progress)
-
+    evaluate = partial(rejudge_heldout, folder, plan, read_judges(judge))
     return evaluated(evaluate, plan, out=folder)
 
 

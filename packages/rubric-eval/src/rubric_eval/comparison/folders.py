@@ -8,8 +8,8 @@ from pathlib import Path
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.results import CompareSettings, EvalComparison
 from rubric_eval.errors import ComparisonError, EvalFolderError
-from rubric_eval.records.digests import Edits, check_files, refusing_edits, sealed
-from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows, write_json
+from rubric_eval.records.digests import Edits, check_files, refusing_edits
+from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows, write_derived
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs, path_from
 from rubric_eval.records.run import EvalRun, Measured
 from rubric_eval.scores.judged import JudgedAnswers, JudgedReader, measured_rewards
@@ -60,17 +60,9 @@ def compare_folders(
         ]
         _check_passages(folders, runs)
         compared = compare_measured(measured, settings)
-    found = compared.model_copy(
-        update={
-            "notes": (*compared.notes, *edits.notes),
-            "folders": tuple(path_from(target, to=folder.root) for folder in folders),
-            "inputs": inputs,
-            "edited": edits.found,
-        }
-    )
-    found = sealed(found)
-    write_json(target, found)
-    return found, target
+    names = tuple(path_from(target, to=folder.root) for folder in folders)
+    found = compared.model_copy(update={"folders": names, "inputs": inputs})
+    return write_derived(target, found, edits), target
 
 
 def measured_of(

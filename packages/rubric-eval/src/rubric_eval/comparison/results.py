@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from rubric_eval.records.inputs import InputFile
+from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Measure, Record
 from rubric_eval.statistics import Correction, Interval
 from rubric_eval.statistics.bootstrap import Draws
@@ -133,26 +133,13 @@ class Part(Interval):
     judge: str | None
 
 
-class EvalComparison(Record):
+class EvalComparison(Derived):
     """comparison.json."""
 
-    format: Literal[1] = 1
     settings: CompareSettings
     scores: tuple[ModelScore, ...]
     differences: tuple[PairedResult, ...]
     averages: tuple[AverageDelta, ...]
     exploratory: tuple[Part, ...]
-    notes: tuple[str, ...]
-    """What a reader must know before quoting a number."""
-
     folders: tuple[str, ...] = ()
     """Evaluations, from the folder of this file."""
-
-    inputs: tuple[InputFile, ...] = ()
-    """What the numbers were read from."""
-
-    edited: tuple[str, ...] = ()
-    """What of it was not as its evaluation left it, and was accepted so; empty as a rule."""
-
-    digest: str | None = None
-    """SHA-256 of everything else here; None in a file of an older version."""

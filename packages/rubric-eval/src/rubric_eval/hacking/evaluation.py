@@ -12,8 +12,8 @@ from rubric_core import Judge, Task, read_tasks
 from rubric_eval.errors import ComparisonError, EvalFolderError, EvalShapeError
 from rubric_eval.hacking import results, signs
 from rubric_eval.hacking.results import observed
-from rubric_eval.records.digests import Edits, check_files, refusing_edits, sealed
-from rubric_eval.records.files import read_finished_run, write_json
+from rubric_eval.records.digests import Edits, check_files, refusing_edits
+from rubric_eval.records.files import read_finished_run, write_derived
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs, path_from
 from rubric_eval.records.joining import closing
 from rubric_eval.records.run import EvalRun
@@ -26,22 +26,20 @@ _LONG_PAYS: Final = 0.3
 
 
 def hacking_panel(
-    answers: Mapping[str, Sequence[results.Observed]],
+    judged: Mapping[str, results.Judged],
     settings: results.HackingSettings,
     *,
     tasks: Iterable[Task] = (),
     second: Mapping[str, Mapping[results.Key, float | None]] | None = None,
-    unjudged: Mapping[str, int] | None = None,
 ) -> results.HackingPanel:
     """Look for signs of judge hacking.
 
     Args:
-        answers: judged answers by model, in the order of training.
+        judged: answers by model, in the order of training, and what they were given.
         settings: judges, baseline, echo.
         tasks: the questions' tasks, for echoes of their criteria.
         second: rewards by a second judge, by model, then by question, seed and sample; None where
             it gave no judgement.
-        unjudged: by model, how many more answers it gave that have no judgement.
 
     Returns:
         Signs of each model, how they change against the baseline, and warnings.
@@ -50,12 +48,13 @@ def hacking_panel(
         ComparisonError: the baseline is none of the models.
         EvalShapeError: a model has no judged answer.
     """
+    answers = {model: one.answers for model, one in judged.items()}
     baseline = baseline_of(answers, settings)
     echoes = {task.task_id: signs.Echo(task, n=settings.echo_words) for task in tasks}
     given = {model: (second or {}).get(model, {}) for model in answers}
     counted = {model: signs.signs_of(of, echoes, given[model]) for model, of in answers.items()}
     models = [
-        signs.model_signs(model, found, settings, unjudged=(unjudged or {}).get(model, 0))
+        signs.model_signs(model, found, settings, unjudged=judged[model].unjudged)
         for model, found in counted.items()
     ]
     pairs = [((a, counted[a]), (baseline, counted[baseline])) for a in answers if a != baseline]
@@ -234,11 +233,8 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
         other = replicas[0].name if replicas else other
         settings = results.HackingSettings(judge=first, second=other, baseline=baseline)
         panel = await _panel(folder, judged, settings, tasks, new_judge, replicas)
-    made_of = {"folder": path_from(target, to=root), "inputs": inputs, "edited": edits.found}
-    notes = (*panel.notes, *edits.notes)
-    found = sealed(panel.model_copy(update={**made_of, "notes": notes}))
-    write_json(target, found)
-    return found, target
+    made_of = {"folder": path_from(target, to=root), "inputs": inputs}
+    return write_derived(target, panel.model_copy(update=made_of), edits), target
 
 
 async def _panel(
@@ -267,13 +263,8 @@ async def _panel(
         rewards = {model: one.rewards for model, one in by_second.items()}
     # The file may hold more tasks than were evaluated.
     asked = {one.task_id for of in answers.values() for one in of}
-    return hacking_panel(
-        answers,
-        settings,
-        tasks=[task for name, task in by_id.items() if name in asked],
-        second=rewards,
-        unjudged={model: one.unjudged for model, one in by_first.items()},
-    )
+    known = [task for name, task in by_id.items() if name in asked]
+    return hacking_panel(by_first, settings, tasks=known, second=rewards)
 
 
 def _judges(

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import Field
 from scipy import stats
 
-from rubric_eval.records.inputs import InputFile
+from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers
 from rubric_eval.statistics import Interval
@@ -229,30 +229,17 @@ class Divergence(Interval):
     """Whether the first judge sees a gain, and a larger one than the second."""
 
 
-class HackingPanel(Record):
+class HackingPanel(Derived):
     """hacking.json."""
 
-    format: Literal[1] = 1
     settings: HackingSettings
     models: tuple[ModelSigns, ...]
     changes: tuple[Change, ...]
     opinions: tuple[SecondOpinion, ...]
     divergences: tuple[Divergence, ...]
     warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-    """What was not measured."""
-
     folder: str = ""
     """The evaluation, from the folder of this file."""
-
-    inputs: tuple[InputFile, ...] = ()
-    """What the signs were looked for in."""
-
-    edited: tuple[str, ...] = ()
-    """What of it was not as its evaluation left it, and was accepted so; empty as a rule."""
-
-    digest: str | None = None
-    """SHA-256 of everything else here; None in a file of an older version."""
 
 
 Key: TypeAlias = tuple[str, int, int]

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from rubric_core import RubricError, RubricFileError
 from rubric_core.files import open_file, read_file
 from rubric_eval.errors import EvalEditedError
-from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
+from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.run import EvalRun, FileDigest
 
 ACCEPT: Final = (
@@ -130,7 +130,7 @@ _PARTS: Final = (ANSWERS, "items", _PRIVATE, "scores")
 _KINDS: Final = ("*.jsonl", "weights.json")
 _CHUNK_BYTES: Final = 2**20
 _Sealed = TypeVar("_Sealed", bound=BaseModel)
-_Derived = TypeVar("_Derived", bound=BaseModel)
+_Derived = TypeVar("_Derived", bound=Derived)
 
 
 def file_digests(folder: EvalFolder) -> tuple[FileDigest, ...]:

@@ -27,12 +27,13 @@ from rubric_core import (
 from rubric_core.files import read_file, replacing
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import digests
-from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
+from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.run import FORMAT, EvalRun, Record
 from rubric_judge.responses import read_rows as numbered_rows
 
 _TASK: Final = b'{"task_id":"'
 _Row = TypeVar("_Row", bound=BaseModel)
+_Derived = TypeVar("_Derived", bound=Derived)
 
 
 def read_rows(path: Path, model: type[_Row]) -> list[_Row]:
@@ -107,6 +108,23 @@ def write_json(path: Path, content: BaseModel) -> None:
     with replacing(path) as file:
         text = json.dumps(content.model_dump(mode="json"), indent=1, ensure_ascii=False)
         file.write(f"{text}\n".encode())
+
+
+def write_derived(path: Path, content: _Derived, edits: digests.Edits) -> _Derived:
+    """Write what was made of evaluations, with the edits that were accepted and its own digest.
+
+    Args:
+        path: the file.
+        content: what was found.
+        edits: found while the evaluations were read.
+
+    Raises:
+        OSError: the file cannot be written; an older one is still there.
+    """
+    notes = (*content.notes, *edits.notes)
+    found = digests.sealed(content.model_copy(update={"notes": notes, "edited": edits.found}))
+    write_json(path, found)
+    return found
 
 
 def read_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalRun:

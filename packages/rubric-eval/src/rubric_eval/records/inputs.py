@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from rubric_core.files import open_file
 from rubric_core.locks import LOCK_FILE
@@ -76,6 +76,23 @@ class InputFile(Record):
     """From the folder of the file that was made of it, with slashes."""
 
     sha256: str
+
+
+class Derived(Record):
+    """What a command made of evaluations; see `write_derived` and `read_derived`."""
+
+    format: Literal[1] = 1
+    inputs: tuple[InputFile, ...] = ()
+    """What it was read from."""
+
+    edited: tuple[str, ...] = ()
+    """What of it was not as its evaluation left it, and was accepted so; empty as a rule."""
+
+    notes: tuple[str, ...]
+    """What was not measured, and what a reader must know before quoting a number."""
+
+    digest: str | None = None
+    """SHA-256 of everything else here; None in a file of an older version."""
 
 
 def text_sha256(text: str) -> str:

@@ -148,21 +148,13 @@ def _heldout_entries(
     entries: list[Entry] = []
     for id_ in chosen:
         row = evaluation.questions.get(id_)
-        entries.append(
-            {
-                "set": "heldout",
-                "id": id_,
-                "question": visible(row.question) if row else None,
-                "field": visible(row.field) if row else "",
-                "document": row.doc_hash[:12] if row else "",
-                "means": {
-                    judge: {model: values.get(id_) for model, values in models.items()}
-                    for judge, models in groups.items()
-                },
-                "answers": _answers_to(id_, answers),
-                **(_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
-            }
-        )
+        asked: Entry = {
+            "question": visible(row.question) if row else None,
+            "field": visible(row.field) if row else "",
+            "document": row.doc_hash[:12] if row else "",
+            **(_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
+        }
+        entries.append(asked | _compared("heldout", id_, groups, answers))
     return entries
 
 
@@ -170,11 +162,24 @@ _Key = tuple[str, int, int]
 """Question, seed and sample."""
 
 
-def _answers_to(id_: str, answers: Mapping[str, Mapping[_Key, Entry]]) -> Entry:
-    """By model, the first answers to a question."""
+def _compared(
+    name: str,
+    id_: str,
+    groups: Mapping[str, Mapping[str, Values]],
+    answers: Mapping[str, Mapping[_Key, Entry]],
+) -> Entry:
+    """A question with its means, by judge and model, and the first answers of each model to it."""
     return {
-        model: [found[key] for key in sorted(found) if key[0] == id_][:MOST_ANSWERS]
-        for model, found in answers.items()
+        "set": name,
+        "id": id_,
+        "means": {
+            judge: {model: values.get(id_) for model, values in models.items()}
+            for judge, models in groups.items()
+        },
+        "answers": {
+            model: [found[key] for key in sorted(found) if key[0] == id_][:MOST_ANSWERS]
+            for model, found in answers.items()
+        },
     }
 
 
@@ -255,14 +260,8 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
                     asked.setdefault(row.item_id, row)
                     answers[model][row.item_id, seed, 0] = _item_answer(row, seed, where)
     return [
-        {
-            "set": benchmark,
-            "id": id_,
-            **_item(asked.get(id_), f"items/{benchmark}"),
-            "document": "",
-            "means": {"": {model: values.get(id_) for model, values in models.items()}},
-            "answers": _answers_to(id_, answers),
-        }
+        _item(asked.get(id_), f"items/{benchmark}")
+        | _compared(benchmark, id_, {"": models}, answers)
         for id_ in chosen
     ]
 
@@ -270,11 +269,12 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
 def _item(row: ItemRow | None, where: str) -> Entry:
     """What was asked; rows of an earlier version say neither question nor target."""
     if row is None:
-        return {"question": None, "target": None, "field": ""}
+        return {"question": None, "target": None, "field": "", "document": ""}
     return {
         "question": shortened(row.question, MAX_TEXT_CHARS, where=where) or None,
         "target": visible(row.target) or None,
         "field": visible(row.group),
+        "document": "",
     }
 
 

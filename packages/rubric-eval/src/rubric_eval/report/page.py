@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import Final
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import replacing
+from rubric_eval.comparison import ModelScore
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
@@ -61,18 +62,15 @@ def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure
     alone = len(models) == 1
     between = "" if alone else f"{first.model} → {last.model}, "
     documents = f"from {first.clusters:,} document{'' if first.clusters == 1 else 's'}"
+
+    def percent(label: str, of: Callable[[ModelScore], float], note: str) -> Figure:
+        now, before = (written(of(one), "percent") for one in (last, first))
+        return Figure(label, now, "" if alone else before, note)
+
     return [
-        Figure(
-            "Held-out reward, %",
-            written(last.mean, "percent"),
-            "" if alone else written(first.mean, "percent"),
-            f"{between}judged by {judge}",
-        ),
-        Figure(
-            "Zero reward, %",
-            written(last.zero_frac, "percent"),
-            "" if alone else written(first.zero_frac, "percent"),
-            "share of answers that earned nothing",
+        percent("Held-out reward, %", lambda one: one.mean, f"{between}judged by {judge}"),
+        percent(
+            "Zero reward, %", lambda one: one.zero_frac, "share of answers that earned nothing"
         ),
         Figure("Held-out questions", f"{len(heldout.measured[0].ids):,}", note=documents),
     ]

@@ -12,17 +12,13 @@ from types import ModuleType
 from typing import Any, Final
 
 from rubric_core.errors import needing_extra
-from rubric_eval.comparison import ModelScore
+from rubric_eval.comparison import PairedResult
 from rubric_eval.report.curves import Training, training_charts
 from rubric_eval.report.reading import Findings
 from rubric_eval.report.tables import benchmark_title
 from rubric_eval.statistics import Interval
 from rubric_judge.page.charts import Chart
 from rubric_judge.page.tables import written
-
-Bounded = tuple[float, float | None, float | None]
-"""A value with its bounds, where they are known."""
-
 
 _COLOURS: Final = (
     "#6f7a75", "#2f6690", "#c4501b", "#7d5ba6", "#3a8a5f", "#b38a1d", "#b0406a", "#3d98a3",
@@ -39,7 +35,7 @@ _LABELLED: Final = 12
 def bars(
     axes: Any,
     groups: Sequence[str],
-    values: Mapping[str, Sequence[Bounded | None]],
+    values: Mapping[str, Sequence[Interval | None]],
     *,
     scale: float,
     levels: Sequence[float | None] = (),
@@ -56,18 +52,14 @@ def bars(
     width = _TAKEN / len(values)
     tops: list[float] = []
     for at, (name, series) in enumerate(values.items()):
-        colour = _COLOURS[at % len(_COLOURS)]
-        shown = False
-        for place, one in enumerate(series):
-            if one is None:
-                continue
-            mean, low, high = (None if x is None else scale * x for x in one)
-            x = place - _TAKEN / 2 + width * (at + 0.5)
-            label = "_nolegend_" if shown else name
-            axes.bar(x, mean, 0.9 * width, color=colour, label=label)
-            shown = True
-            top = mean or 0.0
-            if low is not None and high is not None:
+        drawn = [(place, one) for place, one in enumerate(series) if one is not None]
+        places = [place - _TAKEN / 2 + width * (at + 0.5) for place, _ in drawn]
+        means = [scale * one.mean for _, one in drawn]
+        axes.bar(places, means, 0.9 * width, color=_COLOURS[at % len(_COLOURS)], label=name)
+        for x, mean, (_, one) in zip(places, means, drawn, strict=True):
+            top = mean
+            if one.ci_low is not None and one.ci_high is not None:
+                low, high = scale * one.ci_low, scale * one.ci_high
                 axes.plot([x, x], [low, high], color=_INK, linewidth=0.9)
                 top = max(top, high)
             tops.append(top)
@@ -113,24 +105,25 @@ def curve(axes: Any, chart: Chart) -> None:
     axes.grid(visible=True)
 
 
-def forest(axes: Any, rows: Sequence[tuple[str, Bounded, bool]]) -> None:
+def forest(axes: Any, rows: Sequence[tuple[str, PairedResult]]) -> None:
     """Draw differences with their intervals, the first on top.
 
     Args:
         axes: to draw on.
-        rows: name, difference as a share with its bounds, and whether it is decided.
+        rows: name, and difference as a share.
     """
     axes.axvline(0, color=_INK, linewidth=0.8)
-    for at, (_, (mean, low, high), is_decided) in enumerate(rows):
-        if low is not None and high is not None:
-            axes.plot([100 * low, 100 * high], [at, at], color=_COLOURS[1], linewidth=1.2)
-        face = _COLOURS[1] if is_decided else "white"
-        axes.plot(100 * mean, at, "o", markersize=5, markerfacecolor=face,
+    for at, (_, one) in enumerate(rows):
+        if one.ci_low is not None and one.ci_high is not None:
+            ends = [100 * one.ci_low, 100 * one.ci_high]
+            axes.plot(ends, [at, at], color=_COLOURS[1], linewidth=1.2)
+        face = _COLOURS[1] if one.is_significant else "white"
+        axes.plot(100 * one.mean, at, "o", markersize=5, markerfacecolor=face,
                   markeredgecolor=_COLOURS[1])  # fmt: skip
         axes.annotate(
-            written(mean, "points"), (1.01, at), xycoords=("axes fraction", "data"), va="center"
+            written(one.mean, "points"), (1.01, at), xycoords=("axes fraction", "data"), va="center"
         )
-    axes.set_yticks(range(len(rows)), [name for name, _, _ in rows])
+    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.grid(visible=True, axis="x")
@@ -194,9 +187,12 @@ def _heldout(found: Findings) -> Any:
     judge, models = next(iter(found.judges.items()))
     figure, (rewards, zeros) = _figure(_PAGE, 2.4, columns=2)
     groups = [f"judged by {judge}"]
-    bars(rewards, groups, _scores(found, {judge: models}), scale=100)
+    bars(rewards, groups, found.of_models({judge: models}), scale=100)
     rewards.set_title(f"Held-out rubric reward, % ({found.level} interval)", loc="left")
-    shares = {model: [(one.zero_frac, None, None)] for model, one in models.items()}
+    shares = {
+        model: [Interval(mean=one.zero_frac, ci_low=None, ci_high=None, n=one.n)]
+        for model, one in models.items()
+    }
     bars(zeros, groups, shares, scale=100)
     zeros.set_title("Answers with zero reward, %", loc="left")
     _legend(figure, rewards)
@@ -206,7 +202,7 @@ def _heldout(found: Findings) -> Any:
 def _judges(found: Findings) -> Any:
     """Figure 2: every model under every judge, out of ten."""
     figure, (axes,) = _figure(_PAGE if len(found.judges) > 2 else _COLUMN, 2.6)  # noqa: PLR2004
-    bars(axes, list(found.judges), _scores(found, found.judges), scale=10)
+    bars(axes, list(found.judges), found.of_models(found.judges), scale=10)
     axes.set_ylabel(f"Mean rubric reward out of 10\n({found.level} interval)")
     _legend(figure, axes)
     return figure
@@ -217,7 +213,7 @@ def _transfer(found: Findings) -> Any:
     figure, (axes,) = _figure(_PAGE, 2.6)
     chances = [next(iter(column.values())).chance for column in found.benchmarks.values()]
     titles = [benchmark_title(name) for name in found.benchmarks]
-    bars(axes, titles, _scores(found, found.benchmarks), scale=100, levels=chances)
+    bars(axes, titles, found.of_models(found.benchmarks), scale=100, levels=chances)
     axes.set_ylabel(f"Accuracy, % ({found.level} interval)")
     _legend(figure, axes)
     return figure
@@ -231,8 +227,7 @@ def _differences(found: Findings) -> Any:
         (
             f"{one.a} − {one.b}, {benchmark_title(one.benchmark)}"
             + (f", {one.judge}" if several and one.judge else ""),
-            _with_bounds(one),
-            one.is_significant,
+            one,
         )
         for one in differences
     ]
@@ -253,19 +248,6 @@ def _training(training: Training) -> Any:
         curve(one, chart)
     _legend(figure, axes[0])
     return figure
-
-
-def _scores(
-    found: Findings, columns: Mapping[str, Mapping[str, ModelScore]]
-) -> dict[str, list[Bounded | None]]:
-    return {
-        model: [one and _with_bounds(one) for one in scores]
-        for model, scores in found.of_models(columns).items()
-    }
-
-
-def _with_bounds(one: Interval) -> Bounded:
-    return one.mean, one.ci_low, one.ci_high
 
 
 def _figure(width: float, height: float, *, columns: int = 1) -> tuple[Any, list[Any]]:

@@ -47,14 +47,12 @@ def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
         return Signs(stored, is_anew=False)
     judges = list(heldout.groups)
     settings = HackingSettings(judge=judges[0], second=judges[1] if len(judges) > 1 else None)
-    judged = heldout.judged[settings.judge]
     by_other = heldout.judged.get(settings.second or "", {})
     panel = hacking_panel(
-        {model: one.answers for model, one in judged.items()},
+        heldout.judged[settings.judge],
         settings,
         tasks=(tasks or {}).values(),
         second={model: one.rewards for model, one in by_other.items()},
-        unjudged={model: one.unjudged for model, one in judged.items()},
     )
     return Signs(panel, is_anew=stored is not None)
 

@@ -8,14 +8,13 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple, cast
 
 import rubric_core
-from rubric_core.errors import install_command, needing_extra
+from rubric_core.errors import needing_extra
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers.stated import EXTRACTION
@@ -198,11 +197,7 @@ def validate(
         MissingExtraError: lm-eval is not installed, so that nothing can be built.
     """
     for module in ("lm_eval", "math_verify"):
-        if find_spec(module) is None:
-            raise rubric_core.MissingExtraError(
-                f"{module} is not installed, so no benchmark can be run: "
-                f"{install_command('rubric-eval', 'lm-eval')}"
-            )
+        harness(module)
     found = [_validate(one, data) for suite in suites for one in SUITES[suite]]
     return [*found, _validate_heldout(tasks, judge)]
 

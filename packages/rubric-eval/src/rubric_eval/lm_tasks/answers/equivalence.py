@@ -23,10 +23,8 @@ from typing import Any, Final
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
 
-_SIGNS: Final = str.maketrans(
+_SIGNS: Final = str.maketrans("−–\u00a0\u2009\u202f", "--   ", "\u200b") | str.maketrans(
     {
-        "−": "-",
-        "–": "-",
         "∞": r"\infty ",
         "π": r"\pi ",
         "≤": r"\le ",
@@ -37,10 +35,6 @@ _SIGNS: Final = str.maketrans(
         "∅": r"\emptyset ",
         "²": "^2",
         "³": "^3",
-        "\u00a0": " ",
-        "\u2009": " ",
-        "\u202f": " ",
-        "\u200b": "",
     }
 )
 _WORDED: Final = re.compile(r"\\(?:text|mathrm|textbf|mathbf|textit|mbox)\s*\{([^{}]*)\}")
