@@ -212,9 +212,13 @@ def broken(error: UnicodeDecodeError | json.JSONDecodeError | RepeatedKeyError) 
             return f"not usable: {error}"
 
 
-def write_lines(file: BinaryIO, rows: Iterable[dict[str, object]]) -> None:
-    """Write one line for each row."""
-    file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
+def write_lines(file: BinaryIO, rows: Iterable[dict[str, object]]) -> int:
+    """Write one line for each row; return how many."""
+    count = 0
+    for row in rows:
+        file.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+        count += 1
+    return count
 
 
 @contextmanager

@@ -49,17 +49,8 @@ def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
     """
     path = Path(path)
     write = _of_suffix(path, _WRITERS)
-    count = 0
-
-    def rows() -> Iterator[dict[str, object]]:
-        nonlocal count
-        for task in tasks:
-            count += 1
-            yield task.to_json(reveal_grounding=True)
-
     with replacing(path) as file:
-        write(file, rows())
-    return count
+        return write(file, (task.to_json(reveal_grounding=True) for task in tasks))
 
 
 READERS: Final[dict[str, Callable[[Path], Iterator[tuple[int, dict[str, object]]]]]] = {

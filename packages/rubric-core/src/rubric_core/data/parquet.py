@@ -166,17 +166,19 @@ def _size(pa: Any, array: Any) -> int:
     return int(array.nbytes)
 
 
-def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> None:
-    """Write rows under the paper's names, a batch in memory at a time.
+def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> int:
+    """Write rows under the paper's names, a batch in memory at a time; return how many.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
     pa = _pyarrow()
-    schema = task_schema()
+    schema, count = task_schema(), 0
     with pa.parquet.ParquetWriter(file, schema) as writer:
         while batch := list(islice(rows, _BATCH_ROWS)):
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
+            count += len(batch)
+    return count
 
 
 def _pyarrow() -> Any:

@@ -14,6 +14,7 @@ from rubric_core.schema.rubric import Criterion, Grounding, Rubric
 from rubric_core.schema.task import Task
 
 _MARK: Final = "To avoid: "
+"""What the description of a criterion that takes points away for a fault begins with."""
 PENALTY_GUIDE: Final = (
     "A penalty. Full marks if the response does not do what is described; 0 if it does."
 )
@@ -33,11 +34,6 @@ class SourceScale:
             reward: r ∈ [0, 1], the normalised reward.
         """
         return self.slope * reward + self.offset
-
-
-def penalty_description(fault: str) -> str:
-    """Return the description of a criterion that takes points away for a fault."""
-    return _MARK + fault
 
 
 def fault_of(criterion: Criterion) -> str:
@@ -148,7 +144,7 @@ def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
             id=name,
             weight=abs(one.points),
             name=one.title,
-            description=penalty_description(one.text) if one.takes_away else one.text,
+            description=_MARK + one.text if one.takes_away else one.text,
             scoring_guide=PENALTY_GUIDE if one.takes_away else one.guide,
         )
         for name, one in zip(ids, points, strict=True)

@@ -35,17 +35,8 @@ def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
     """
     if (write := _WRITERS.get(name)) is None:
         raise unknown_format(name, export_formats())
-    count = 0
-
-    def rows() -> Iterator[dict[str, object]]:
-        nonlocal count
-        for task in tasks:
-            count += 1
-            yield write(task)
-
     with replacing(Path(path)) as file:
-        write_lines(file, rows())
-    return count
+        return write_lines(file, map(write, tasks))
 
 
 def _signed(task: Task) -> Iterator[tuple[str, str, str, float]]:

@@ -8,5 +8,5 @@ from rubric_eval.comparison.results import PairedResult as PairedResult
 from rubric_eval.comparison.results import Part as Part
 from rubric_eval.comparison.stages import Comparison as Comparison
 from rubric_eval.comparison.stages import ComparisonRow as ComparisonRow
-from rubric_eval.comparison.stages import Difference as Difference
 from rubric_eval.comparison.stages import compare as compare
+from rubric_eval.statistics.intervals import Difference as Difference

@@ -114,28 +114,23 @@ def _folders(paths: Sequence[Path]) -> list[EvalFolder]:
 
 def _check_passages(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
     """Refuse the same questions with other passages: answers were judged against those."""
-    known: dict[str, tuple[str, EvalFolder]] = {}
-    whole: dict[tuple[str, ...], tuple[str, EvalFolder]] = {}
+    known: dict[str | tuple[str, ...], tuple[str, EvalFolder]] = {}
     for folder, run in zip(folders, runs, strict=True):
         if run.kind != "heldout":
             continue
         rows = read_rows(folder.questions, QuestionRow)
         # Rows of an earlier version do not name their passages; then all must be in one order.
-        of_all = run.questions["heldout"].sha256, folder
-        content, first = whole.setdefault(tuple(row.task_id for row in rows), of_all)
-        _refuse_other(content, run.questions["heldout"].sha256, folder, first)
-        for row in rows:
-            if row.passage_sha256:
-                content, first = known.setdefault(row.task_id, (row.passage_sha256, folder))
-                _refuse_other(content, row.passage_sha256, folder, first)
-
-
-def _refuse_other(there: str, here: str, folder: EvalFolder, first: EvalFolder) -> None:
-    if there != here:
-        raise ComparisonError(
-            f"{folder.root} and {first.root} judged the same questions against other passages; "
-            "evaluate both on the same file of tasks"
-        )
+        content = {
+            tuple(row.task_id for row in rows): run.questions["heldout"].sha256,
+            **{row.task_id: row.passage_sha256 for row in rows if row.passage_sha256},
+        }
+        for questions, here in content.items():
+            there, first = known.setdefault(questions, (here, folder))
+            if there != here:
+                raise ComparisonError(
+                    f"{folder.root} and {first.root} judged the same questions against other "
+                    "passages; evaluate both on the same file of tasks"
+                )
 
 
 def check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:

@@ -10,6 +10,7 @@ from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Measure, Record
 from rubric_eval.statistics import Correction, Interval
 from rubric_eval.statistics.bootstrap import Draws
+from rubric_eval.statistics.intervals import Difference
 
 
 class CompareSettings(Record):
@@ -69,11 +70,9 @@ class ModelScore(Interval):
     """Mean z by criterion, of those that enough questions ask."""
 
 
-class PairedResult(Interval):
+class PairedResult(Difference):
     """a − b over the questions that both have."""
 
-    a: str
-    b: str
     benchmark: str
     measure: Measure
     judge: str | None
@@ -108,27 +107,23 @@ class PairedResult(Interval):
     """Smallest difference that this test at this level would find; None if none."""
 
 
-class AverageDelta(Interval):
+class AverageDelta(Difference):
     """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks.
 
     The interval is unknown where no item differs from another, such as where every answer is wrong.
     """
 
-    a: str
-    b: str
     suite: str = ""
     """Empty for benchmarks that are in no suite."""
 
     benchmarks: tuple[str, ...]
 
 
-class Part(Interval):
+class Part(Difference):
     """a − b on a part of a benchmark. Exploratory: nothing is corrected for how many there are."""
 
     kind: Literal["criterion", "field"]
     name: str
-    a: str
-    b: str
     benchmark: str
     judge: str | None
 

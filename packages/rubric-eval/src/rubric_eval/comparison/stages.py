@@ -17,8 +17,9 @@ from pydantic import BaseModel, ConfigDict
 
 from rubric_core import Task
 from rubric_eval.errors import ComparisonError, EvalShapeError, SelectionLeakError
-from rubric_eval.heldout.judged import Heldout
+from rubric_eval.heldout.in_memory import Heldout
 from rubric_eval.statistics import Interval, paired_interval
+from rubric_eval.statistics.intervals import Difference
 
 
 class ComparisonRow(Interval):
@@ -27,13 +28,6 @@ class ComparisonRow(Interval):
     label: str
     zero_frac: float
     criteria: dict[str, float]
-
-
-class Difference(Interval):
-    """Mean of a − b over the questions that both were judged on."""
-
-    a: str
-    b: str
 
 
 class Comparison(BaseModel):

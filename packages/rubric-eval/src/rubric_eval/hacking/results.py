@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers
 from rubric_eval.statistics import Interval
 from rubric_eval.statistics.bootstrap import Draws, FloatArray, drawn_sums
+from rubric_eval.statistics.intervals import Difference
 
 _FEWEST_DOCUMENTS: Final = 5
 _ROUNDING: Final = 1e-12
@@ -34,24 +35,25 @@ class Correlation(Record):
     n: int
 
 
+class IntervalDraws(Draws, total=False):
+    """How the interval of a mean or a correlation is drawn."""
+
+    confidence: float
+
+
 def rank_correlation(
     x_N: Sequence[float],
     y_N: Sequence[float],
     documents_N: Sequence[str],
-    *,
-    confidence: float = 0.95,
-    resamples: int = 1999,
-    seed: int = 0,
+    **draws: Unpack[IntervalDraws],
 ) -> Correlation | None:
     """Correlate the ranks of x and y; the interval draws whole documents.
 
     Returns:
         Spearman's ρ, with the ranks of all values in every draw; None where x or y does not vary.
     """
-    ranks_N = [np.asarray(cast("Any", stats).rankdata(one)) for one in (x_N, y_N)]
-    return _correlated(
-        ranks_N[0], ranks_N[1], documents_N, confidence=confidence, resamples=resamples, seed=seed
-    )
+    x_ranks, y_ranks = (np.asarray(cast("Any", stats).rankdata(one)) for one in (x_N, y_N))
+    return _correlated(x_ranks, y_ranks, documents_N, **draws)
 
 
 def within_correlation(
@@ -103,7 +105,7 @@ def _correlated(
     *,
     confidence: float = 0.95,
     resamples: int = 1999,
-    seed: int,
+    seed: int = 0,
 ) -> Correlation | None:
     if np.ptp(x_N) == 0 or np.ptp(y_N) == 0:
         return None
@@ -133,12 +135,6 @@ def _pearson(moments: FloatArray) -> FloatArray:
     is_known = (spread_x > _ROUNDING * xx) & (spread_y > _ROUNDING * yy)
     root = np.sqrt(np.where(is_known, spread_x * spread_y, 1.0))
     return np.clip(np.where(is_known, (xy - x * y / n) / root, np.nan), -1, 1)
-
-
-class IntervalDraws(Draws):
-    """How the interval of a mean or a correlation is drawn."""
-
-    confidence: float
 
 
 class HackingSettings(Record):
@@ -193,12 +189,10 @@ class ModelSigns(Record):
     """Answers without a judgement, by which nothing is said here."""
 
 
-class Change(Interval):
+class Change(Difference):
     """a − b over the questions of both."""
 
     sign: Literal["reward", "words", "hedges", "appeals", "echoes"]
-    a: str
-    b: str
 
 
 class SecondOpinion(Record):
@@ -216,11 +210,9 @@ class SecondOpinion(Record):
     agreement: Correlation | None
 
 
-class Divergence(Interval):
+class Divergence(Difference):
     """Gain by the first judge less the gain by the second, over the questions that both judged."""
 
-    a: str
-    b: str
     first: Interval
     """Gain a − b by the first judge."""
 

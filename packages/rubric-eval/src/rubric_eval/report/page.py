@@ -298,17 +298,18 @@ def write_report(
 
 
 def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
-    written: list[Path] = []
-    for table in tables:
-        for suffix, form in _FORMS.items():
-            path = folder / f"{table.key}.{suffix}"
-            _write(path, form(table))
-            written.append(path)
+    written = {
+        folder / f"{table.key}.{suffix}": form(table)
+        for table in tables
+        for suffix, form in _FORMS.items()
+    }
+    for path, text in written.items():
+        _write(path, text)
     # What an earlier report of more evaluations has left would be taken for a part of this one.
     for key, suffix in product(TABLE_KEYS, _FORMS):
         if (path := folder / f"{key}.{suffix}") not in written:
             path.unlink(missing_ok=True)
-    return written
+    return list(written)
 
 
 def _json(table: Table) -> str:

@@ -293,16 +293,12 @@ class _Loaded:
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise
-            if len(batch) > 1:
-                half = len(batch) // 2
-                parts = (batch[:half], batch[half:])
-                return [one for part in parts for one in self.replies(part, decoding, cancelled)]
-            return [
-                (
-                    batch[0].index,
-                    rubric_core.Reply.unavailable(rubric_core.Reason.SERVER_ERROR, "out of memory"),
-                )
-            ]
+            if len(batch) == 1:
+                reason = rubric_core.Reason.SERVER_ERROR
+                return [(batch[0].index, rubric_core.Reply.unavailable(reason, "out of memory"))]
+            half = len(batch) // 2
+            parts = (batch[:half], batch[half:])
+            return [one for part in parts for one in self.replies(part, decoding, cancelled)]
         return [
             (prompt.index, self._reply(row, decoding))
             for prompt, row in zip(batch, rows, strict=True)

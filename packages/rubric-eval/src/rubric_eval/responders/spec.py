@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Final, Self, cast
+from typing import Final, cast
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError
 
 from rubric_core import ConfigError, responder_names
 from rubric_core.configuration import nearest_key, shown_name
@@ -203,14 +203,8 @@ class Weights(Record):
     tokens_sha256: str
     """Of the text's tokens: another tokenizer is another model."""
 
-    logprobs_T: tuple[float, ...]
+    logprobs_T: tuple[float, ...] = Field(min_length=1)
     """Of each token after those before it."""
-
-    @model_validator(mode="after")
-    def _has_tokens(self) -> Self:
-        if not self.logprobs_T:
-            raise ValueError("no token")
-        return self
 
     def difference(self, other: Weights) -> float | None:
         """Return the mean difference of the tokens' log-probabilities, in nats.

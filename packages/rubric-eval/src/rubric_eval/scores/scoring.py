@@ -16,13 +16,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import JsonValue
 
-from rubric_core import (
-    ConfigError,
-    Judge,
-    JudgeResult,
-    Outcome,
-    Task,
-)
+from rubric_core import ConfigError, Judge, JudgeResult, Outcome, Task
 from rubric_eval.errors import Failures, HeldoutAbortError
 from rubric_eval.records.files import (
     AnswerRow,

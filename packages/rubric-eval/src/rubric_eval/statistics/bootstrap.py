@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
+from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,8 @@ from rubric_eval.errors import EvalShapeError
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
-class Draws(TypedDict):
-    """How a bootstrap is drawn."""
+class Draws(TypedDict, total=False):
+    """How a bootstrap is drawn, or flips of signs; 9999 times from seed 0 where it is not said."""
 
     resamples: int
     seed: int
@@ -34,7 +34,7 @@ _ADDED_UP: Final = 256
 number as their sum, which a product differs from by rounding."""
 
 
-def drawn_sums(of_clusters_VC: FloatArray, *, resamples: int, seed: int) -> FloatArray:
+def drawn_sums(of_clusters_VC: FloatArray, *, resamples: int = 9999, seed: int = 0) -> FloatArray:
     """Sum V values over clusters that are drawn with replacement, as many as there are.
 
     SciPy draws the clusters. What many clusters add up to is the product of the values with how
@@ -183,11 +183,7 @@ class Bootstrap:
 
 
 def bootstrap_mean(
-    values_N: FloatArray,
-    clusters_N: Sequence[str] | None = None,
-    *,
-    resamples: int = 9999,
-    seed: int = 0,
+    values_N: FloatArray, clusters_N: Sequence[str] | None = None, **draws: Unpack[Draws]
 ) -> Bootstrap:
     """Draw means of values whose clusters are drawn with replacement.
 
@@ -198,8 +194,7 @@ def bootstrap_mean(
     Args:
         values_N: at least one finite value.
         clusters_N: what each value belongs to, such as its document; its own where None.
-        resamples: draws.
-        seed: of the draws.
+        draws: how many, and from which seed.
 
     Returns:
         The draws, sorted, and their corrections.
@@ -218,13 +213,13 @@ def bootstrap_mean(
     if result.clusters == 1 or result.is_constant:
         # Of equal values the mean is one of them, and not what their sum rounds to.
         return replace(result, estimate=lowest if lowest == highest else estimate)
-    sums_R, counts_R = drawn_sums(np.stack([sums_C, counts_C]), resamples=resamples, seed=seed)
-    draws = np.sort(sums_R / counts_R)
-    below = (np.sum(draws < estimate) + np.sum(draws <= estimate)) / (2 * draws.size)
-    half = 0.5 / draws.size
+    sums_R, counts_R = drawn_sums(np.stack([sums_C, counts_C]), **draws)
+    means_R = np.sort(sums_R / counts_R)
+    below = (np.sum(means_R < estimate) + np.sum(means_R <= estimate)) / (2 * means_R.size)
+    half = 0.5 / means_R.size
     return replace(
         result,
-        draws=draws,
+        draws=means_R,
         bias_z=_normal_quantile(min(max(float(below), half), 1 - half)),
         acceleration=_acceleration(sums_C, counts_C),
     )

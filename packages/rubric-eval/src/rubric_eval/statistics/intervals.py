@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 from scipy import optimize, stats
 
 from rubric_eval.errors import EvalShapeError
-from rubric_eval.statistics.bootstrap import FloatArray, bootstrap_mean
+from rubric_eval.statistics.bootstrap import Draws, FloatArray, bootstrap_mean
 
 
 class Interval(BaseModel):
@@ -42,6 +42,13 @@ class Interval(BaseModel):
     def is_below(self, value: float) -> bool:
         """Whether the whole interval lies below a value; an unknown interval never does."""
         return self.ci_high is not None and self.ci_high < value
+
+
+class Difference(Interval):
+    """Mean of a − b over the questions that both were judged on."""
+
+    a: str
+    b: str
 
 
 def mean_interval(
@@ -246,15 +253,14 @@ def _score_spread(won: int, lost: int, n: int, delta: float) -> float:
     return math.sqrt(max(n * (2 * lost_share + delta * (1 - delta)), 0.0))
 
 
-def score_interval(  # noqa: PLR0913  # all but the values by name
+def score_interval(
     means_N: Sequence[float | None] | FloatArray,
     *,
     clusters_N: Sequence[str],
     is_accuracy: bool,
     answers: int,
     confidence: float = 0.95,
-    resamples: int = 9999,
-    seed: int = 0,
+    **draws: Unpack[Draws],
 ) -> Interval:
     """Estimate a score: Wilson's interval for one answer an item, else the BCa bootstrap.
 
@@ -264,8 +270,7 @@ def score_interval(  # noqa: PLR0913  # all but the values by name
         is_accuracy: whether an answer is right or wrong, and no reward.
         answers: K, given to each question.
         confidence: nominal coverage, in (0, 1).
-        resamples: bootstrap draws.
-        seed: of the draws.
+        draws: how the bootstrap is drawn.
 
     Raises:
         EvalShapeError: no value at all, or an infinite one.
@@ -281,10 +286,4 @@ def score_interval(  # noqa: PLR0913  # all but the values by name
             n = min(clusters, present_N.size)
             found = wilson_interval(int(present_N[0]) * n, n, confidence=confidence)
             return found.model_copy(update={"n": present_N.size})
-    return mean_interval(
-        values_N,
-        clusters_N=clusters_N,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
+    return mean_interval(values_N, clusters_N=clusters_N, confidence=confidence, **draws)

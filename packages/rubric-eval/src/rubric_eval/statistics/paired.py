@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, Unpack, cast
 
 import numpy as np
 from scipy import optimize, stats
 
-from rubric_eval.statistics.bootstrap import Bootstrap, FloatArray, bootstrap_mean, cluster_sums
+from rubric_eval.statistics import bootstrap
 from rubric_eval.statistics.intervals import discordant_limits, mcnemar_p, score_limits
 from rubric_eval.statistics.sign_flip import SignFlips
 
@@ -151,7 +151,7 @@ class BootstrapTest:
     and the bootstrap holds for the mean of skewed differences, where signs are no chance.
     """
 
-    drawn: Bootstrap
+    drawn: bootstrap.Bootstrap
     flips: SignFlips
     n: int
     name: str = "BCa bootstrap and sign flips"
@@ -279,35 +279,31 @@ smallest difference that it finds at a level with a power."""
 
 
 def reward_test(
-    differences_N: FloatArray,
+    differences_N: bootstrap.FloatArray,
     clusters_N: Sequence[str] | None = None,
-    *,
-    resamples: int = 9999,
-    seed: int = 0,
+    **draws: Unpack[bootstrap.Draws],
 ) -> BootstrapTest:
     """Test differences of rewards.
 
     Args:
         differences_N: a − b of each question, its samples and seeds averaged; at least one.
         clusters_N: document of each.
-        resamples: bootstrap draws.
-        seed: of the draws.
+        draws: how the bootstrap and the flips are drawn.
     """
     rounded_N = np.round(differences_N, _DECIMALS)
     return BootstrapTest(
-        bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed),
-        SignFlips(*cluster_sums(rounded_N, clusters_N), unit=None, resamples=resamples, seed=seed),
+        bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
+        SignFlips(*bootstrap.cluster_sums(rounded_N, clusters_N), unit=None, draws=draws),
         n=rounded_N.size,
     )
 
 
 def accuracy_test(
-    differences_N: FloatArray,
+    differences_N: bootstrap.FloatArray,
     clusters_N: Sequence[str] | None = None,
     *,
     answers: int = 1,
-    resamples: int = 9999,
-    seed: int = 0,
+    **draws: Unpack[bootstrap.Draws],
 ) -> McNemarTest | SignFlipTest:
     """Test differences of accuracies: McNemar for one answer an item, sign flips for more.
 
@@ -315,17 +311,16 @@ def accuracy_test(
         differences_N: a − b of each item, its answers averaged; at least one.
         clusters_N: document of each, where several items share one.
         answers: K, given to each item by each side.
-        resamples: bootstrap draws.
-        seed: of the draws.
+        draws: how the bootstrap and the flips are drawn.
     """
     n = differences_N.size
     alone = clusters_N is None or len(set(clusters_N)) == n
     if alone and answers == 1:
         return McNemarTest(int(np.sum(differences_N > 0)), int(np.sum(differences_N < 0)), n)
     rounded_N = np.round(differences_N, _DECIMALS)
-    sums_C, counts_C = cluster_sums(differences_N, clusters_N)
+    sums_C, counts_C = bootstrap.cluster_sums(differences_N, clusters_N)
     return SignFlipTest(
-        bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed),
-        SignFlips(sums_C, counts_C, unit=1 / answers, resamples=resamples, seed=seed),
+        bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
+        SignFlips(sums_C, counts_C, unit=1 / answers, draws=draws),
         n=n,
     )

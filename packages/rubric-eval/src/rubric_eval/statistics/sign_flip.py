@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, cast
+from typing import Any, Final, Unpack, cast
 
 import numpy as np
 from scipy import signal, stats
 
-from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE, FloatArray
+from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE, Draws, FloatArray
 
 _MOST_STEPS: Final = 60_000
 """Sums told apart before flips are drawn instead of counted."""
@@ -32,13 +32,13 @@ class SignFlips:
     unit: float | None
     """As `sign_flip_p` has it."""
 
-    resamples: int = 9999
-    seed: int = 0
+    draws: Draws = field(default_factory=Draws)
+    """How flips are drawn where they cannot be counted."""
 
     @cached_property
     def p_value(self) -> float:
         """See `sign_flip_p`."""
-        return sign_flip_p(self.sums_C, unit=self.unit, resamples=self.resamples, seed=self.seed)
+        return sign_flip_p(self.sums_C, unit=self.unit, **self.draws)
 
     def critical(self, alpha: float) -> tuple[float, float]:
         """Return how far above 0, and how far below, the mean must lie for p < α.
@@ -58,16 +58,14 @@ class SignFlips:
         centred_C = self.sums_C - self.counts_C * (self.sums_C.sum() / total)
         parts = [
             (signs_RC @ centred_C, signs_RC @ self.counts_C)
-            for signs_RC in _signs(self.sums_C.size, resamples=self.resamples, seed=self.seed)
+            for signs_RC in _signs(self.sums_C.size, **self.draws)
         ]
         a_R, b_R = (np.concatenate(part) for part in zip(*parts, strict=True))
         up, down = (_last_reached(side_R, b_R, total) for side_R in (a_R, -a_R))
         return _exceeded(up, alpha), _exceeded(down, alpha)
 
 
-def sign_flip_p(
-    sums_C: FloatArray, *, unit: float | None, resamples: int = 9999, seed: int = 0
-) -> float:
+def sign_flip_p(sums_C: FloatArray, *, unit: float | None, **draws: Unpack[Draws]) -> float:
     """p-value of "both models are alike": the signs of the clusters' differences are chance.
 
         p = P(|Σ_c ε_c D_c| ≥ |Σ_c D_c|),   ε_c = ±1 with probability ½
@@ -79,17 +77,16 @@ def sign_flip_p(
         sums_C: D_c, the sum of a − b over all values of a cluster.
         unit: what differences are multiples of: 1 / K for the mean of K answers right or wrong;
             None for rewards, which are of nothing.
-        resamples: flips drawn where they cannot be counted.
-        seed: of these.
+        draws: how flips are drawn where they cannot be counted.
     """
     if unit is None:
-        return _drawn(sums_C, resamples=resamples, seed=seed)
+        return _drawn(sums_C, **draws)
     steps_C = np.abs(sums_C) / unit
     whole_C = np.rint(steps_C)
     if np.all(np.abs(steps_C - whole_C) < _ROUNDING) and whole_C.sum() <= _MOST_STEPS:
         observed = int(abs(np.rint(sums_C.sum() / unit)))
         return _counted(Counter(int(step) for step in whole_C if step), observed)
-    return _drawn(sums_C, resamples=resamples, seed=seed)
+    return _drawn(sums_C, **draws)
 
 
 def _counted(magnitudes: Counter[int], observed: int) -> float:
@@ -111,7 +108,7 @@ def _counted(magnitudes: Counter[int], observed: int) -> float:
     return min(1.0, 2 * tail)
 
 
-def _drawn(sums_C: FloatArray, *, resamples: int, seed: int) -> float:
+def _drawn(sums_C: FloatArray, *, resamples: int = 9999, seed: int = 0) -> float:
     if sums_C.size == 1:  # as far from 0 either way
         return 1.0
     found = cast("Any", stats).permutation_test(
@@ -130,7 +127,7 @@ def _difference(a: FloatArray, b: FloatArray, axis: int = -1) -> FloatArray:
     return np.sum(a - b, axis=axis)
 
 
-def _signs(clusters: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
+def _signs(clusters: int, *, resamples: int = 9999, seed: int = 0) -> Iterator[FloatArray]:
     """All flips where they are few, and as many as asked for otherwise; some at a time."""
     if 2**clusters <= resamples:
         every_RC = np.indices((2,) * clusters).reshape(clusters, -1).T
