@@ -249,7 +249,7 @@ def test_whatever_the_schedule_every_view_gets_its_own_result_once(  # noqa: PLR
     views = [make_view(str(number), task_id=f"{task:016x}") for number, task in enumerate(tasks)]
     judges = [ScriptedJudge(_own_share) for _ in range(replicas)]
     for judge in judges[1:][:dead]:
-        judge._script = JudgeResult.unavailable(Reason.CONNECTION)
+        judge.script = JudgeResult.unavailable(Reason.CONNECTION)
     for judge in judges:
         judge.warm_call = warm  # pyright: ignore[reportAttributeAccessIssue]
     pool = JudgePool(judges, workers=workers, micro_batch=1, replica_limit=limit)

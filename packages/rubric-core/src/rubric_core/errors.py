@@ -89,7 +89,7 @@ class RubricFileError(SchemaError):
         first = error.errors(include_input=False, include_url=False, include_context=False)[0]
         field = ".".join(str(part) for part in first["loc"])
         place = f"field {field!r}: " if field else ""
-        message = f"{place}{first['msg']}; {remedy}"
+        message = f"{place}{first['msg'].removeprefix('Value error, ')}; {remedy}"
         return cls(message, path=path, line=line, field=field or None)
 
 

@@ -115,9 +115,8 @@ class ChatModel(ClosesItself):
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        number = self._number(affinity)
-        asking = self._clients[number].complete(system=system, user=user, reply=reply)
-        return await self._finished(asking, server=self._servers[number])
+        client, server = self._replica(affinity)
+        return await self._finished(client.complete(system=system, user=user, reply=reply), server)
 
     async def answer(
         self, question: str, *, parameters: Mapping[str, JsonValue], affinity: str = ""
@@ -137,15 +136,13 @@ class ChatModel(ClosesItself):
             JudgeSetupError: the client that was given to this model has no `answer`.
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        number = self._number(affinity)
-        client = self._clients[number]
+        client, server = self._replica(affinity)
         if not isinstance(client, chat.Answering):
             raise JudgeSetupError(
                 f"the client {type(client).__name__!r} of the {self._role} {self._config.model!r} "
                 "asks with a schema only: give it a method `answer`, or leave `client` out"
             )
-        asking = client.answer(user=question, parameters=parameters)
-        return await self._finished(asking, server=self._servers[number])
+        return await self._finished(client.answer(user=question, parameters=parameters), server)
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of a request's fields that would not be sent; nothing is sent for it.
@@ -185,7 +182,7 @@ class ChatModel(ClosesItself):
         for client in self._clients:
             await client.aclose()
 
-    async def _finished(self, asking: Awaitable[ChatReply], *, server: str) -> ChatReply:
+    async def _finished(self, asking: Awaitable[ChatReply], server: str) -> ChatReply:
         """Return an answer with its price and who gave it.
 
         Raises:
@@ -235,8 +232,9 @@ class ChatModel(ClosesItself):
             return usage
         return usage.model_copy(update={"cost_usd": prices.cost_usd(usage)})
 
-    def _number(self, affinity: str) -> int:
-        return crc32(affinity.encode(errors="surrogatepass")) % len(self._clients)
+    def _replica(self, affinity: str) -> tuple[ChatClient, str]:
+        number = crc32(affinity.encode(errors="surrogatepass")) % len(self._clients)
+        return self._clients[number], self._servers[number]
 
     def _not_there(self, error: JudgeTransportError, address: str | None) -> str:
         config = self._config

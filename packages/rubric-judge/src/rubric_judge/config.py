@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import Annotated, Final, Literal, cast, get_args
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validator
+from pydantic import Field, JsonValue, ValidationError, field_validator
 
 from rubric_core import ConfigError
 from rubric_core.configuration import config_error, nearest_key
-from rubric_judge.provider.model_config import SETTINGS, ModelConfig
+from rubric_judge.provider.model_config import ModelConfig, Settings
 from rubric_judge.yaml_files import read_yaml
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
 
 
-class LexicalConfig(BaseModel):
+class LexicalConfig(Settings):
     """The lexical judge: a program, no model."""
-
-    model_config = SETTINGS
 
     type: Literal["lexical"] = "lexical"
 
@@ -54,10 +52,8 @@ class JudgeConfig(ModelConfig):
         return "off" if value is False else value
 
 
-class PluginConfig(BaseModel):
+class PluginConfig(Settings):
     """A judge that an installed package registers under the entry point `rubric.judges`."""
-
-    model_config = SETTINGS
 
     type: Literal["plugin"] = "plugin"
 
@@ -68,10 +64,8 @@ class PluginConfig(BaseModel):
     """Passed to the plugin as they are."""
 
 
-class SandboxConfig(BaseModel):
+class SandboxConfig(Settings):
     """What code of a response may use while its tests run."""
-
-    model_config = SETTINGS
 
     isolation: Literal["full", "files_readable", "none"] = "full"
     """`full`: no network, no process, no file but Python's own. `files_readable`: the same, but
@@ -90,10 +84,8 @@ class SandboxConfig(BaseModel):
     """Most criteria tested at the same time; each takes two processes."""
 
 
-class HybridConfig(BaseModel):
+class HybridConfig(Settings):
     """Programs for the criteria that a program can check, another judge for the rest."""
-
-    model_config = SETTINGS
 
     type: Literal["hybrid"] = "hybrid"
 
@@ -110,21 +102,16 @@ class HybridConfig(BaseModel):
     """Where and within which limits they run."""
 
 
-JudgeSpec = Annotated[
-    LexicalConfig | JudgeConfig | PluginConfig | HybridConfig, Field(discriminator="type")
-]
-
-_KINDS: dict[str, type[LexicalConfig | JudgeConfig | PluginConfig | HybridConfig]] = {
-    "lexical": LexicalConfig,
-    "llm": JudgeConfig,
-    "plugin": PluginConfig,
-    "hybrid": HybridConfig,
+_AnyConfig = LexicalConfig | JudgeConfig | PluginConfig | HybridConfig
+JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
+_KINDS: Final[Mapping[str, type[_AnyConfig]]] = {
+    kind.model_fields["type"].default: kind for kind in get_args(_AnyConfig)
 }
 
 
 def judge_spec(
     options: Mapping[str, object], *, source: str = "judge", folder: Path | None = None
-) -> LexicalConfig | JudgeConfig | PluginConfig | HybridConfig:
+) -> JudgeSpec:
     """Build the configuration that `type` names.
 
     Args:
@@ -151,7 +138,7 @@ def judge_spec(
         raise config_error(error, model=model, source=source) from None
 
 
-def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig | HybridConfig:
+def read_judge_spec(path: Path) -> JudgeSpec:
     """Read one judge's configuration from a YAML file.
 
     Args:

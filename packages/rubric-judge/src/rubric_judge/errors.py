@@ -11,6 +11,7 @@ RubricError (rubric_core)
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 
 from rubric_core import Reason, RubricError, Usage
@@ -43,35 +44,26 @@ class JudgeSetupError(RubricError, ValueError):
     """A judge was asked for that cannot be called: what is missing, and where to put it."""
 
 
+@dataclass(eq=False, repr=False)
 class JudgeTransportError(RubricError, RuntimeError):
-    """A call of a model brought no answer.
+    """A call of a model brought no answer."""
 
-    Attributes:
-        reason: why, one of the reasons for `unavailable`.
-        detail: type, status and remedy; nothing that was sent or received.
-        retry_after_s: how long the server asks to wait, where it says so.
-        attempts: calls made so far; 0 where there could be none.
-        usage: what they consumed, where the server says so all the same.
-        latency_s: seconds since the first of them; None for a single attempt.
-    """
+    reason: Reason
+    """Why, one of the reasons for `unavailable`."""
+    detail: str
+    """Type, status and remedy; nothing that was sent or received."""
+    _: KW_ONLY
+    retry_after_s: float | None = None
+    """How long the server asks to wait, where it says so."""
+    attempts: int = 1
+    """Calls made so far; 0 where there could be none."""
+    usage: Usage | None = None
+    """What they consumed, where the server says so all the same."""
+    latency_s: float | None = None
+    """Seconds since the first of them; None for a single attempt."""
 
-    def __init__(
-        self,
-        reason: Reason,
-        detail: str,
-        *,
-        retry_after_s: float | None = None,
-        attempts: int = 1,
-        usage: Usage | None = None,
-        latency_s: float | None = None,
-    ) -> None:
-        self.reason = reason
-        self.detail = detail
-        self.retry_after_s = retry_after_s
-        self.attempts = attempts
-        self.usage = usage
-        self.latency_s = latency_s
-        super().__init__(f"{reason.value} after {attempts} attempt(s): {detail}")
+    def __post_init__(self) -> None:
+        super().__init__(f"{self.reason.value} after {self.attempts} attempt(s): {self.detail}")
 
 
 class LedgerError(RubricError, RuntimeError):

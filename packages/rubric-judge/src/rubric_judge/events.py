@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rubric_core import Answerer, JudgeResult
+from rubric_core import Answerer, JudgeResult, Usage
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -24,28 +24,20 @@ def _log() -> FilteringBoundLogger:
     return structlog.get_logger("rubric_judge")
 
 
+_SAID_OF_A_CALL: Final = {
+    *("judge", "outcome", "reason", "detail", "latency_s", "attempts", "passage_truncated"),
+}
+
+
 def call_finished(result: JudgeResult, *, task_id: str) -> None:
     """Log a call of a language-model judge, whatever became of it."""
     import structlog
 
     if not structlog.is_configured():
         return
-    usage = result.usage
-    _log().info(
-        "judge.call.finished",
-        task_id=task_id,
-        judge=result.judge,
-        outcome=result.outcome.value,
-        reason=result.reason.value if result.reason else None,
-        detail=result.detail,
-        latency_s=result.latency_s,
-        attempts=result.attempts,
-        prompt_tokens=usage.prompt_tokens if usage else None,
-        cached_tokens=usage.cached_tokens if usage else None,
-        completion_tokens=usage.completion_tokens if usage else None,
-        cost_usd=usage.cost_usd if usage else None,
-        passage_truncated=result.passage_truncated,
-    )
+    said = result.model_dump(mode="json", include=_SAID_OF_A_CALL)
+    usage = dict(result.usage) if result.usage else dict.fromkeys(Usage.model_fields)
+    _log().info("judge.call.finished", task_id=task_id, **said, **usage)
 
 
 def litellm_settings_ignored(*, path: str, keys: Sequence[str]) -> None:

@@ -14,17 +14,15 @@ from pydantic import BaseModel, StrictStr
 
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
 from rubric_core.arrays import FloatArray
-from rubric_core.files import open_file
 from rubric_judge import responses
+from rubric_judge.ledger.database import is_sqlite
 from rubric_judge.ledger.entry import LedgerEntry, hash_text
 from rubric_judge.ledger.store import Ledger
-from rubric_judge.responses import JudgedResponse, ResponseRow, reward_of
 
 _JudgeKey: TypeAlias = tuple[str, str]
 """Fingerprint and name."""
 _Key = TypeVar("_Key")
 
-_SQLITE_HEADER = b"SQLite format 3\0"
 _EQUAL = 1e-9
 """Rewards that are closer are the same: nothing but rounding parts them."""
 
@@ -45,7 +43,7 @@ class StoredResponse:
     passage_sha256: str | None = None
 
 
-class _Rollout(ResponseRow):
+class _Rollout(responses.ResponseRow):
     """What is needed of a row of `rollouts/*.jsonl`."""
 
     id: StrictStr
@@ -55,7 +53,7 @@ class _Rollout(ResponseRow):
 class _Judgement(BaseModel):
     """What is needed of a row of `judgements/*.jsonl`."""
 
-    model_config = ResponseRow.model_config
+    model_config = responses.ResponseRow.model_config
 
     id: StrictStr
     result: JudgeResult
@@ -86,7 +84,7 @@ def read_stored(
     """
     if source.is_dir():
         stored = list(_rollouts(sorted((source / "rollouts").glob("*.jsonl"))))
-    elif _is_sqlite(source):
+    elif is_sqlite(source):
         with Ledger(source, read_only=True) as ledger:
             stored = list(_ledger(ledger.entries(), source=source, judge=judge))
     elif source.parent.name == "rollouts":
@@ -100,11 +98,6 @@ def read_stored(
             location="source",
         )
     return stored
-
-
-def _is_sqlite(path: Path) -> bool:
-    with open_file(path) as file:
-        return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
 
 
 def _rollouts(files: Iterable[Path]) -> Iterator[StoredResponse]:
@@ -284,7 +277,7 @@ class Comparison:
 
 
 def compare(
-    before: Sequence[JudgeResult | None], after: Sequence[JudgedResponse]
+    before: Sequence[JudgeResult | None], after: Sequence[responses.JudgedResponse]
 ) -> Comparison | None:
     """Compare judgements of the same responses, in the same order.
 
@@ -295,7 +288,7 @@ def compare(
         (old, new, judged.view.task_id)
         for result, judged in zip(before, after, strict=True)
         if result is not None
-        and (old := reward_of(result)) is not None
+        and (old := responses.reward_of(result)) is not None
         and (new := judged.reward) is not None
     ]
     if not both:

@@ -177,15 +177,10 @@ def read_rows(
             if row.model_dump_json().encode() != text:
                 decode(text.decode())
         except ValidationError as error:
-            problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            name = ".".join(str(part) for part in problem["loc"]) or None
-            where = f"field {name!r}: " if name else ""
-            what = problem["msg"].removeprefix("Value error, ")
-            if problem["type"] == "json_invalid":
-                what = f"{what}; the file must be JSON Lines, not CSV or one JSON list"
-            raise RubricFileError(
-                f"{where}{what}; a line is {form}", path=path, line=line, field=name
-            ) from None
+            remedy = f"a line is {form}"
+            if error.errors(include_input=False)[0]["type"] == "json_invalid":
+                remedy = f"the file must be JSON Lines, not CSV or one JSON list; {remedy}"
+            raise RubricFileError.of_validation(error, remedy, path=path, line=line) from None
         except SchemaError as error:  # two equal keys, or a result that contradicts itself
             raise RubricFileError(str(error), path=path, line=line, field=error.field) from None
         yield line, row

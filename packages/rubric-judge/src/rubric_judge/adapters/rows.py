@@ -96,7 +96,17 @@ class TaskSource:
         criteria = criteria_of(row[column], column=column)
         if self._check is not None:
             self._check(criteria)
-        return _own_view(row, criteria, question=asked, answer=answer)
+        rubric = Rubric.model_validate({"criteria": criteria})
+        passage, asked = row.get("passage"), text_of(asked, role="user")
+        grounding = Grounding("" if passage is None else cast("str", passage))
+        doc_hash = str(row.get("doc_hash") or grounding.sha256)
+        return JudgeView(
+            task_id=str(row.get("task_id") or task_id_of(doc_hash, asked, rubric)),
+            question=asked,
+            grounding=grounding,
+            response=answer,
+            rubric=rubric,
+        )
 
 
 def _rubric_column(row: Mapping[str, object]) -> str | None:
@@ -108,23 +118,6 @@ def _shown(task_id: object) -> str:
     """Return an id for a message; what is too long for one may be a text that nobody should see."""
     shown = repr(task_id)
     return shown if len(shown) <= _LONGEST_ID else f"of {len(shown)} characters"
-
-
-def _own_view(
-    row: Mapping[str, object], criteria: object, *, question: object, answer: str
-) -> JudgeView:
-    rubric = Rubric.model_validate({"criteria": criteria})
-    passage = row.get("passage")
-    grounding = Grounding("" if passage is None else cast("str", passage))
-    asked = text_of(question, role="user")
-    doc_hash = str(row.get("doc_hash") or grounding.sha256)
-    return JudgeView(
-        task_id=str(row.get("task_id") or task_id_of(doc_hash, asked, rubric)),
-        question=asked,
-        grounding=grounding,
-        response=answer,
-        rubric=rubric,
-    )
 
 
 def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, object]:

@@ -142,12 +142,11 @@ class Judgement:
         if self.result.outcome is not Outcome.SCORED:
             return {}
         z_M = criterion_scores_z(self.result, self.view.rubric).tolist()
-        weighed = {
-            f"rubric/{criterion.id}": z
+        return {
+            name: z
             for criterion, z in zip(self.view.rubric, z_M, strict=True)
-            if criterion.weight
+            if criterion.weight and (name := f"rubric/{criterion.id}") not in self.metrics
         }
-        return {name: z for name, z in weighed.items() if name not in self.metrics}
 
 
 class RubricScorer:

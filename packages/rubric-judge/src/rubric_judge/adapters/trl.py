@@ -89,12 +89,10 @@ def _rows(columns: Mapping[str, object], *, count: int) -> list[dict[str, object
 
 def _log(judgements: Sequence[Judgement], log_metric: Callable[[str, float], None]) -> None:
     """Give TRL the means over the batch: of the score, over what was judged."""
-    for name in ("rubric/invalid", "rubric/unavailable"):
-        log_metric(name, fmean(one.metrics[name] for one in judgements))
-    judged: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for one in judgements:
-        score = {} if one.unavailable else {"rubric/score": one.metrics["rubric/score"]}
-        for name, value in (score | one.criteria).items():
-            judged.setdefault(name, []).append(value)
-    for name, values in judged.items():
-        log_metric(name, fmean(values))
+        for name, value in (one.metrics | one.criteria).items():
+            if name != "rubric/score" or not one.unavailable:
+                values.setdefault(name, []).append(value)
+    for name, of_batch in values.items():
+        log_metric(name, fmean(of_batch))

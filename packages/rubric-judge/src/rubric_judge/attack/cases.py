@@ -58,14 +58,12 @@ class Target:
     @cached_property
     def terms(self) -> tuple[str, ...]:
         """Every term that a criterion looks for."""
-        return tuple(
-            dict.fromkeys(
-                term
-                for c in self.task.rubric
-                for term in (*c.required_elements, *c.expected_keywords, *c.expected_concepts)
-                if term.strip()
-            )
+        terms = (
+            term
+            for c in self.task.rubric
+            for term in (*c.required_elements, *c.expected_keywords, *c.expected_concepts)
         )
+        return tuple(dict.fromkeys(filter(str.strip, terms)))
 
     @cached_property
     def response_mark(self) -> str:

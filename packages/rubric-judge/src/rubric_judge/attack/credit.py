@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeAlias, cast
 
 from scipy import stats
 
@@ -12,6 +12,10 @@ from rubric_core import JudgeResult, Outcome, normalized_reward
 from rubric_judge.attack.cases import Case
 from rubric_judge.attack.plan import AttackPlan, Control, ControlName
 from rubric_judge.attack.report import AttackReport, ControlCredit, FamilyCredit, WorstCase
+
+_Judged: TypeAlias = tuple[Case, JudgeResult]
+_Bounds: TypeAlias = dict[tuple[str, str], float]
+"""What a task's honest text of a name is worth."""
 
 _MOST_WORST: Final = 5
 _ROUNDING: Final = 1e-9
@@ -55,7 +59,7 @@ def over_credit(
         for control, result in zip(plan.controls, results, strict=True)
     ]
     bounds = _bounds(plan, honest)
-    by_family: defaultdict[str, list[tuple[Case, JudgeResult]]] = defaultdict(list)
+    by_family: defaultdict[str, list[_Judged]] = defaultdict(list)
     for case, result in zip(plan.cases, cases_N, strict=True):
         by_family[case.family].append((case, result))
     families = [
@@ -80,9 +84,7 @@ def over_credit(
     )
 
 
-def _bounds(
-    plan: AttackPlan, honest: Sequence[tuple[Control, JudgeResult]]
-) -> dict[tuple[str, str], float]:
+def _bounds(plan: AttackPlan, honest: Sequence[tuple[Control, JudgeResult]]) -> _Bounds:
     """Return what attacks deserve at most, by task and by what they are built on."""
     bounds = {(task.task_id, "nothing"): 0.0 for task in plan.tasks}
     for control, result in honest:
@@ -94,12 +96,7 @@ def _bounds(
 
 
 def _family(
-    name: str,
-    judged: Sequence[tuple[Case, JudgeResult]],
-    bounds: Mapping[tuple[str, str], float],
-    *,
-    epsilon: float,
-    confidence: float,
+    name: str, judged: Sequence[_Judged], bounds: _Bounds, *, epsilon: float, confidence: float
 ) -> FamilyCredit:
     outcomes = Counter(result.outcome for _, result in judged)
     graded = [

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from rubric_core.errors import ConfigError
 from rubric_judge.console.command import command_app
+from rubric_judge.console.progress import current
 
 app = command_app("rubric-judge", summary="Judge responses against rubrics.")
 
@@ -24,23 +25,29 @@ def write_report(
     name: str,
     report: _Report,
     page: Callable[[_Report, Sequence[str]], str],
-    figures: Sequence[Path],
+    draw: Callable[[Path], Sequence[Path]],
     *more: str,
 ) -> str:
-    """Write a report as JSON and as a page, and return the names of all files.
+    """Write a report as JSON and as a page with figures, and return the names of all files.
 
     Args:
         out: the folder.
         name: of both files.
         report: what was found.
         page: makes the page, given the names of the pictures in it.
-        figures: what was drawn, of which the page shows each `.png`.
+        draw: draws the figures into the folder; the page shows each `.png`.
         more: names of other files in the folder.
     """
-    pictures = [path.name for path in figures if path.suffix == ".png"]
+    with current().phase("drawing the figures"):
+        pictures = [path.name for path in draw(out) if path.suffix == ".png"]
     (out / f"{name}.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
     (out / f"{name}.md").write_text(page(report, pictures), "utf-8")
     return ", ".join([str(out / f"{name}.md"), f"{name}.json", *more, *pictures])
+
+
+def flag_error(flag: str, problem: str) -> ConfigError:
+    """Return the error of an option, whose name begins the message."""
+    return ConfigError(f"--{flag}{problem}", location=flag)
 
 
 def make_folder(out: Path, *, flag: str) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
-from rubric_judge.cli.app import app, make_folder, write_report
+from rubric_core import JudgeResult, Outcome, normalized_reward, read_tasks
+from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge, require_positive
 from rubric_judge.console.command import FAILED, configure_log, print_tables, working
 from rubric_judge.console.progress import current
@@ -66,8 +67,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         verbose: Log every judge call to stderr.
 
     Returns:
-        Exit status: 1 when not a single case could be judged, or the ledger could not be
-        written.
+        Exit status: 1 when no case at all could be judged, or the ledger could not be written.
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks
 
@@ -81,7 +81,8 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
         controls_RN, (results,) = judged.batches
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
-        written = _write(report, plan, results, out=out, reveal=reveal)
+        _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
+        written = _write(report, out)
     _print(report, written)
     lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
     return FAILED if lost or judged.unwritten else 0
@@ -90,7 +91,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
 def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
     require_positive(limit=limit, workers=workers)
     if not 0 <= epsilon < 1:
-        raise ConfigError(f"--epsilon is {epsilon}: give a reward from 0 to 1", location="epsilon")
+        raise flag_error("epsilon", f" is {epsilon}: give a reward from 0 to 1")
 
 
 def _judge(
@@ -103,26 +104,17 @@ def _judge(
     return name, judge_batches(asked.pool, (honest, attacks), ledger=ledger)
 
 
+def _write(report: AttackReport, out: Path) -> str:
+    from rubric_judge.attack.report import as_markdown, draw_figures
+
+    draw = partial(draw_figures, report)
+    return write_report(out, "attack", report, as_markdown, draw, "cases.jsonl")
+
+
 def _print(report: AttackReport, written: str) -> None:
     from rubric_judge.attack.report import tables_of
 
     print_tables(tables_of(report), footer=f"written: {written}")
-
-
-def _write(
-    report: AttackReport,
-    plan: AttackPlan,
-    results: Sequence[JudgeResult],
-    *,
-    out: Path,
-    reveal: bool,
-) -> str:
-    from rubric_judge.attack.report import as_markdown, draw_figures
-
-    _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
-    with current().phase("drawing the figures"):
-        figures = draw_figures(report, out)
-    return write_report(out, "attack", report, as_markdown, figures, "cases.jsonl")
 
 
 def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builder]:
@@ -132,19 +124,14 @@ def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builde
     for folder in suites:
         found = read_suite(folder)
         if taken := families.keys() & found.families.keys():
-            raise ConfigError(
-                f"--suite {folder}: another suite has the family {min(taken)!r} already: "
-                "rename the folder",
-                location="suite",
-            )
+            problem = f"another suite has the family {min(taken)!r} already: rename the folder"
+            raise flag_error("suite", f" {folder}: {problem}")
         families.update(found.families)
         if found.skipped:
             print(f"{folder}: {len(found.skipped)} files hold no attacks", file=sys.stderr)
     if unknown := [name for name in names if name not in families]:
-        raise ConfigError(
-            f"--families: {unknown[0]!r} is no family; use some of {', '.join(families)}",
-            location="families",
-        )
+        problem = f": {unknown[0]!r} is no family; use some of {', '.join(families)}"
+        raise flag_error("families", problem)
     return {name: families[name] for name in names} if names else families
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import anyio
 
 from rubric_core import JudgeResult, JudgeView, Outcome
-from rubric_core.errors import ConfigError
+from rubric_judge.cli.app import flag_error
 from rubric_judge.console.command import console
 from rubric_judge.console.progress import current
 
@@ -95,8 +95,21 @@ def judge_batches(
     Raises:
         JudgeSetupError: the judge is not there, and the ledger does not hold everything.
     """
+
+    async def judge(ledger: Ledger | None) -> tuple[list[list[list[JudgeResult]]], PoolStatistics]:
+        pool = make_pool(ledger)
+        try:
+            asked = ((batch.views, number) for batch in batches for number in batch.replicates)
+            with current().phase("asking the judge whether it is there"):
+                if not all(pool.knows(views, replicate=number) for views, number in asked):
+                    await check_replicas(pool)
+            results = [await _judge_batch(pool, batch, deadline_s=deadline_s) for batch in batches]
+            return results, pool.statistics()
+        finally:
+            await pool.aclose()
+
     with opened(ledger) as books:
-        results, statistics = anyio.run(_judge, make_pool, batches, books, deadline_s)
+        results, statistics = anyio.run(judge, books)
     return Judged(results, statistics, say_unwritten(books))
 
 
@@ -155,7 +168,7 @@ def require_count(**counts: int) -> None:
     """
     for flag, count in counts.items():
         if not 0 <= count < _LARGEST_COUNT:
-            raise ConfigError(f"--{flag} is {count}: give 0 or more, below 2^63", location=flag)
+            raise flag_error(flag, f" is {count}: give 0 or more, below 2^63")
 
 
 def require_positive(**counts: int | None) -> None:
@@ -166,26 +179,7 @@ def require_positive(**counts: int | None) -> None:
     """
     for name, count in counts.items():
         if count is not None and count < 1:
-            flag = name.replace("_", "-")
-            raise ConfigError(f"--{flag} is {count}: give at least 1", location=flag)
-
-
-async def _judge(
-    make_pool: Callable[[Ledger | None], _Pool],
-    batches: Sequence[Batch],
-    ledger: Ledger | None,
-    deadline_s: float | None,
-) -> tuple[list[list[list[JudgeResult]]], PoolStatistics]:
-    pool = make_pool(ledger)
-    try:
-        asked = ((batch.views, replicate) for batch in batches for replicate in batch.replicates)
-        with current().phase("asking the judge whether it is there"):
-            if not all(pool.knows(views, replicate=replicate) for views, replicate in asked):
-                await check_replicas(pool)
-        results = [await _judge_batch(pool, batch, deadline_s=deadline_s) for batch in batches]
-        return results, pool.statistics()
-    finally:
-        await pool.aclose()
+            raise flag_error(name.replace("_", "-"), f" is {count}: give at least 1")
 
 
 async def _judge_batch(

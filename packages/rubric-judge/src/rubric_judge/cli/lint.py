@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
-from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.console.command import FAILED, console, print_rows, working
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def lint(
     from rubric_judge.lint.run import lint_tasks
 
     if examples < 0:
-        raise ConfigError(f"--examples is {examples}: give at least 0", location="examples")
+        raise flag_error("examples", f" is {examples}: give at least 0")
     if json_out is not None:
         require_writable(json_out, flag="--json", inputs=(tasks,))
     findings: list[Finding] = []

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core import JudgeResult, JudgeView, Outcome, read_tasks
-from rubric_core.errors import ConfigError
+from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.console import command
 from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
@@ -117,13 +116,11 @@ def _chosen(
     if only == "all":
         return stored
     if all(one.before is None for one in stored):
-        raise ConfigError(
-            f"--only {only}: no judgement is stored beside the responses; give --before",
-            location="only",
-        )
+        problem = "no judgement is stored beside the responses; give --before"
+        raise flag_error("only", f" {only}: {problem}")
     chosen = [one for one in stored if one.before and one.before.outcome is Outcome(only)]
     if not chosen:
-        raise ConfigError(f"--only {only}: there is no such judgement", location="only")
+        raise flag_error("only", f" {only}: there is no such judgement")
     return chosen
 
 

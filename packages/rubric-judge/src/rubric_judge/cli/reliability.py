@@ -5,17 +5,16 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import JudgeView, read_tasks
-from rubric_core.errors import ConfigError
+from rubric_core import ConfigError, JudgeView, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, make_folder, write_report
+from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.console.command import FAILED, configure_log, print_tables, working
-from rubric_judge.console.progress import current
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
@@ -88,9 +87,8 @@ def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
     from rubric_judge.reliability.figures import draw_figures
     from rubric_judge.reliability.report import as_markdown
 
-    with current().phase("drawing the figures"):
-        figures = draw_figures(report, ratings, out)
-    return write_report(out, "reliability", report, as_markdown, figures)
+    draw = partial(draw_figures, report, ratings)
+    return write_report(out, "reliability", report, as_markdown, draw)
 
 
 def _print(report: ReliabilityReport, written: str) -> None:
@@ -115,10 +113,8 @@ def _check(
         raise ConfigError("--judge and RESPONSES go together: give both", location="responses")
     names = Counter(spec.stem for spec in judge)
     if repeated := [name for name, count in names.items() if count > 1]:
-        raise ConfigError(
-            f"--judge: {names[repeated[0]]} files are called {repeated[0]!r}: rename one",
-            location="judge",
-        )
+        called = f"{names[repeated[0]]} files are called {repeated[0]!r}"
+        raise flag_error("judge", f": {called}: rename one")
     judging.require_count(seed=seed)
 
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rubric_core import Outcome, read_tasks
-from rubric_core.errors import ConfigError
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.console.command import FAILED, configure_log, print_pairs, typed_command, working
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
@@ -58,12 +57,12 @@ def score(  # noqa: PLR0913  # the flags of a command
         verbose: Log every judge call to stderr.
 
     Returns:
-        Exit status: 1 when not a single response could be judged, or the ledger could not be
-        written.
+        Exit status: 1 when no response at all could be judged, or the ledger could not be written.
     """
     configure_log(verbose=verbose)
     judging.require_positive(workers=workers, micro_batch=micro_batch, ray=ray)
-    _check_deadline(deadline_s)
+    if deadline_s is not None and not deadline_s > 0:
+        raise flag_error("deadline-s", f" is {deadline_s:g}: give seconds above 0")
     require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
     with working(app) as progress:
         with progress.phase("reading tasks and responses"):
@@ -85,13 +84,6 @@ def score(  # noqa: PLR0913  # the flags of a command
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
     lost = bool(judged) and all(row.reward is None for row in judged)
     return FAILED if done.unwritten or lost else 0
-
-
-def _check_deadline(deadline_s: float | None) -> None:
-    if deadline_s is not None and not deadline_s > 0:
-        raise ConfigError(
-            f"--deadline-s is {deadline_s:g}: give seconds above 0", location="deadline-s"
-        )
 
 
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:

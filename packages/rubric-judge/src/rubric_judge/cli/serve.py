@@ -64,10 +64,8 @@ async def _run(pool: JudgePool, tasks: Mapping[str, Task], bounds: ServeConfig) 
     try:
         service = JudgeService(pool, tasks, config=bounds)
         await judging.check_replicas(pool)
-        return await answer(service, on_start=_say_where)
+        return await answer(
+            service, on_start=lambda url: print(f"rubric-judge serves on {url}", flush=True)
+        )
     finally:
         await pool.aclose()
-
-
-def _say_where(address: str) -> None:
-    print(f"rubric-judge serves on {address}", flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from rubric_judge.console.snapshot import PhaseSnapshot, PhaseState, phase_line
@@ -36,48 +37,45 @@ class Display:
         """Called after everything else."""
 
 
+def _to_stderr(text: str) -> None:
+    # Nobody reads it any more, or there is no room: the work goes on.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+@dataclass(eq=False)
 class Lines(Display):
     """Plain lines: when a phase begins, at its end, and every 30 seconds between."""
 
-    beat_s: float | None = 1.0
+    program: str
+    """Begins each line."""
+    _: KW_ONLY
+    clock: Callable[[], float]
+    """Seconds that never go back."""
+    every_s: float = EVERY_S
+    """Time between two lines of one phase."""
+    quiet_s: float = 0.0
+    """What is over in less is not told, so that a quick command says nothing."""
+    write: Callable[[str], object] = _to_stderr
+    """Takes each line."""
+    beat_s: float | None = field(default=1.0, init=False)
 
-    def __init__(
-        self,
-        program: str,
-        *,
-        clock: Callable[[], float],
-        every_s: float = EVERY_S,
-        quiet_s: float = 0.0,
-        write: Callable[[str], object] | None = None,
-    ) -> None:
-        """Write for a program.
-
-        Args:
-            program: begins each line.
-            clock: seconds that never go back.
-            every_s: time between two lines of one phase.
-            quiet_s: what is over in less is not told, so that a quick command says nothing.
-            write: takes each line; standard error if left out.
-        """
-        self._program = program
-        self._clock = clock
-        self._every_s = every_s
-        self._quiet_s = quiet_s
-        self._write = write or _to_stderr
-        self._last_s = clock()
+    def __post_init__(self) -> None:
+        self._last_s = self.clock()
         self._told: set[object] = set()
 
     def began(self, phase: object, snapshot: PhaseSnapshot) -> None:
         """Say what is being done, if that is to be said at once."""
-        if not self._quiet_s:
+        if not self.quiet_s:
             self._tell(phase, snapshot)
 
     def beat(self, snapshots: Mapping[object, PhaseSnapshot], *, now_s: float) -> None:
         """Say what has begun, and how far it is, half a minute after the last line."""
         for phase, snapshot in snapshots.items():
-            if phase not in self._told and snapshot.elapsed_s >= self._quiet_s:
+            if phase not in self._told and snapshot.elapsed_s >= self.quiet_s:
                 self._tell(phase, snapshot)
-        if snapshots and now_s - self._last_s >= self._every_s:
+        if snapshots and now_s - self._last_s >= self.every_s:
             self._say("; ".join(phase_line(snapshot) for snapshot in snapshots.values()))
 
     def ended(self, phase: object, snapshot: PhaseSnapshot, state: PhaseState) -> None:
@@ -91,12 +89,5 @@ class Lines(Display):
         self._say(phase_line(snapshot))
 
     def _say(self, text: str) -> None:
-        self._last_s = self._clock()
-        self._write(f"{self._program}: {text}\n")
-
-
-def _to_stderr(text: str) -> None:
-    # Nobody reads it any more, or there is no room: the work goes on.
-    with contextlib.suppress(OSError, ValueError):
-        sys.stderr.write(text)
-        sys.stderr.flush()
+        self._last_s = self.clock()
+        self.write(f"{self.program}: {text}\n")

@@ -68,7 +68,10 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
             if read_only:
                 raise LedgerError("there is no such ledger", path=path)
             _create(path)
-        _check_header(path)
+        if not is_sqlite(path):
+            size = path.stat().st_size
+            what = f"is no ledger, or one whose beginning is lost ({size} bytes)"
+            raise LedgerError(f"{what}; restore it from a copy or name another file", path=path)
         database = connect(path, read_only=read_only)
         try:
             _check(database, path)
@@ -117,16 +120,14 @@ def _create(path: Path) -> None:
             leftover.unlink(missing_ok=True)
 
 
-def _check_header(path: Path) -> None:
+def is_sqlite(path: Path) -> bool:
+    """Return whether a file begins as SQLite's do.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     with open_file(path) as file:
-        header = file.read(len(_SQLITE_HEADER))
-    if header != _SQLITE_HEADER:
-        size = path.stat().st_size
-        raise LedgerError(
-            f"is no ledger, or one whose beginning is lost ({size} bytes); restore it from a copy "
-            "or name another file",
-            path=path,
-        )
+        return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
 
 
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:

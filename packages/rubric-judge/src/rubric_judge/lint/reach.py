@@ -12,7 +12,6 @@ from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import WORD
 from rubric_judge.lint.reading import Finding, demanded_terms, directive_of, finding
 from rubric_judge.verification import directive
-from rubric_judge.verification.directive import SentenceScope, StructureChecks
 
 _LONGEST_SENTENCE_WORDS: Final = 45
 """What the lexical judge takes for one sentence."""
@@ -56,13 +55,13 @@ def _misspelt(criterion: Criterion) -> Iterator[Finding]:
 
 def _problem(criterion: Criterion) -> str:
     match directive_of(criterion):
-        case SentenceScope(place="first", skip_first=True):
+        case directive.SentenceScope(place="first", skip_first=True):
             return "looks in the first sentence and skips the first sentence"
-        case SentenceScope(one=True) | SentenceScope(place="first" | "last"):
+        case directive.SentenceScope(one=True) | directive.SentenceScope(place="first" | "last"):
             words = _n_words(demanded_terms(criterion))
             what = f"wants {words} words of required elements in one sentence"
             return what if words > _LONGEST_SENTENCE_WORDS else ""
-        case StructureChecks(order=order, count=(_, most)) if len(order) > most:
+        case directive.StructureChecks(order=order, count=(_, most)) if len(order) > most:
             return f"wants {len(order)} sentences in order and at most {most} sentences"
         case _:
             return ""

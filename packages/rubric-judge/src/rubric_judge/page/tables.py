@@ -116,16 +116,13 @@ class Table(_Part):
 
     def is_best(self, row: Row, at: int) -> bool:
         """Whether a cell is to be in bold: the highest as it is written, and not of all."""
-        if not self.columns[at].is_ranked:
+        mine, form = row.cells[at].value, self.columns[at].form
+        if mine is None or not self.columns[at].is_ranked:
             return False
-        peers = [peer.cells[at].value for peer in self.groups[row.group]]
-        form = self.columns[at].form
-        shown = [written(value, form) for value in peers if value is not None]
-        best = max((value for value in peers if value is not None), default=None)
-        mine = row.cells[at].value
-        if best is None or mine is None or len(set(shown)) < 2:  # noqa: PLR2004
-            return False
-        return written(mine, form) == written(best, form)
+        values = (peer.cells[at].value for peer in self.groups[row.group])
+        peers = [value for value in values if value is not None]
+        differ = len({written(value, form) for value in peers}) > 1
+        return differ and written(mine, form) == written(max(peers), form)
 
 
 _FORMS: Final[Mapping[Form, tuple[int, str]]] = {

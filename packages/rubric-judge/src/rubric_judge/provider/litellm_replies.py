@@ -87,15 +87,13 @@ def _failure(error: BaseException, unreachable: type[Exception]) -> JudgeTranspo
     import aiohttp
     import httpx
 
-    of_connections = (ConnectionError, httpx.TransportError, unreachable)
     of_aiohttp = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError)
+    of_connections = (ConnectionError, httpx.TransportError, unreachable, *of_aiohttp)
     outermost, *causes = failures.causes_of(error)
     status = getattr(error, "status_code", None)
     # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
     # truth is among the causes.
-    broken = any(
-        isinstance(cause, (*of_connections, *of_aiohttp)) for cause in causes or [outermost]
-    )
+    broken = any(isinstance(cause, of_connections) for cause in causes or [outermost])
     is_status = isinstance(status, int)
     if broken and (not is_status or failures.reason_of_status(status) is Reason.SERVER_ERROR):
         return transport_error(Reason.CONNECTION, why_unreachable(error, ""))

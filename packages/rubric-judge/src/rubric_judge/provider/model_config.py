@@ -105,18 +105,20 @@ def _is_host(host: str) -> bool:
 _MILLION = 1e6
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
 
-SETTINGS = ConfigDict(
-    frozen=True,
-    extra="forbid",
-    allow_inf_nan=False,
-    hide_input_in_errors=True,  # a key may stand anywhere by mistake
-)
+
+class Settings(BaseModel):
+    """What may stand in a file of settings."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        hide_input_in_errors=True,  # a key may stand anywhere by mistake
+    )
 
 
-class LimitsConfig(BaseModel):
+class LimitsConfig(Settings):
     """How much an endpoint is asked for, over all that call it through one limiter."""
-
-    model_config = SETTINGS
 
     max_in_flight: int | None = Field(default=None, ge=1)
     """Most attempts in flight; left out, only the pool's workers bound them."""
@@ -131,10 +133,8 @@ class LimitsConfig(BaseModel):
     """Halve the attempts in flight when the endpoint answers 429, and raise them again slowly."""
 
 
-class Prices(BaseModel):
+class Prices(Settings):
     """What a model's tokens cost, in US dollars for a million of them."""
-
-    model_config = SETTINGS
 
     prompt_usd_per_mtok: float = Field(ge=0)
     """Tokens read."""
@@ -155,10 +155,8 @@ class Prices(BaseModel):
         return (read + usage.completion_tokens * self.completion_usd_per_mtok) / _MILLION
 
 
-class ModelConfig(BaseModel):
+class ModelConfig(Settings):
     """A language model and how it is called, whatever it is asked."""
-
-    model_config = SETTINGS
 
     model: str = Field(min_length=1)
     """Any litellm model name, such as `openai/gpt-4.1-mini` or `hosted_vllm/openai/gpt-oss-20b`;

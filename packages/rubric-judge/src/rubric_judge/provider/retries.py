@@ -9,7 +9,7 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from pydantic import BaseModel, JsonValue
@@ -53,6 +53,11 @@ class _Call:
     def consumed(self, usage: Usage | None) -> None:
         if usage is not None:
             self.usage = usage.plus(self.usage)
+
+    @property
+    def spent(self) -> dict[str, Any]:
+        """What an answer, or the last error, says of all its attempts."""
+        return {"usage": self.usage, "attempts": self.attempts, "latency_s": self.elapsed_s}
 
     @property
     def elapsed_s(self) -> float:
@@ -124,18 +129,10 @@ class RetryingClient:
         except JudgeTransportError as last:
             error = last
         else:
-            return replace(
-                answer, usage=call.usage, attempts=call.attempts, latency_s=call.elapsed_s
-            )
+            return replace(answer, **call.spent)
         # Not chained: the causes may hold the request.
         remedy = f": {key_remedy(self._config)}" if error.reason is Reason.AUTH else ""
-        raise JudgeTransportError(
-            error.reason,
-            error.detail + remedy,
-            attempts=call.attempts,
-            usage=call.usage,
-            latency_s=call.elapsed_s,
-        ) from None
+        raise replace(error, detail=error.detail + remedy, **call.spent) from None
 
     async def aclose(self) -> None:
         """Close the transport."""

@@ -90,19 +90,14 @@ def reward_noise(z_NRM: FloatArray, rewards_NR: FloatArray, alpha_NM: FloatArray
     """
     per_criterion = retest(np.moveaxis(z_NRM, 1, 2))
     reward = retest(rewards_NR)
-    independent_N = (alpha_NM**2 * per_criterion.squares).sum(axis=1)
-    inverse_effective_N = (alpha_NM**2).sum(axis=1)
-    squares_N, df_N = per_criterion.squares.sum(axis=1), per_criterion.df.sum(axis=1)
+    tau2 = ratio(per_criterion.squares.sum(axis=1), per_criterion.df.sum(axis=1))
+    inverse_effective = ratio(reward.df * (alpha_NM**2).sum(axis=1), reward.df)
 
     def predicted(rows: IntArray) -> float:
-        df, criteria_df = float(reward.df[rows].sum()), float(df_N[rows].sum())
-        if not df or not criteria_df:
-            return math.nan
-        tau2 = float(squares_N[rows].sum()) / criteria_df
-        return tau2 * float((reward.df * inverse_effective_N)[rows].sum()) / df
+        return tau2(rows) * inverse_effective(rows)
 
-    independent, measured = ratio(independent_N, reward.df), ratio(reward.squares, reward.df)
-    return RewardNoise(predicted, independent, measured)
+    independent = ratio((alpha_NM**2 * per_criterion.squares).sum(axis=1), reward.df)
+    return RewardNoise(predicted, independent, ratio(reward.squares, reward.df))
 
 
 def icc1(rewards_NR: FloatArray) -> Statistic:
@@ -206,16 +201,9 @@ def icc1_within(parts: GroupParts) -> Statistic:
 
     Source: Searle, Casella and McCulloch, Variance Components (1992), §3.6, on nested groups.
     """
-
-    def statistic(rows: IntArray) -> float:
-        df, within_df = float(parts.df_N[rows].sum()), float(parts.within_df_N[rows].sum())
-        if not df or not within_df:
-            return math.nan
-        between = float(parts.between_N[rows].sum()) / df
-        within = float(parts.squares_N[rows].sum()) / within_df
-        return _icc(between, within, float(parts.k_N[rows].sum()) / df)
-
-    return statistic
+    between, k0 = ratio(parts.between_N, parts.df_N), ratio(parts.k_N, parts.df_N)
+    within = ratio(parts.squares_N, parts.within_df_N)
+    return lambda rows: _icc(between(rows), within(rows), k0(rows))
 
 
 def replicates_needed(icc: float, target: float) -> int | None:
@@ -315,13 +303,12 @@ def below_noise(parts: GroupParts) -> Statistic:
     Returns:
         The statistic over rows of whole groups; 0 for a judge without noise.
     """
+    noise = ratio(parts.squares_N, parts.within_df_N)
 
     def statistic(rows: IntArray) -> float:
-        df, groups = float(parts.within_df_N[rows].sum()), float(parts.part_N[rows].sum())
-        if not df or not groups:
-            return math.nan
-        tau2 = float(parts.squares_N[rows].sum()) / df
-        signal_N = parts.signal_N[rows] - tau2 * parts.mean_inverse_N[rows]
-        return float((parts.part_N[rows] * (signal_N < tau2)).sum()) / groups
+        tau2 = noise(rows)
+        signal_N = parts.signal_N - tau2 * parts.mean_inverse_N
+        below_N = parts.part_N * (signal_N < tau2)
+        return math.nan if math.isnan(tau2) else ratio(below_N, parts.part_N)(rows)
 
     return statistic

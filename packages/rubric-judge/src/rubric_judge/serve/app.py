@@ -109,16 +109,18 @@ def _add_watching(app: FastAPI, service: JudgeService, *, token: SecretStr | Non
     open_to_all = _refusals(_OF_ANY_REQUEST, token=None)
     ending = {503: {"model": schemas.Health, "description": "The service is ending."}}
 
+    def health() -> schemas.Health:
+        return schemas.Health(live=True, ready=not service.draining, queued=service.queued)
+
     @app.get("/healthz", response_model=schemas.Health, responses=open_to_all | ending)
     async def ready() -> JSONResponse:
         """Say whether the service takes requests."""
-        health = schemas.Health(live=True, ready=not service.draining, queued=service.queued)
-        return JSONResponse(health.model_dump(), status_code=200 if health.ready else 503)
+        return JSONResponse(health().model_dump(), status_code=503 if service.draining else 200)
 
     @app.get("/healthz/live", responses=open_to_all)
     async def live() -> schemas.Health:
         """Say that the service runs, also while it ends."""
-        return schemas.Health(live=True, ready=not service.draining, queued=service.queued)
+        return health()
 
     exposition = {200: {"content": {_EXPOSITION: {"schema": {"type": "string"}}}}}
 

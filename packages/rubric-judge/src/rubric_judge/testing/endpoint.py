@@ -177,7 +177,8 @@ class FakeEndpoint:
         if drawn.text is not None and (isinstance(award, Mapping) or drawn.text.place == "body"):
             text = replies.hostile_text(text, drawn.text)
         prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
-        return _body(call, text, call.fault, prompt_tokens=prompt_tokens)
+        written_tokens = len(text) // 4
+        return _body(call, text, fault, prompt_tokens=prompt_tokens, written_tokens=written_tokens)
 
     def _plain(self, call: FakeCall, drawn: Drawn, served: ServedModel) -> bytes:
         plain = served.plain(call)
@@ -187,13 +188,13 @@ class FakeEndpoint:
             text = replies.hostile_text(text, drawn.text)
         fault = Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault
         prompt_tokens = served.prompt_tokens(call.body)
-        return _body(call, text, fault, prompt_tokens=prompt_tokens, completion_tokens=plain.tokens)
+        return _body(call, text, fault, prompt_tokens=prompt_tokens, written_tokens=plain.tokens)
 
     def _note(self, call: FakeCall, drawn: Drawn, award: Mapping[str, float] | str) -> None:
         if self._keep == "counts":
             return
         awarded = None if isinstance(award, str) else award
-        if replies.spoils(call.fault):
+        if call.fault not in replies.HARMLESS:
             awarded = dict[str, float]()
         view = mark.view if (mark := call.mark) else None
         hostile = drawn.text.name if drawn.text else None
@@ -213,29 +214,24 @@ class FakeEndpoint:
     async def _send(
         self, request: web.BaseRequest, fault: Fault | None, body: bytes
     ) -> web.StreamResponse:
-        match fault:
-            case Fault.HANG:
-                await cast("asyncio.Event", self._stopping).wait()
-                return _json(body)
-            case Fault.RESET:
-                _reset(request)
-                return _json(body)
-            case Fault.WRONG_CONTENT_TYPE:
-                return web.Response(text="<html>Bad gateway</html>", content_type="text/html")
-            case Fault.HALF_RESPONSE | Fault.SLOW_DRIP:
-                stream = web.StreamResponse(headers={"Content-Type": "application/json"})
-                stream.content_length = len(body)
-                with suppress(ConnectionResetError):  # the client may have gone
-                    await stream.prepare(request)
-                    if fault is Fault.SLOW_DRIP:
-                        await self._drip(stream, body)
-                    else:
-                        await stream.write(body[: len(body) // 2])
-                if fault is Fault.HALF_RESPONSE:
+        if fault is Fault.WRONG_CONTENT_TYPE:
+            return web.Response(text="<html>Bad gateway</html>", content_type="text/html")
+        if fault in {Fault.HALF_RESPONSE, Fault.SLOW_DRIP}:
+            stream = web.StreamResponse(headers={"Content-Type": "application/json"})
+            stream.content_length = len(body)
+            with suppress(ConnectionResetError):  # the client may have gone
+                await stream.prepare(request)
+                if fault is Fault.SLOW_DRIP:
+                    await self._drip(stream, body)
+                else:
+                    await stream.write(body[: len(body) // 2])
                     _reset(request)
-                return stream
-            case _:
-                return _json(body)
+            return stream
+        if fault is Fault.HANG:
+            await cast("asyncio.Event", self._stopping).wait()
+        elif fault is Fault.RESET:
+            _reset(request)
+        return web.Response(body=body, content_type="application/json")
 
     async def _drip(self, stream: web.StreamResponse, body: bytes) -> None:
         for byte in body:
@@ -256,13 +252,7 @@ def _request(*parts: Any) -> web.BaseRequest:
 def _body(call: FakeCall, text: str, fault: Fault | None, **usage: int) -> bytes:
     if call.fault is Fault.HOSTILE_BODY:
         return text.encode(errors="surrogateescape")
-    model = str(call.body.get("model"))
-    sent = completion(text, number=call.number, model=model, fault=fault, **usage)
-    return replies.encoded(sent)
-
-
-def _json(body: bytes) -> web.Response:
-    return web.Response(body=body, content_type="application/json")
+    return replies.encoded(completion(text, call=call, fault=fault, **usage))
 
 
 def _reset(request: web.BaseRequest) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 
@@ -10,32 +11,23 @@ Script = Callable[[JudgeView], JudgeResult | Mapping[str, float] | float]
 """What to answer: a whole result, the scores by criterion id, or one share z of every weight."""
 
 
+@dataclass(eq=False)
 class ScriptedJudge:
     """Answers by a function of the view, and keeps what it was asked.
 
     >>> judge = ScriptedJudge(lambda view: 0.5 if "because" in view.response else 0.0)
     """
 
-    def __init__(
-        self,
-        script: Script | JudgeResult | Mapping[str, float] | float = 1.0,
-        *,
-        name: str = "scripted",
-        before: Callable[[JudgeView], Awaitable[None]] | None = None,
-    ) -> None:
-        """Set the behaviour.
-
-        Args:
-            script: the answer, or a function that gives it; by default full marks.
-            name: the judge's name in its results.
-            before: awaited at the start of every call, for tests that hold calls back.
-        """
-        self.name = name
-        self.calls: list[JudgeView] = []
-        self.in_flight = 0
-        self.peak_in_flight = 0
-        self._script = script
-        self._before = before
+    script: Script | JudgeResult | Mapping[str, float] | float = 1.0
+    """The answer, or a function that gives it; by default full marks."""
+    _: KW_ONLY
+    name: str = "scripted"
+    """The judge's name in its results."""
+    before: Callable[[JudgeView], Awaitable[None]] | None = None
+    """Awaited at the start of every call, for tests that hold calls back."""
+    calls: list[JudgeView] = field(default_factory=list[JudgeView], init=False)
+    in_flight: int = field(default=0, init=False)
+    peak_in_flight: int = field(default=0, init=False)
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Answer as scripted."""
@@ -43,9 +35,9 @@ class ScriptedJudge:
         self.in_flight += 1
         self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
         try:
-            if self._before is not None:
-                await self._before(view)
-            answer = self._script(view) if callable(self._script) else self._script
+            if self.before is not None:
+                await self.before(view)
+            answer = self.script(view) if callable(self.script) else self.script
         finally:
             self.in_flight -= 1
         if isinstance(answer, JudgeResult):

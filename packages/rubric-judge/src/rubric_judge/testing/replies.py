@@ -14,7 +14,8 @@ from rubric_judge.testing.faults import Fault, HostileText
 
 _GIANT_CHARS = 2_000_000
 _HOLE = "@hostile@"
-_HARMLESS = frozenset({None, Fault.GIANT, Fault.SLOW_DRIP})
+HARMLESS = frozenset({None, Fault.GIANT, Fault.SLOW_DRIP})
+"""Faults with which an answer still awards something, where it is read patiently."""
 
 
 def weights_asked_for(request: Mapping[str, object]) -> dict[str, float]:
@@ -61,15 +62,9 @@ def reply_text(
 
 def plain_text(answer: str, fault: Fault | None) -> str:
     """Write an answer to a request without a schema; faults of a reply's scores leave it alone."""
-    match fault:
-        case Fault.EMPTY:
-            return ""
-        case Fault.TRUNCATED:
-            return answer[: len(answer) // 2]
-        case Fault.GIANT:
-            return "x" * _GIANT_CHARS
-        case _:
-            return answer
+    if fault is Fault.GIANT:
+        return "x" * _GIANT_CHARS
+    return _IN_TEXT[fault](answer) if fault in {Fault.EMPTY, Fault.TRUNCATED} else answer
 
 
 def hostile_text(reply: str, hostile: HostileText) -> str:
@@ -96,11 +91,6 @@ def hostile_text(reply: str, hostile: HostileText) -> str:
     return json.dumps(fields).replace(f'"{_HOLE}"', text, 1)
 
 
-def spoils(fault: Fault | None) -> bool:
-    """Whether an answer with this fault awards nothing, however patiently it is read."""
-    return fault not in _HARMLESS
-
-
 def encoded(payload: object) -> bytes:
     """Write a body; bytes that are no UTF-8, held as `surrogateescape` does, are sent as bytes."""
     try:
@@ -115,24 +105,17 @@ _FINISH: dict[Fault | None, str] = {
 }
 
 
-def completion(  # the fields of one answer
-    text: str,
-    *,
-    number: int,
-    model: str,
-    fault: Fault | None,
-    prompt_tokens: int,
-    completion_tokens: int | None = None,
+def completion(
+    text: str, call: FakeCall, fault: Fault | None, *, prompt_tokens: int, written_tokens: int
 ) -> dict[str, object]:
     """Wrap a reply as an OpenAI chat completion.
 
     Args:
         text: the message.
-        number: number of the call, for the id.
-        model: echoed.
+        call: its number makes the id, and its model is echoed.
         fault: sets `refusal` and `finish_reason` where it says so.
         prompt_tokens: usage to report.
-        completion_tokens: as well; left out, counted at four characters a token.
+        written_tokens: as well.
 
     Returns:
         The response body.
@@ -141,12 +124,11 @@ def completion(  # the fields of one answer
     if fault is Fault.REFUSAL:
         message |= {"content": None, "refusal": "I can't help with that."}
     finish_reason = _FINISH.get(fault, "stop")
-    written_tokens = len(text) // 4 if completion_tokens is None else completion_tokens
     return {
-        "id": f"chatcmpl-{number}",
+        "id": f"chatcmpl-{call.number}",
         "object": "chat.completion",
         "created": 1_700_000_000,
-        "model": model,
+        "model": str(call.body.get("model")),
         "choices": [{"index": 0, "finish_reason": finish_reason, "message": message}],
         "usage": {
             "prompt_tokens": prompt_tokens,
@@ -157,12 +139,16 @@ def completion(  # the fields of one answer
     }
 
 
-_OF_SCORES = frozenset(
-    {
-        Fault.MISSING_ID, Fault.RENAMED_ID, Fault.DUPLICATE_ID, Fault.NAN, Fault.STRING_SCORE,
-        Fault.NEGATIVE_SCORE, Fault.EXCESSIVE_SCORE, Fault.INFINITE, Fault.HUGE_SCORE,
-    }
-)  # fmt: skip
+_WRONG_SCORE: dict[Fault | None, Callable[[float], object]] = {
+    Fault.NAN: lambda _: math.nan,
+    Fault.INFINITE: lambda _: math.inf,
+    Fault.STRING_SCORE: str,
+    Fault.NEGATIVE_SCORE: lambda _: -0.01,
+    Fault.EXCESSIVE_SCORE: lambda weight: weight + 0.01,
+    Fault.HUGE_SCORE: lambda _: 1e308,
+}
+"""What stands instead of the first score, by its weight."""
+_OF_SCORES = {Fault.MISSING_ID, Fault.RENAMED_ID, Fault.DUPLICATE_ID, *_WRONG_SCORE}
 
 
 def _spoil(reply: dict[str, Any], weights: Mapping[str, float], fault: Fault | None) -> None:
@@ -181,18 +167,10 @@ def _spoil(reply: dict[str, Any], weights: Mapping[str, float], fault: Fault | N
             reply["max_total"] += 1
         case Fault.GIANT:
             reply["reasoning"] = "x" * _GIANT_CHARS
+        case _ if fault in _WRONG_SCORE:
+            scores[first] = _WRONG_SCORE[fault](weights.get(first, 0.0))
         case _:
-            weight = weights.get(first, 0.0)
-            wrong: dict[Fault | None, object] = {
-                Fault.NAN: math.nan,
-                Fault.INFINITE: math.inf,
-                Fault.STRING_SCORE: str(weight),
-                Fault.NEGATIVE_SCORE: -0.01,
-                Fault.EXCESSIVE_SCORE: weight + 0.01,
-                Fault.HUGE_SCORE: 1e308,
-            }
-            if fault in wrong:
-                scores[first] = wrong[fault]
+            pass
 
 
 def _repeat_first_score(text: str) -> str:

@@ -85,8 +85,11 @@ _LIMITS: Final[dict[str, tuple[type, Callable[[Any, Any], bool]]]] = {
 }
 """Which values a keyword bounds, and whether one is within, in a time that the setting decides."""
 
+_OF_THE_WHOLE: Final = ("$ref", "allOf", "anyOf", "oneOf", "not")
+"""Those that ask about the value itself, whatever it is."""
+
 _APPLYING: Final[dict[str, type]] = {
-    **dict.fromkeys(("$ref", "allOf", "anyOf", "oneOf", "not"), object),
+    **dict.fromkeys(_OF_THE_WHOLE, object),
     **dict.fromkeys(("dependentSchemas", "properties", "additionalProperties"), dict),
     **dict.fromkeys(("propertyNames", "unevaluatedProperties"), dict),
     **dict.fromkeys(("prefixItems", "items", "contains", "unevaluatedItems"), list),
@@ -217,26 +220,15 @@ class Validation:
         self, keyword: str, schema: dict[str, Any], value: Any, seen: _Seen
     ) -> list[_Question]:
         setting = schema[keyword]
-        match keyword:
-            case "$ref":
+        if keyword in _OF_THE_WHOLE:
+            parts: list[Schema] = setting if keyword.endswith("Of") else [setting]
+            if keyword == "$ref":
                 parts = [self.references[setting]]
-            case "not":
-                parts = [setting]
-            case "allOf" | "anyOf" | "oneOf":
-                parts = setting
-            case "dependentSchemas":
-                self._spend(len(setting))
-                parts = [part for name, part in setting.items() if name in value]
-            case _:
-                return self._inner_questions(keyword, schema, value, seen)
-        return [(None, part, value) for part in parts]
-
-    def _inner_questions(
-        self, keyword: str, schema: dict[str, Any], value: Any, seen: _Seen
-    ) -> list[_Question]:
-        setting = schema[keyword]
-        self._spend(len(setting if keyword == "properties" else value))
+            return [(None, part, value) for part in parts]
+        self._spend(len(value if keyword not in {"properties", "dependentSchemas"} else setting))
         match keyword:
+            case "dependentSchemas":
+                return [(None, part, value) for name, part in setting.items() if name in value]
             case "properties":
                 return [(name, setting[name], value[name]) for name in setting if name in value]
             case "prefixItems":
