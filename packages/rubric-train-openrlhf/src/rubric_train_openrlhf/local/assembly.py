@@ -200,10 +200,4 @@ def _learner(
         path = checkpoints.checkpoint_path(folder.checkpoints, step=0)
         reference = policies.load_policy(path, device=policy.device, dtype=dtype).model
         reference.requires_grad_(requires_grad=False)
-    return Learner(
-        model=model,
-        reference=reference,
-        optimizer=optimizer,
-        schedule=schedule,
-        config=config,
-    )
+    return Learner(model, reference, optimizer, schedule, config)
