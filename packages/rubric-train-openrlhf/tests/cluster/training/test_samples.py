@@ -82,7 +82,7 @@ def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
             SimpleNamespace(args=None),
             run=run,
             fleet=fleet,
-            judge_side=batch.coordinator,
+            coordinator=batch.coordinator,
             prompts=PROMPTS,
             heldout=PROMPTS[:2],
         )

@@ -32,7 +32,7 @@ class RubricSamplesGenerator(SamplesGenerator):
         *,
         run: policy_run.PolicyRun,
         fleet: fleet.EngineFleet,
-        judge_side: judge_calls.CoordinatorClient,
+        coordinator: judge_calls.CoordinatorClient,
         prompts: Sequence[groups.Prompt],
         heldout: Sequence[groups.Prompt] = (),
     ) -> None:
@@ -42,14 +42,14 @@ class RubricSamplesGenerator(SamplesGenerator):
             strategy: OpenRLHF's, which holds its arguments.
             run: the run.
             fleet: samples.
-            judge_side: says which groups differ in reward.
+            coordinator: says which groups differ in reward.
             prompts: to train on, in the order of the dataset.
             heldout: of the held-out passes.
         """
         super().__init__(strategy, None, None, None, [])
         self._run = run
         self._fleet = fleet
-        self._judge_side = judge_side
+        self._coordinator = coordinator
         self._prompts = prompts
         self._heldout = heldout
         self._order = PromptOrder(len(prompts), seed=run.seed)
@@ -71,7 +71,7 @@ class RubricSamplesGenerator(SamplesGenerator):
             return self._draw(wanted, step=step, position=position)
         rounds = draw_informative(
             lambda _, before, n: self._draw(n, step=step, position=position + before),
-            spread=lambda drawn: self._judge_side.spread(step, drawn.groups),
+            spread=lambda drawn: self._coordinator.spread(step, drawn.groups),
             wanted=wanted,
             max_resample_rounds=dynamic.max_resample_rounds,
             step=step,

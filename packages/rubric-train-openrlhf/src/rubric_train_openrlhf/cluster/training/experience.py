@@ -45,7 +45,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     def __init__(
         self,
         *parts: Any,
-        judge_side: judge_calls.CoordinatorClient,
+        coordinator: judge_calls.CoordinatorClient,
         shares: Shares,
         ratio_to_sampler: bool,
     ) -> None:
@@ -53,13 +53,13 @@ class RubricExperienceMaker(RemoteExperienceMaker):
 
         Args:
             parts: groups of actors, KL controller, strategy and tokenizer.
-            judge_side: divides the credit.
+            coordinator: divides the credit.
             shares: how the responses are divided.
             ratio_to_sampler: take the ratio of the loss to the probability that the engine drew a
                 token with, not to the policy's own before the update.
         """
         super().__init__(*parts)
-        self._judge_side = judge_side
+        self._coordinator = coordinator
         self._shares = shares
         self._ratio_to_sampler = ratio_to_sampler
 
@@ -96,7 +96,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
                 f"step {self._step}: OpenRLHF returned {len(rows)} responses, and not each of "
                 f"{size} once; advantages would go to the wrong ones"
             )
-        credit = self._judge_side.credit(self._step, self._groups)
+        credit = self._coordinator.credit(self._step, self._groups)
         self._credit = credit
         of_step = (credit.advantages_PG, credit.valid_PG, np.nan_to_num(credit.shaped_PG))
         advantages_N, valid_N, rewards_N = (

@@ -63,7 +63,7 @@ class RubricPPOTrainer(_Trainer):
             self.strategy,
             run=run,
             fleet=self._fleet,
-            judge_side=self._coordinator,
+            coordinator=self._coordinator,
             prompts=samples.read_prompts(paths.train_prompts),
             heldout=heldout[: run.validation.questions],
         )
@@ -71,7 +71,7 @@ class RubricPPOTrainer(_Trainer):
         self.experience_maker = experience.RubricExperienceMaker(
             *(theirs.actor_model_group, theirs.critic_model_group, theirs.reward_model_group),
             *(theirs.initial_model_group, theirs.kl_ctl, theirs.strategy, theirs.tokenizer),
-            judge_side=self._coordinator,
+            coordinator=self._coordinator,
             shares=self._shares,
             ratio_to_sampler=run.objective.importance.type == "none",
         )
