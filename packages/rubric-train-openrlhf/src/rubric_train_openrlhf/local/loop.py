@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
-from typing import cast
 
 import structlog
 import torch
@@ -185,18 +184,18 @@ def sample_step(
 def answers(groups: Sequence[JudgedGroup], advantages_B: Sequence[float]) -> list[rows.Answer]:
     """The responses of a step, as its rows show them."""
     told = ((group.view, text) for group in groups for text in group.responses)
-    ended = cast("list[bool]", sizes_of(groups).ended_PG.reshape(-1).tolist())
+    ended_B = sizes_of(groups).ended_PG.reshape(-1).tolist()
     return [
         rows.Answer(view.task_id, view.question, text, tokens, ended, advantage)
         for (view, text), tokens, ended, advantage in zip(
-            told, lengths(groups), ended, advantages_B, strict=True
+            told, lengths(groups), ended_B, advantages_B, strict=True
         )
     ]
 
 
 def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
     """Tokens of each response, prompt-major."""
-    return cast("list[int]", sizes_of(groups).lengths_PG.reshape(-1).tolist())
+    return sizes_of(groups).lengths_PG.reshape(-1).tolist()
 
 
 def ask_heldout(run: LocalRun, step: int) -> tuple[passes.HeldoutReward, list[int]]:

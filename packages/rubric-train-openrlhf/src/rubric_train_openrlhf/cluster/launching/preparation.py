@@ -17,7 +17,7 @@ from rubric_train_openrlhf import resuming
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.judging import probe_judge
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
-from rubric_train_openrlhf.cluster.sampling import groups, policy_run
+from rubric_train_openrlhf.cluster.sampling import policy_run, samples
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates, check_policies
 from rubric_train_openrlhf.config.loading import dump_config
@@ -185,7 +185,7 @@ def _write_prompts(books: dict[str, TaskSet], *, config: TrainConfig, codec: Cha
     for name, book in books.items():
         path = paths.train_prompts if name == "train" else paths.heldout_prompts
         source = "train" if name == "train" else "heldout"
-        groups.write_prompts(path, book.views, codec=codec, source=source, max_prompt_tokens=room)
+        samples.write_prompts(path, book.views, codec=codec, source=source, max_prompt_tokens=room)
 
 
 def check_key(config: TrainConfig) -> None:

@@ -17,7 +17,7 @@ from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 from torch import Tensor
 
-from rubric_train_openrlhf.cluster.sampling import groups, judge_calls
+from rubric_train_openrlhf.cluster.sampling import judge_calls, samples
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.step.credit import StepCredit
@@ -37,7 +37,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     """Turns groups into tensors with log-probabilities and advantages."""
 
     _step: int
-    _groups: Sequence[groups.Group]
+    _groups: Sequence[samples.Group]
     _credit: StepCredit
     _gaps: list[torch.Tensor]
     """|log π_engine − log π_policy| of each token trained on."""
@@ -63,7 +63,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
         self._shares = shares
         self._ratio_to_sampler = ratio_to_sampler
 
-    def make_step(self, step: int, groups: Sequence[groups.Group]) -> Experiences:
+    def make_step(self, step: int, groups: Sequence[samples.Group]) -> Experiences:
         """Compute log-probabilities and advantages of P groups of G responses.
 
         Args:

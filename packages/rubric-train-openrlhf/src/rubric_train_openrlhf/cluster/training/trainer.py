@@ -59,7 +59,7 @@ class RubricPPOTrainer(_Trainer):
         paths = ClusterPaths(run.out)
         self._states = trainer_states.DeepSpeedStates(paths.trainer_state)
         heldout = samples.read_prompts(paths.heldout_prompts) if run.heldout else []
-        self.samples_generator = samples.RubricSamplesGenerator(
+        self.samples_generator = groups.RubricSamplesGenerator(
             self.strategy,
             run=run,
             fleet=self._fleet,
@@ -158,7 +158,7 @@ class RubricPPOTrainer(_Trainer):
         """
         phase, at = self._progress.phase, {"start": time.perf_counter()}
         with phase("sampling and judging"):
-            drawn: groups.Draw = self.samples_generator.draw_step(step=step, position=position)
+            drawn: samples.Draw = self.samples_generator.draw_step(step=step, position=position)
         at["draw"] = time.perf_counter()
         with phase("log-probabilities of policy and reference"):
             made = self.experience_maker.make_step(step, drawn.groups)
@@ -186,7 +186,7 @@ class RubricPPOTrainer(_Trainer):
         return figures
 
     def _trained(
-        self, groups: Sequence[groups.Group], credit: StepCredit, *, step: int
+        self, groups: Sequence[samples.Group], credit: StepCredit, *, step: int
     ) -> list[trained.TrainedSample]:
         """Ask the learner what it trained on, which must be what it was to train on."""
         found = trained.in_row_order(self._ask_all("trained"), shares=self._shares, step=step)

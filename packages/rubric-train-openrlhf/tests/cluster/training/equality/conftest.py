@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.cluster.sampling.groups import Group
+    from rubric_train_openrlhf.cluster.sampling.samples import Group
     from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.policy import Rollouts
 
