@@ -80,7 +80,7 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepReco
     advantages_B = credit.advantages_PG.reshape(-1)
     to_train = UpdateBatch(
         rollouts=concatenate([group.rollouts for group in groups]),
-        advantages_B=torch.from_numpy(advantages_B).to(run.policy.device),
+        advantages_B=torch.from_numpy(advantages_B).to(run.sampler.policy.device),
         valid_B=torch.tensor(credit.valid_PG.reshape(-1)),  # read-only, so a copy
     )
     responses = int(to_train.valid_B.sum())
@@ -121,7 +121,7 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
         schedule=run.learner.schedule.state_dict(),
     )
     checkpoints = run.folder.checkpoints
-    save_checkpoint(checkpoints, run.policy, state)
+    save_checkpoint(checkpoints, run.sampler.policy, state)
     best_step = best_row(run.folder).step if run.inputs.heldout is not None else step
     mark_best(checkpoints, step=best_step)
     prune(checkpoints, keep=run.config.checkpoint.keep, best={best_step})

@@ -6,7 +6,8 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
 import numpy as np
 import torch
@@ -102,7 +103,8 @@ class JudgedGroup:
     view: PolicyView
     rollouts: Rollouts
     responses: tuple[str, ...]
-    results: tuple[JudgeResult, ...]
+    results: tuple[JudgeResult, ...] = ()
+    """None before it is judged."""
 
 
 def sizes_of(groups: Sequence[JudgedGroup]) -> Sizes:
@@ -147,17 +149,18 @@ class JudgedSampler:
             The groups in the order of their prompts, and where the time went.
         """
         generator = torch.Generator(self.policy.device).manual_seed(seed)
-        sampled: list[tuple[Sequence[PolicyView], Rollouts, tuple[str, ...]]] = []
+        sampled: list[JudgedGroup] = []
         pending: list[Future[Judged]] = []
         started = time.perf_counter()
         with self.progress.phase("sampling", total=len(views), unit="prompts") as phase:
             for first in range(0, len(views), sampling.micro_batch):
-                part = views[first : first + sampling.micro_batch]
-                rollouts, responses = self._sample(part, sampling=sampling, generator=generator)
-                sampled.append((part, rollouts, responses))
+                chosen = views[first : first + sampling.micro_batch]
+                part = self._sample(chosen, sampling=sampling, generator=generator)
+                sampled += part
                 to_judge = [
-                    tasks.judge_view(part[row // sampling.group_size].task_id, response=response)
-                    for row, response in enumerate(responses)
+                    tasks.judge_view(group.view.task_id, response=response)
+                    for group in part
+                    for response in group.responses
                 ]
                 pending.append(self.judge.submit(to_judge))
                 phase.advance(len(part))
@@ -173,18 +176,13 @@ class JudgedSampler:
             judge_s=sum(part.judge_s for part in judged),
             judge_wait_s=time.perf_counter() - sampled_at,
         )
+        results = chain.from_iterable(part.results for part in judged)
         size = sampling.group_size
-        groups = [
-            JudgedGroup(view, rollouts.take_prompts([place]), responses[rows], done.results[rows])
-            for (part, rollouts, responses), done in zip(sampled, judged, strict=True)
-            for place, view in enumerate(part)
-            for rows in [slice(place * size, (place + 1) * size)]
-        ]
-        return groups, timing
+        return [replace(one, results=tuple(islice(results, size))) for one in sampled], timing
 
     def _sample(
         self, views: Sequence[PolicyView], *, sampling: RolloutConfig, generator: torch.Generator
-    ) -> tuple[Rollouts, tuple[str, ...]]:
+    ) -> list[JudgedGroup]:
         codec = self.policy.codec
         with bfloat16_if(self.autocast, device=self.policy.device):
             rollouts = sample_groups(
@@ -197,9 +195,12 @@ class JudgedSampler:
                 eos_token_id=codec.eos_token_id,
                 pad_token_id=codec.pad_token_id,
             )
-        tokens = rollouts.responses(range(len(views) * sampling.group_size))
-        responses = tuple(
-            codec.decode(views[row // sampling.group_size], token_ids)
-            for row, token_ids in enumerate(tokens)
-        )
-        return rollouts, responses
+        tokens, size = iter(rollouts.responses(range(len(rollouts.mask_BT)))), sampling.group_size
+        return [
+            JudgedGroup(
+                view,
+                rollouts.take_prompts([place]),
+                tuple(codec.decode(view, token_ids) for token_ids in islice(tokens, size)),
+            )
+            for place, view in enumerate(views)
+        ]

@@ -77,9 +77,9 @@ class RubricSamplesGenerator(SamplesGenerator):
 
     def draw_heldout(self) -> samples.Draw:
         """Sample and judge the held-out questions, with the same draws in every pass."""
-        samples, temperature = self._run.validation.samples, self._run.validation.temperature
+        size, temperature = self._run.validation.samples, self._run.validation.temperature
         seed_of = partial(derived_seed, self._run.seed, step=0, purpose="validation")
-        return self._answered(self._heldout, samples, temperature=temperature, seed_of=seed_of)
+        return self._answered(self._heldout, size, temperature=temperature, seed_of=seed_of)
 
     def _draw(self, n: int, *, step: int, position: int) -> samples.Draw:
         run, size = self._run, self._run.rollout.group_size

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
-from torch import Tensor
 
 from rubric_train_openrlhf.cluster.sampling import judge_calls, samples
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
@@ -102,24 +101,18 @@ class RubricExperienceMaker(RemoteExperienceMaker):
         advantages_N, valid_N, rewards_N = (
             torch.tensor(values_PG.reshape(-1)) for values_PG in of_step
         )
-        for one in experiences:
-            self._fill(one, advantages_N[one.index], valid_N[one.index], rewards_N[one.index])
+        for one in cast("list[Any]", experiences):
+            mask_BT = one.action_mask * valid_N[one.index][:, None].to(one.action_mask)
+            advantages_BT = advantages_N[one.index].to(torch.float32)[:, None] * mask_BT
+            one.action_mask = mask_BT
+            one.advantages = advantages_BT
+            one.returns = advantages_BT.clone()
+            one.rewards = rewards_N[one.index].to(torch.float32)
+            one.scores = one.kl = None
+            gap_BT = one.rollout_log_probs.float() - one.action_log_probs.float()
+            self._gaps.append(gap_BT[mask_BT.bool()].abs())
+            if self._ratio_to_sampler:
+                one.action_log_probs = one.rollout_log_probs * mask_BT
+            # What is left here becomes a mean over all responses in OpenRLHF's log, masked or not.
+            one.info = {}
         return experiences
-
-    def _fill(
-        self, experience: Any, advantages_B: Tensor, valid_B: Tensor, rewards_B: Tensor
-    ) -> None:
-        mask_BT = experience.action_mask * valid_B[:, None].to(experience.action_mask)
-        advantages_BT = advantages_B.to(torch.float32)[:, None] * mask_BT
-        experience.action_mask = mask_BT
-        experience.advantages = advantages_BT
-        experience.returns = advantages_BT.clone()
-        experience.rewards = rewards_B.to(torch.float32)
-        experience.scores = None
-        experience.kl = None
-        gap_BT = experience.rollout_log_probs.float() - experience.action_log_probs.float()
-        self._gaps.append(gap_BT[mask_BT.bool()].abs())
-        if self._ratio_to_sampler:
-            experience.action_log_probs = experience.rollout_log_probs * mask_BT
-        # What is left here becomes a mean over all responses in OpenRLHF's log, masked ones too.
-        experience.info = {}
