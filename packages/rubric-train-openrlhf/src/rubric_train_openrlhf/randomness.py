@@ -9,7 +9,6 @@ import zlib
 from typing import Literal
 
 import numpy as np
-import torch
 
 Purpose = Literal["order", "rollout", "validation", "pretrain", "sft"]
 
@@ -18,11 +17,6 @@ def derived_seed(seed: int, *, step: int, purpose: Purpose, part: int = 0) -> in
     """Mix the seed of the run with what a draw is for; 63 bits."""
     sequence = np.random.SeedSequence((seed, step, zlib.crc32(purpose.encode()), part))
     return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
-
-
-def torch_generator(seed: int, *, device: torch.device) -> torch.Generator:
-    """A fresh generator on the device."""
-    return torch.Generator(device=device).manual_seed(seed)
 
 
 class PromptOrder:

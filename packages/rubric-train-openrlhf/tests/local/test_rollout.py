@@ -63,9 +63,9 @@ def test_earlier_answers_are_judged_while_later_ones_are_sampled(
     waiting = Policy(policy.model, WaitingCodec(policy.codec, judged=judged))
     with background_judge(ScriptedJudge(score), config=JudgingConfig()) as judge:
         sampler = JudgedSampler(waiting, judge=judge, autocast=False)
-        batch, timing = sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=SEED)
+        groups, timing = sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=SEED)
 
-    assert len(batch.results) == 4
+    assert [len(group.results) for group in groups] == [2, 2]
     assert timing.generate_s > 0
 
 
@@ -76,16 +76,16 @@ def test_every_answer_is_judged_against_its_own_task(
     known = TaskSet(tasks[:3])
     with background_judge(spy, config=JudgingConfig()) as judge:
         sampler = JudgedSampler(policy, judge=judge, autocast=False)
-        batch, _ = sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=SEED)
+        groups, _ = sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=SEED)
 
     asked = {(call.task_id, call.response, call.rubric) for call in spy.calls}
     owed = {
         (task.task_id, response, task.rubric)
-        for row, response in enumerate(batch.responses)
-        for task in [tasks[row // 2]]
+        for task, group in zip(tasks[:3], groups, strict=True)
+        for response in group.responses
     }
     assert asked == owed
-    assert [view.task_id for view in batch.views] == [task.task_id for task in tasks[:3]]
+    assert [group.view.task_id for group in groups] == [task.task_id for task in tasks[:3]]
 
 
 def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task, ...]) -> None:
@@ -93,8 +93,9 @@ def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task,
     with background_judge(ScriptedJudge(0.5), config=JudgingConfig()) as judge:
         sampler = JudgedSampler(policy, judge=judge, autocast=False)
         one, again, other = (
-            sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=seed)[0].responses
+            [group.responses for group in drawn]
             for seed in (SEED, SEED, SEED + 1)
+            for drawn, _ in [sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=seed)]
         )
 
     assert one == again

@@ -68,7 +68,8 @@ def test_both_decoders_draw_the_same(
     model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with torch.inference_mode():
-        rows = sampling.LiveRows(model, prompts, group_size=1, max_new_tokens=4, pad_token_id=PAD)
+        padded = left_pad(prompts, pad_token_id=PAD, device=model.device)
+        rows = sampling.LiveRows(model, padded, group_size=1, max_tokens=4)
     chosen = LlamaDecoder if isinstance(model, LlamaForCausalLM) else ForwardDecoder
     assert isinstance(rows._decoder, chosen)
     first = draw(model, prompts)

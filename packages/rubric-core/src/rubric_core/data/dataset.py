@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from rubric_core.data import parquet
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
-from rubric_core.files import read_lines, replacing, write_lines
+from rubric_core.files import read_each_line, read_lines, replacing, write_lines
 from rubric_core.schema.task import Task
 
 _Kind = TypeVar("_Kind")
@@ -32,7 +32,8 @@ def read_tasks(path: Path | str) -> Iterator[Task]:
         OSError: the file cannot be read.
     """
     path = Path(path)
-    return _tasks(path, _of_suffix(path, READERS)(path))
+    _of_suffix(path, READERS)
+    return _tasks(path)
 
 
 def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
@@ -70,12 +71,28 @@ def _of_suffix(path: Path, table: Mapping[str, _Kind]) -> _Kind:
     return found
 
 
-def _tasks(path: Path, rows: Iterator[tuple[int, dict[str, object]]]) -> Iterator[Task]:
-    for line, row in rows:
+def _tasks(path: Path) -> Iterator[Task]:
+    for _, task in read_each_task(path):
+        if isinstance(task, RubricFileError):
+            raise task
+        yield task
+
+
+def read_each_task(path: Path) -> Iterator[tuple[int, Task | RubricFileError]]:
+    """Yield (1-based line or row, its task), and for one that is no task what is wrong with it.
+
+    Raises:
+        RubricFileError: another suffix, or a Parquet file that is none.
+        MissingExtraError, OSError: as `read_tasks`.
+    """
+    read = _of_suffix(path, READERS)
+    for line, row in read_each_line(path) if read is read_lines else read(path):
         try:
-            yield Task.from_json(row)
+            if isinstance(row, SchemaError):
+                raise row
+            yield line, Task.from_json(row)
         except SchemaError as error:
-            raise RubricFileError(str(error), path=path, line=line, field=error.field) from None
+            yield line, RubricFileError(str(error), path=path, line=line, field=error.field)
 
 
 Split: TypeAlias = Literal["train", "validation", "test"]

@@ -21,7 +21,7 @@ import structlog
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Rubric, normalized_reward
 from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
-from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
+from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
@@ -29,7 +29,7 @@ from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informati
 from rubric_train_openrlhf.step.passes import HeldoutReward, heldout_reward
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.rows import judgement_rows
-from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
+from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 _TRIES = 4
 _AGAIN_S = 2.0
@@ -89,7 +89,7 @@ class JudgeSide:
             LedgerError: the ledger cannot be used.
         """
         judge, spec = config.judge, config.judge.spec
-        self._books = list(read_books(config).values())
+        self._tasks = list(read_task_sets(config).values())
         self.folder = RunFolder(config.out)
         self._deadline_s = judge.deadline_s
         self._ledger = Ledger(self.folder.ledger)
@@ -111,7 +111,7 @@ class JudgeSide:
 
     def rubric(self, task_id: str) -> Rubric:
         """Rubric of a task."""
-        return self._book(task_id).rubric(task_id)
+        return self._set_of(task_id).rubric(task_id)
 
     async def judge(self, task_id: str, response: str) -> tuple[str, JudgeResult]:
         """Judge a response; one that is being judged already is not judged twice.
@@ -123,7 +123,7 @@ class JudgeSide:
             ClusterError: no task has this id.
             LedgerError: the ledger cannot be read.
         """
-        view = self._book(task_id).judge_view(task_id, response=response)
+        view = self._set_of(task_id).judge_view(task_id, response=response)
         key = self._ledger.key(view, judge=self.pool.fingerprint)
         if (task := self._under_way.get(key)) is None:
             task = self._under_way[key] = asyncio.create_task(self._judge_in_turn(view))
@@ -136,13 +136,13 @@ class JudgeSide:
         self._recent[judgement.text] = result
         return judgement.text, result
 
-    def results(self, judgements: Iterable[str]) -> list[JudgeResult]:
-        """Find judgements again, by their names.
+    def results(self, judgements_PG: Iterable[Sequence[str]]) -> list[list[JudgeResult]]:
+        """Find the judgements of each group again, by their names.
 
         Raises:
             LedgerError: the ledger cannot be read.
         """
-        return [self._result(name) for name in judgements]
+        return [[self._result(name) for name in group] for group in judgements_PG]
 
     def rubrics(self, judgements_PG: Iterable[Sequence[str]]) -> list[Rubric]:
         """Return the rubric of each group."""
@@ -173,10 +173,10 @@ class JudgeSide:
         await self.pool.aclose()
         self._ledger.close()
 
-    def _book(self, task_id: str) -> TaskSet:
-        for book in self._books:
-            if task_id in book:
-                return book
+    def _set_of(self, task_id: str) -> TaskSet:
+        for tasks in self._tasks:
+            if task_id in tasks:
+                return tasks
         raise ClusterError(
             f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
             "judge's; start the run again in another `out`"
@@ -201,20 +201,6 @@ class JudgeSide:
                 self._warming[view.task_id] = this
         (result,) = await self.pool.judge_all([view], deadline_s=self._deadline_s)
         return result
-
-
-def read_books(config: TrainConfig) -> dict[str, TaskSet]:
-    """Read the tasks to train on, as `train`, and those of the held-out passes, as `validation`.
-
-    Raises:
-        TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
-    """
-    data = config.data
-    books = {"train": read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")}
-    if data.validation is not None:
-        heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
-        books["validation"] = heldout.first(config.validation.questions)
-    return books
 
 
 class JudgeCoordinator:
@@ -282,9 +268,9 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side = await self._side()
-        results_PG = [side.results(group) for group in judgements_PG]
-        before = side.results(chain(*before_PG))
-        check_judge([*before, *chain(*results_PG)], config=self._config.judge, step=step)
+        before, results_PG = side.results(before_PG), side.results(judgements_PG)
+        results = [*chain(*before), *chain(*results_PG)]
+        check_judge(results, config=self._config.judge, step=step)
         sizes = Sizes.of(lengths_PG, ended_PG)
         return informative(results_PG, side.rubrics(judgements_PG), sizes, config=self._config)
 
@@ -314,40 +300,31 @@ class JudgeCoordinator:
         """
         asked = (step, tuple(chain(*judgements_PG)))
         async with self._crediting:
-            if self._credited is None or self._credited[0] != asked:
-                sizes = Sizes.of(lengths_PG, ended_PG)
-                credit = await self._credit(step, judgements_PG, sizes, dropped_PG=dropped_PG)
-                self._credited = asked, credit
-            return self._credited[1]
-
-    async def _credit(
-        self,
-        step: int,
-        judgements_PG: Sequence[Sequence[str]],
-        sizes: Sizes,
-        *,
-        dropped_PG: Sequence[Sequence[str]],
-    ) -> StepCredit:
-        side = await self._side()
-        results_PG = [side.results(group) for group in judgements_PG]
-        dropped = [side.results(group) for group in dropped_PG]
-        check_judge([*chain(*results_PG), *chain(*dropped)], config=self._config.judge, step=step)
-        tasks_P = list(zip(map(_task_of, judgements_PG), side.rubrics(judgements_PG), strict=True))
-        credit, judged = step_credit(
-            step, results_PG, tasks_P, sizes, dropped_PG=dropped, config=self._config
-        )
-        credit = replace(credit, judge_restarts=side.take_restarts())
-        await asyncio.to_thread(side.folder.write_judgements, step, list(judgement_rows(judged)))
-        side.forget(chain(*judgements_PG, *dropped_PG))
-        side.drop_old()
-        _log.info(
-            "train.judging.finished",
-            step=step,
-            reward_mean=credit.reward_mean,
-            invalid_frac=credit.invalid_frac,
-            unavailable_frac=credit.unavailable_frac,
-        )
-        return credit
+            if self._credited is not None and self._credited[0] == asked:
+                return self._credited[1]
+            side = await self._side()
+            results_PG, dropped = side.results(judgements_PG), side.results(dropped_PG)
+            results = [*chain(*results_PG), *chain(*dropped)]
+            check_judge(results, config=self._config.judge, step=step)
+            ids_P, rubrics_P = map(_task_of, judgements_PG), side.rubrics(judgements_PG)
+            credit, judged = step_credit(
+                step,
+                results_PG,
+                list(zip(ids_P, rubrics_P, strict=True)),
+                Sizes.of(lengths_PG, ended_PG),
+                dropped_PG=dropped,
+                config=self._config,
+            )
+            credit = replace(credit, judge_restarts=side.take_restarts())
+            rows = list(judgement_rows(judged))
+            await asyncio.to_thread(side.folder.write_judgements, step, rows)
+            side.forget(chain(*judgements_PG, *dropped_PG))
+            side.drop_old()
+            names = ("reward_mean", "invalid_frac", "unavailable_frac")
+            figures = {name: getattr(credit, name) for name in names}
+            _log.info("train.judging.finished", step=step, **figures)
+            self._credited = asked, credit
+            return credit
 
     async def heldout(self, step: int, judgements_NS: Sequence[Sequence[str]]) -> HeldoutReward:
         """Average the rewards of a held-out pass, without penalties.
@@ -357,7 +334,7 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side, judge = await self._side(), self._config.judge
-        results_NS = [side.results(group) for group in judgements_NS]
+        results_NS = side.results(judgements_NS)
         check_judge(list(chain(*results_NS)), config=judge, step=step)
         rubrics_N = side.rubrics(judgements_NS)
         reward = heldout_reward(results_NS, rubrics_N, on_unavailable=judge.on_unavailable)

@@ -111,11 +111,9 @@ def end_processes(folder: Path) -> int:
     gives_up_s = time.monotonic() + _PATIENCE_S
     while (left := processes_of(folder)) and time.monotonic() < gives_up_s:
         for pid in left:
-            try:
+            with contextlib.suppress(OSError):  # it ended by itself, or is another user's
                 os.kill(pid, signal.SIGKILL)
-            except OSError:  # it ended by itself, or is another user's
-                continue
-            ended.add(pid)
+                ended.add(pid)
         time.sleep(_LOOK_EVERY_S)
     return len(ended)
 
@@ -142,15 +140,10 @@ def words_of(pid: int, name: str) -> list[bytes]:
 
 
 def _open_files(pid: int) -> Iterator[str]:
-    try:
-        links = list(Path(f"/proc/{pid}/fd").iterdir())
-    except OSError:  # it has ended, or is another user's
-        return
-    for link in links:
-        try:
-            yield str(link.readlink())
-        except OSError:  # closed meanwhile
-            continue
+    with contextlib.suppress(OSError):  # it has ended, or is another user's
+        for link in list(Path(f"/proc/{pid}/fd").iterdir()):
+            with contextlib.suppress(OSError):  # closed meanwhile
+                yield str(link.readlink())
 
 
 PLACE = Path("/tmp")  # noqa: S108  # the names of Ray's sockets leave little room for another

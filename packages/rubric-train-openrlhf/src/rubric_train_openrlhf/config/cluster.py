@@ -218,46 +218,45 @@ class ClusterConfig(Section):
 
     def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
         """What in this layout cannot run, by itself or with the sampling and updates asked for."""
-        yield from self._layout_problems()
+        yield from (said for said, is_so in self._layout_problems().items() if is_so)
         yield from self._batch_problems(rollout, optim)
 
-    def _layout_problems(self) -> Iterator[str]:
+    def _layout_problems(self) -> dict[str, bool]:
+        """What to say of the layout, and whether it is so."""
+        deepspeed, gpus, shares = self.deepspeed, self.run_gpus, self.colocation == "all"
         engines = (
             f"cluster.engines: {self.engine_count} engines × tensor_parallel="
             f"{self.engines.tensor_parallel} = {self.engine_gpus} GPUs"
         )
-        if self.run_gpus < 1:
-            yield (
-                f"cluster.judge_gpus_per_node={self.judge_gpus_per_node} leaves the run none of "
-                f"cluster.gpus_per_node={self.gpus_per_node}; keep at least one for it"
-            )
-        elif self.colocation == "all" and self.engine_gpus != self.run_gpus:
-            yield (
-                f"{engines}, but with cluster.colocation='all' they must be on all {self.run_gpus} "
-                "GPUs of the run; change count or tensor_parallel, or use colocation='models'"
-            )
-        elif self.policy_gpus < 1:
-            left = f"leave the policy none of the {self.run_gpus} GPUs of the run"
-            yield f"{engines} {left}; lower count or tensor_parallel"
-        for name, section in (("engines", self.engines), ("deepspeed", self.deepspeed)):
-            if section.sleep and not self.shares_gpus:
-                yield (
-                    f"cluster.{name}.sleep=true: nothing to make room for with "
-                    f"cluster.colocation={self.colocation!r} and cluster.device={self.device!r}"
-                )
-        if self.deepspeed.packing and "flash" not in self.attention:
-            yield (
-                f"cluster.deepspeed.packing needs flash attention, and attention is "
-                f"{self.attention!r}; responses behind each other would read each other"
-            )
-        if self.deepspeed.offload_reference and self.deepspeed.zero_stage != 3:  # noqa: PLR2004
-            yield (
-                "cluster.deepspeed.offload_reference needs zero_stage 3: DeepSpeed keeps weights "
-                "that it does not split where they are"
-            )
-        for name in self.extra_flags:
-            if not name or name.startswith("-") or "=" in name or " " in name:
-                yield f"cluster.extra_flags: {name!r} must be the flag's name without dashes"
+        asleep = {"engines": self.engines.sleep, "deepspeed": deepspeed.sleep}
+        odd = [
+            name for name in self.extra_flags if not name or name[0] == "-" or set("= ") & {*name}
+        ]
+        return {
+            f"cluster.judge_gpus_per_node={self.judge_gpus_per_node} leaves the run none of "
+            f"cluster.gpus_per_node={self.gpus_per_node}; keep at least one for it": gpus < 1,
+            f"{engines}, but with cluster.colocation='all' they must be on all {gpus} GPUs of the "
+            "run; change count or tensor_parallel, or use "
+            "colocation='models'": gpus >= 1 and shares and self.engine_gpus != gpus,
+            f"{engines} leave the policy none of the {gpus} GPUs of the run; lower count or "
+            "tensor_parallel": gpus >= 1 > self.policy_gpus,
+            **{
+                f"cluster.{name}.sleep=true: nothing to make room for with cluster.colocation="
+                f"{self.colocation!r} and cluster.device={self.device!r}": not self.shares_gpus
+                for name, sleeps in asleep.items()
+                if sleeps
+            },
+            "cluster.deepspeed.packing needs flash attention, and attention is "
+            f"{self.attention!r}; responses behind each other would read each "
+            "other": deepspeed.packing and "flash" not in self.attention,
+            "cluster.deepspeed.offload_reference needs zero_stage 3: DeepSpeed keeps weights that "
+            "it does not split where they are": deepspeed.offload_reference
+            and deepspeed.zero_stage != 3,  # noqa: PLR2004
+            **{
+                f"cluster.extra_flags: {name!r} must be the flag's name without dashes": True
+                for name in odd
+            },
+        }
 
     def _batch_problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
         if rollout.max_new_tokens >= self.max_len:

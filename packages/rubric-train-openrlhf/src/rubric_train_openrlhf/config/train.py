@@ -73,51 +73,44 @@ class TrainConfig(sections.Section):
 
     def problems(self) -> Iterator[str]:
         """What the sections, each right in itself, do not let each other do."""
-        if self.rollout.group_size < 2:  # noqa: PLR2004  # a group is two
-            yield (
-                f"rollout.group_size={self.rollout.group_size}: the baseline of a response is the "
-                "mean of its group's others; use at least 2"
-            )
-        if self.batch_size % self.optim.updates_per_rollout:
-            yield (
-                f"rollout.prompts·rollout.group_size={self.batch_size} is not divisible by "
-                f"optim.updates_per_rollout={self.optim.updates_per_rollout}; every update takes "
-                "an equal share of the responses"
-            )
-        penalty = self.shaping.length_penalty
-        if penalty is not None and penalty.buffer_tokens >= self.rollout.max_new_tokens:
-            yield (
-                f"shaping.length_penalty.buffer_tokens={penalty.buffer_tokens} must be less than "
-                f"rollout.max_new_tokens={self.rollout.max_new_tokens}"
-            )
-        if self.shaping.enabled and not self.advantage.reads_rewards:
-            yield (
-                f"advantage.estimator={self.advantage.estimator!r} does not read the reward, so "
-                "penalties on it have no effect; switch shaping off or use estimator='group'"
-            )
-        temperature = self.validation.temperature
-        if 0 < temperature < sections.LOWEST_TEMPERATURE:
-            yield (
-                f"validation.temperature={temperature} must be 0, which is greedy, or at least "
-                f"{sections.LOWEST_TEMPERATURE}"
-            )
-        if not isfinite(self.objective.kl_coef):
-            yield f"objective.kl_coef={self.objective.kl_coef} must be a finite number"
-        for name, path in (("out", self.out), ("data.train", self.data.train)):
-            if "\0" in str(path):
-                yield f"{name}={str(path)!r} holds a null character; give a path"
+        yield from (said for said, is_so in self._misfits().items() if is_so)
         if self.backend == "openrlhf":
-            yield from self._cluster_problems()
+            yield from self.cluster.problems(self.rollout, self.optim)
+            yield from (said for said, is_so in self._cluster_misfits().items() if is_so)
 
-    def _cluster_problems(self) -> Iterator[str]:
-        yield from self.cluster.problems(self.rollout, self.optim)
-        if self.device not in {"auto", self.cluster.device}:
-            yield (
-                f"device={self.device!r} and cluster.device={self.cluster.device!r} disagree; "
-                "leave device at 'auto'"
-            )
-        if self.precision == "float32" and "flash" in self.cluster.attention:
-            yield (
-                "precision='float32': flash attention computes in 16 bits; use "
-                "precision='bfloat16', or cluster.deepspeed.attention='sdpa'"
-            )
+    def _misfits(self) -> dict[str, bool]:
+        """What to say of the sections of every backend, and whether it is so."""
+        rollout, penalty = self.rollout, self.shaping.length_penalty
+        buffer, temperature = penalty.buffer_tokens if penalty else 0, self.validation.temperature
+        paths = {"out": self.out, "data.train": self.data.train}
+        return {
+            f"rollout.group_size={rollout.group_size}: the baseline of a response is the mean of "
+            "its group's others; use at least 2": rollout.group_size < 2,  # noqa: PLR2004  # a group is two
+            f"rollout.prompts·rollout.group_size={self.batch_size} is not divisible by "
+            f"optim.updates_per_rollout={self.optim.updates_per_rollout}; every update takes an "
+            "equal share of the responses": self.batch_size % self.optim.updates_per_rollout > 0,
+            f"shaping.length_penalty.buffer_tokens={buffer} must be less than "
+            f"rollout.max_new_tokens={rollout.max_new_tokens}": buffer >= rollout.max_new_tokens,
+            f"advantage.estimator={self.advantage.estimator!r} does not read the reward, so "
+            "penalties on it have no effect; switch shaping off or use "
+            "estimator='group'": self.shaping.enabled and not self.advantage.reads_rewards,
+            f"validation.temperature={temperature} must be 0, which is greedy, or at least "
+            f"{sections.LOWEST_TEMPERATURE}": 0 < temperature < sections.LOWEST_TEMPERATURE,
+            f"objective.kl_coef={self.objective.kl_coef} must be a finite number": not isfinite(
+                self.objective.kl_coef
+            ),
+            **{
+                f"{name}={str(path)!r} holds a null character; give a path": "\0" in str(path)
+                for name, path in paths.items()
+            },
+        }
+
+    def _cluster_misfits(self) -> dict[str, bool]:
+        """What to say of the machines beside the other sections, and whether it is so."""
+        is_flash = "flash" in self.cluster.attention
+        return {
+            f"device={self.device!r} and cluster.device={self.cluster.device!r} disagree; leave "
+            "device at 'auto'": self.device not in {"auto", self.cluster.device},
+            "precision='float32': flash attention computes in 16 bits; use precision='bfloat16', "
+            "or cluster.deepspeed.attention='sdpa'": self.precision == "float32" and is_flash,
+        }

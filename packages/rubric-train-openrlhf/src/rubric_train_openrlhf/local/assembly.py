@@ -87,7 +87,6 @@ class LocalRun:
     inputs: RunInputs
     folder: RunFolder
     events: EventWriter
-    policy: policies.Policy
     learner: Learner
     sampler: JudgedSampler
     start: checkpoints.TrainerState
@@ -124,9 +123,7 @@ def assembled(
         events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
         sampler = JudgedSampler(policy, background, config.precision == "bfloat16", watch.progress)
         watch.summary_file.start_clock()
-        yield LocalRun(
-            config, inputs, folder, events, policy, learner, sampler, start=start, watch=watch
-        )
+        yield LocalRun(config, inputs, folder, events, learner, sampler, start=start, watch=watch)
 
 
 def _policy(
@@ -200,10 +197,4 @@ def _learner(
         path = checkpoints.checkpoint_path(folder.checkpoints, step=0)
         reference = policies.load_policy(path, device=policy.device, dtype=dtype).model
         reference.requires_grad_(requires_grad=False)
-    return Learner(
-        model=model,
-        reference=reference,
-        optimizer=optimizer,
-        schedule=schedule,
-        config=config,
-    )
+    return Learner(model, reference, optimizer, schedule, config)

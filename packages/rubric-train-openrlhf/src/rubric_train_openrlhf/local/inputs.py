@@ -17,7 +17,7 @@ from rubric_train_openrlhf.policy_config import check_model_folder
 from rubric_train_openrlhf.resuming import holds_run_to_resume
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
+from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 
 class RunInputs(NamedTuple):
@@ -51,21 +51,17 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
             f"threads={config.threads}, but this machine has {cores} cores; use at most {cores}",
             location="threads",
         )
-    data = config.data
     checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
-    tasks = read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")
-    heldout = None
-    if data.validation is not None:
-        heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
-        heldout = heldout.first(config.validation.questions)
+    sets = read_task_sets(config)
+    tasks, heldout = sets["train"], sets.get("validation")
     judges = load_replicas(config.judge.spec) if judge is None else (judge,)
     inputs = RunInputs(tasks, heldout, judges, checkpoint)
     if checkpoint is not None:  # it holds the policy
         return inputs
     if config.sft is not None and not tasks.reference_answers():
         raise TrainConfigError(
-            f"sft is on, but no task of {str(data.train)!r} has a reference_answer; add them or "
-            "remove the section",
+            f"sft is on, but no task of {str(config.data.train)!r} has a reference_answer; add "
+            "them or remove the section",
             location="sft",
         )
     if isinstance(config.model, PathModel):

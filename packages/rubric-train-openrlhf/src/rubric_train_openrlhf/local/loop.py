@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
+from itertools import chain
 
 import structlog
 import torch
 
 from rubric_core import JudgeResult
 from rubric_train_openrlhf.local.assembly import LocalRun
-from rubric_train_openrlhf.local.rollout import JudgedBatch, join_batches
+from rubric_train_openrlhf.local.rollout import JudgedGroup, sizes_of
 from rubric_train_openrlhf.local.update import UpdateBatch
+from rubric_train_openrlhf.policy import concatenate
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
 from rubric_train_openrlhf.run.live_summary import best_row
@@ -59,16 +60,17 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepReco
     """Sample, judge and update."""
     started = time.perf_counter()
     rounds, timing = sample_step(run, step=step, position=position)
-    batch = join_batches([drawn.take_prompts(places) for drawn, places in rounds if places])
+    groups = [drawn[place] for drawn, places in rounds for place in places]
+    ids_P = [group.view.task_id for group in groups]
     credit, judged = step_credit(
         step,
-        batch.results_PG,
-        [(view.task_id, run.inputs.tasks.rubric(view.task_id)) for view in batch.views],
-        batch.sizes,
+        [group.results for group in groups],
+        [(task_id, run.inputs.tasks.rubric(task_id)) for task_id in ids_P],
+        sizes_of(groups),
         dropped_PG=[
-            group
+            group.results
             for drawn, places in rounds
-            for place, group in enumerate(drawn.results_PG)
+            for place, group in enumerate(drawn)
             if place not in places
         ],
         config=run.config,
@@ -77,8 +79,8 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepReco
     judged_at = time.perf_counter()
     advantages_B = credit.advantages_PG.reshape(-1)
     to_train = UpdateBatch(
-        rollouts=batch.rollouts,
-        advantages_B=torch.from_numpy(advantages_B).to(run.policy.device),
+        rollouts=concatenate([group.rollouts for group in groups]),
+        advantages_B=torch.from_numpy(advantages_B).to(run.sampler.policy.device),
         valid_B=torch.tensor(credit.valid_PG.reshape(-1)),  # read-only, so a copy
     )
     responses = int(to_train.valid_B.sum())
@@ -88,9 +90,9 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepReco
     record = rows.StepRecord(
         step=step,
         credit=credit,
-        answers=answers(batch, advantages_B.tolist()),
-        prompts_drawn=sum(len(drawn.views) for drawn, _ in rounds),
-        generated_tokens=sum(int(drawn.rollouts.lengths_B.sum()) for drawn, _ in rounds),
+        answers=answers(groups, advantages_B.tolist()),
+        prompts_drawn=sum(len(drawn) for drawn, _ in rounds),
+        generated_tokens=sum(sum(lengths(drawn)) for drawn, _ in rounds),
         timing=timing,
         update=update,
         update_s=now - judged_at,
@@ -119,7 +121,7 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
         schedule=run.learner.schedule.state_dict(),
     )
     checkpoints = run.folder.checkpoints
-    save_checkpoint(checkpoints, run.policy, state)
+    save_checkpoint(checkpoints, run.sampler.policy, state)
     best_step = best_row(run.folder).step if run.inputs.heldout is not None else step
     mark_best(checkpoints, step=best_step)
     prune(checkpoints, keep=run.config.checkpoint.keep, best={best_step})
@@ -127,7 +129,7 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
 
 def sample_step(
     run: LocalRun, *, step: int, position: int
-) -> tuple[list[tuple[JudgedBatch, list[int]]], passes.Timing]:
+) -> tuple[list[tuple[list[JudgedGroup], list[int]]], passes.Timing]:
     """Sample and judge the groups of one step: P prompts in order, or until P are informative.
 
     Args:
@@ -148,21 +150,22 @@ def sample_step(
     results: list[JudgeResult] = []
     timings: list[passes.Timing] = []
 
-    def draw(number: int, before: int, n: int) -> JudgedBatch:
-        batch, timing = run.sampler.sample(
+    def draw(number: int, before: int, n: int) -> list[JudgedGroup]:
+        groups, timing = run.sampler.sample(
             [tasks.views[index] for index in order.take(n, start=position + before)],
             tasks=tasks,
             sampling=config.rollout,
             seed=derived_seed(config.seed, step=step, purpose="rollout", part=number),
         )
         timings.append(timing)
-        results.extend(batch.results)
+        results.extend(result for group in groups for result in group.results)
         check_judge(results, config=config.judge, step=step)
-        return batch
+        return groups
 
-    def differs(batch: JudgedBatch) -> list[bool]:
-        rubrics = [tasks.rubric(view.task_id) for view in batch.views]
-        return informative(batch.results_PG, rubrics, batch.sizes, config=config)
+    def differs(groups: Sequence[JudgedGroup]) -> list[bool]:
+        results_PG = [group.results for group in groups]
+        rubrics_P = [tasks.rubric(group.view.task_id) for group in groups]
+        return informative(results_PG, rubrics_P, sizes_of(groups), config=config)
 
     wanted = config.rollout.prompts
     if config.dynamic_sampling is None:
@@ -178,16 +181,21 @@ def sample_step(
     return rounds, sum(timings, passes.Timing())
 
 
-def answers(batch: JudgedBatch, advantages_B: Sequence[float]) -> tuple[rows.Answer, ...]:
-    """The responses of a batch, as the rows of its step show them."""
-    views = (view for view in batch.views for _ in range(batch.group_size))
-    lengths_B = cast("list[int]", batch.rollouts.lengths_B.tolist())
-    ended_B = cast("list[bool]", batch.rollouts.ended_B.tolist())
-    told = zip(views, batch.responses, lengths_B, ended_B, advantages_B, strict=True)
-    return tuple(
+def answers(groups: Sequence[JudgedGroup], advantages_B: Sequence[float]) -> list[rows.Answer]:
+    """The responses of a step, as its rows show them."""
+    told = ((group.view, text) for group in groups for text in group.responses)
+    ended_B = sizes_of(groups).ended_PG.reshape(-1).tolist()
+    return [
         rows.Answer(view.task_id, view.question, text, tokens, ended, advantage)
-        for view, text, tokens, ended, advantage in told
-    )
+        for (view, text), tokens, ended, advantage in zip(
+            told, lengths(groups), ended_B, advantages_B, strict=True
+        )
+    ]
+
+
+def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
+    """Tokens of each response, prompt-major."""
+    return sizes_of(groups).lengths_PG.reshape(-1).tolist()
 
 
 def ask_heldout(run: LocalRun, step: int) -> tuple[passes.HeldoutReward, list[int]]:
@@ -201,16 +209,17 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[passes.HeldoutReward, list[in
     config, tasks = run.config, run.inputs.heldout
     assert tasks is not None  # noqa: S101  # no pass is due without held-out questions
     asked = {"group_size": config.validation.samples, "temperature": config.validation.temperature}
-    batch, _ = run.sampler.sample(
+    groups, _ = run.sampler.sample(
         tasks.views,
         tasks=tasks,
         sampling=config.rollout.model_copy(update=asked),
         seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
-    check_judge(batch.results, config=config.judge, step=step)
+    results_NS = [group.results for group in groups]
+    check_judge(list(chain(*results_NS)), config=config.judge, step=step)
     reward = passes.heldout_reward(
-        batch.results_PG,
+        results_NS,
         [tasks.rubric(view.task_id) for view in tasks.views],
         on_unavailable=config.judge.on_unavailable,
     )
-    return reward, cast("list[int]", batch.rollouts.lengths_B.tolist())
+    return reward, lengths(groups)

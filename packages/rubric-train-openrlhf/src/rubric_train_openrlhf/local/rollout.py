@@ -6,8 +6,10 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
 
+import numpy as np
 import torch
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -16,9 +18,7 @@ from rubric_judge import JudgePool, Ledger
 from rubric_judge.capabilities import close, fingerprint, wants_warm_call
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
-from rubric_train_openrlhf.errors import JudgeAbortError
-from rubric_train_openrlhf.policy import Policy, Rollouts, concatenate, sample_groups
-from rubric_train_openrlhf.randomness import torch_generator
+from rubric_train_openrlhf.policy import Policy, Rollouts, sample_groups
 from rubric_train_openrlhf.step.passes import Timing
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.tasks import TaskSet
@@ -47,11 +47,6 @@ class BackgroundJudge:
     async def _judge(self, views: Sequence[JudgeView]) -> Judged:
         started = time.perf_counter()
         results = await self.pool.judge_all(views, deadline_s=self.deadline_s)
-        if len(results) != len(views):
-            raise JudgeAbortError(
-                f"the judge gave {len(results)} results for {len(views)} responses, so which is "
-                "whose is not known; repair the judge and continue with --resume"
-            )
         return Judged(tuple(results), time.perf_counter() - started)
 
 
@@ -102,53 +97,22 @@ def background_judge(
 
 
 @dataclass(frozen=True)
-class JudgedBatch:
-    """P prompts with G judged responses each; rows are prompt-major (row p·G + g)."""
+class JudgedGroup:
+    """G judged responses to one prompt."""
 
-    views: tuple[PolicyView, ...]
+    view: PolicyView
     rollouts: Rollouts
     responses: tuple[str, ...]
-    results: tuple[JudgeResult, ...]
-
-    @property
-    def group_size(self) -> int:
-        """G."""
-        return self.rollouts.group_size
-
-    @property
-    def results_PG(self) -> list[tuple[JudgeResult, ...]]:
-        """Results by group."""
-        size = self.group_size
-        return [self.results[start : start + size] for start in range(0, len(self.results), size)]
-
-    @property
-    def sizes(self) -> Sizes:
-        """Lengths and ends by group."""
-        shape = (len(self.views), self.group_size)
-        return Sizes(
-            lengths_PG=self.rollouts.lengths_B.cpu().numpy().reshape(shape),
-            ended_PG=self.rollouts.ended_B.cpu().numpy().reshape(shape),
-        )
-
-    def take_prompts(self, indices: Sequence[int]) -> JudgedBatch:
-        """Keep these groups, in this order."""
-        size = self.group_size
-        rows = [index * size + member for index in indices for member in range(size)]
-        return JudgedBatch(
-            views=tuple(self.views[index] for index in indices),
-            rollouts=self.rollouts.take_prompts(indices),
-            responses=tuple(self.responses[row] for row in rows),
-            results=tuple(self.results[row] for row in rows),
-        )
+    results: tuple[JudgeResult, ...] = ()
+    """None before it is judged."""
 
 
-def join_batches(parts: Sequence[JudgedBatch]) -> JudgedBatch:
-    """Put the groups of several batches one after another."""
-    return JudgedBatch(
-        views=tuple(view for part in parts for view in part.views),
-        rollouts=concatenate([part.rollouts for part in parts]),
-        responses=tuple(response for part in parts for response in part.responses),
-        results=tuple(result for part in parts for result in part.results),
+def sizes_of(groups: Sequence[JudgedGroup]) -> Sizes:
+    """Lengths and ends of groups of one size."""
+    rollouts_P = [group.rollouts for group in groups]
+    return Sizes(
+        lengths_PG=np.stack([rollouts.lengths_B.cpu().numpy() for rollouts in rollouts_P]),
+        ended_PG=np.stack([rollouts.ended_B.cpu().numpy() for rollouts in rollouts_P]),
     )
 
 
@@ -172,7 +136,7 @@ class JudgedSampler:
 
     def sample(
         self, views: Sequence[PolicyView], *, tasks: TaskSet, sampling: RolloutConfig, seed: int
-    ) -> tuple[JudgedBatch, Timing]:
+    ) -> tuple[list[JudgedGroup], Timing]:
         """Sample and judge a group for each prompt, part by part.
 
         Args:
@@ -182,20 +146,21 @@ class JudgedSampler:
             seed: of this pass; all its parts are drawn from one generator in order.
 
         Returns:
-            All groups, and where the time went.
+            The groups in the order of their prompts, and where the time went.
         """
-        generator = torch_generator(seed, device=self.policy.device)
-        sampled: list[tuple[Sequence[PolicyView], Rollouts, tuple[str, ...]]] = []
+        generator = torch.Generator(self.policy.device).manual_seed(seed)
+        sampled: list[JudgedGroup] = []
         pending: list[Future[Judged]] = []
         started = time.perf_counter()
         with self.progress.phase("sampling", total=len(views), unit="prompts") as phase:
             for first in range(0, len(views), sampling.micro_batch):
-                part = views[first : first + sampling.micro_batch]
-                rollouts, responses = self._sample(part, sampling=sampling, generator=generator)
-                sampled.append((part, rollouts, responses))
+                chosen = views[first : first + sampling.micro_batch]
+                part = self._sample(chosen, sampling=sampling, generator=generator)
+                sampled += part
                 to_judge = [
-                    tasks.judge_view(part[row // sampling.group_size].task_id, response=response)
-                    for row, response in enumerate(responses)
+                    tasks.judge_view(group.view.task_id, response=response)
+                    for group in part
+                    for response in group.responses
                 ]
                 pending.append(self.judge.submit(to_judge))
                 phase.advance(len(part))
@@ -211,15 +176,13 @@ class JudgedSampler:
             judge_s=sum(part.judge_s for part in judged),
             judge_wait_s=time.perf_counter() - sampled_at,
         )
-        parts = [
-            JudgedBatch(tuple(part), rollouts, responses, done.results)
-            for (part, rollouts, responses), done in zip(sampled, judged, strict=True)
-        ]
-        return join_batches(parts), timing
+        results = chain.from_iterable(part.results for part in judged)
+        size = sampling.group_size
+        return [replace(one, results=tuple(islice(results, size))) for one in sampled], timing
 
     def _sample(
         self, views: Sequence[PolicyView], *, sampling: RolloutConfig, generator: torch.Generator
-    ) -> tuple[Rollouts, tuple[str, ...]]:
+    ) -> list[JudgedGroup]:
         codec = self.policy.codec
         with bfloat16_if(self.autocast, device=self.policy.device):
             rollouts = sample_groups(
@@ -232,9 +195,12 @@ class JudgedSampler:
                 eos_token_id=codec.eos_token_id,
                 pad_token_id=codec.pad_token_id,
             )
-        tokens = rollouts.responses(range(len(views) * sampling.group_size))
-        responses = tuple(
-            codec.decode(views[row // sampling.group_size], token_ids)
-            for row, token_ids in enumerate(tokens)
-        )
-        return rollouts, responses
+        tokens, size = iter(rollouts.responses(range(len(rollouts.mask_BT)))), sampling.group_size
+        return [
+            JudgedGroup(
+                view,
+                rollouts.take_prompts([place]),
+                tuple(codec.decode(view, token_ids) for token_ids in islice(tokens, size)),
+            )
+            for place, view in enumerate(views)
+        ]

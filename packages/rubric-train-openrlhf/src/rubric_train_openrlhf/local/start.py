@@ -5,14 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from math import ceil
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from rubric_core.locks import folder_lock
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
-from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.local.inputs import read_inputs
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
@@ -94,25 +93,11 @@ def describe_plan(config: TrainConfig) -> str:
 
 def parameter_count(model: PathModel | TinyModel) -> int | None:
     """Number of trained parameters; None where there is no model at the path yet."""
+    from rubric_train_openrlhf.policy import load  # loads torch
+
     if isinstance(model, TinyModel):
-        from rubric_train_openrlhf.policy import build_tiny_llama  # loads torch
-
-        return build_tiny_llama(model.architecture, seed=0).num_parameters()
-    if not (model.path / "config.json").is_file():
-        return None
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    try:
-        architecture = cast("object", AutoConfig.from_pretrained(model.path, local_files_only=True))
-        with torch.device("meta"):
-            empty = cast("torch.nn.Module", AutoModelForCausalLM.from_config(architecture))
-    # The named boundary for model folders, as in `load_policy`.
-    except Exception as error:
-        raise PolicyLoadError(
-            f"the model folder {str(model.path)!r} could not be read: {error}", path=model.path
-        ) from error
-    return sum(parameter.numel() for parameter in empty.parameters())
+        return load.build_tiny_llama(model.architecture, seed=0).num_parameters()
+    return load.parameter_count(model.path) if (model.path / "config.json").is_file() else None
 
 
 def _steps_text(config: TrainConfig) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -14,10 +14,10 @@ from torch.optim.lr_scheduler import LinearLR
 from transformers import PreTrainedModel
 
 from rubric_train_openrlhf import objective as formulas
+from rubric_train_openrlhf import policy as policies
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.rollout import bfloat16_if
-from rubric_train_openrlhf.policy import Rollouts, TokenBatch, pack_rollouts, response_logprobs
 from rubric_train_openrlhf.step.rows import UpdateMetrics
 
 
@@ -25,11 +25,13 @@ from rubric_train_openrlhf.step.rows import UpdateMetrics
 class UpdateBatch:
     """Rollouts with what the update needs beside them, one entry per response."""
 
-    rollouts: Rollouts
+    rollouts: policies.Rollouts
     advantages_B: Tensor
     """float64."""
     valid_B: Tensor
     """False leaves a response out of the loss and of its averages."""
+    old_BT: Tensor | None = None
+    """The trainer's own log π_old, where an importance correction asks for it."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Learner:
         batch: UpdateBatch,
         *,
         step: int,
-        on_responses: Callable[[int], None] | None = None,
+        on_responses: Callable[[int], object] = lambda _: None,
     ) -> UpdateMetrics:
         """Make `updates_per_rollout` optimiser updates, each on an equal share of the responses.
 
@@ -70,15 +72,12 @@ class Learner:
 
         Source: paper, §A, Algorithm 1.
         """
-        made: list[dict[str, float]] = []
         lr = float(self.schedule.get_last_lr()[0])
-        old_BT = self._old_logprobs(batch)
-        for rows in equal_shares(len(batch.valid_B), shares=self.config.optim.updates_per_rollout):
-            if valid_rows := [row for row in rows if batch.valid_B[row]]:
-                update = self._one_update(
-                    batch, valid_rows, old_BT=old_BT, step=step, on_responses=on_responses
-                )
-                made.append(update)
+        if self.config.objective.importance.type != "none":
+            batch = replace(batch, old_BT=self._old_logprobs(batch))
+        shares = equal_shares(len(batch.valid_B), shares=self.config.optim.updates_per_rollout)
+        valid = [[row for row in rows if batch.valid_B[row]] for rows in shares]
+        made = [self._one_update(batch, rows, on_responses, step=step) for rows in valid if rows]
         self.schedule.step()
         means = {name: total / len(made) for name, total in _totals(made).items()}
         return UpdateMetrics(**means, lr=lr)
@@ -87,18 +86,16 @@ class Learner:
         self,
         batch: UpdateBatch,
         rows: Sequence[int],
+        on_responses: Callable[[int], object],
         *,
-        old_BT: Tensor | None,
         step: int,
-        on_responses: Callable[[int], None] | None,
     ) -> dict[str, float]:
         size = formulas.update_size(batch.rollouts.mask_BT[list(rows)])
         parts: list[dict[str, float]] = []
         self.optimizer.zero_grad(set_to_none=True)
         for micro_rows in self._micro_batches(batch.rollouts, rows):
-            parts.append(self._accumulate(batch, micro_rows, old_BT=old_BT, size=size))
-            if on_responses is not None:
-                on_responses(len(micro_rows))
+            parts.append(self._accumulate(batch, micro_rows, size=size))
+            on_responses(len(micro_rows))
         totals = _totals(parts)
         grad_norm = float(
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.max_grad_norm)
@@ -113,24 +110,16 @@ class Learner:
         return {**totals, "grad_norm": grad_norm}
 
     def _accumulate(
-        self,
-        batch: UpdateBatch,
-        rows: list[int],
-        *,
-        old_BT: Tensor | None,
-        size: formulas.UpdateSize,
+        self, batch: UpdateBatch, rows: list[int], *, size: formulas.UpdateSize
     ) -> dict[str, float]:
         """Add the gradient of one micro-batch, scaled by the size of the whole update."""
-        tokens = pack_rollouts(batch.rollouts, rows)
+        tokens = policies.pack_rollouts(batch.rollouts, rows)
         width = tokens.response_mask_BT.shape[1]
         # Before the policy's own pass, whose activations stay until the backward pass.
         ref_logprobs_BT = None
         if self.reference is not None:
             ref_logprobs_BT = self._frozen_logprobs(self.reference, tokens)
-        with self._precision:
-            current = response_logprobs(
-                self.model, tokens, temperature=self.config.rollout.temperature
-            )
+        current = self._logprobs(self.model, tokens)
         loss = formulas.policy_loss(
             current.logprobs_BT,
             formulas.ObjectiveBatch(
@@ -138,7 +127,7 @@ class Learner:
                 advantages_B=batch.advantages_B[rows],
                 mask_BT=tokens.response_mask_BT,
                 ref_logprobs_BT=ref_logprobs_BT,
-                old_logprobs_BT=None if old_BT is None else old_BT[rows, :width],
+                old_logprobs_BT=None if batch.old_BT is None else batch.old_BT[rows, :width],
             ),
             config=self.config.objective,
             size=size,
@@ -147,35 +136,31 @@ class Learner:
         entropy = formulas.token_mean(
             current.entropy_BT, mask_BT=tokens.response_mask_BT, total_tokens=size.tokens
         )
-        return {
-            "loss": float(loss.loss.detach()),
-            "kl": float(loss.metrics["kl"]),
-            "clip_frac": float(loss.metrics["clip_frac"]),
-            "ratio_mean": float(loss.metrics["ratio_mean"]),
-            "entropy": float(entropy),
-        }
+        metrics = {name: float(loss.metrics[name]) for name in ("kl", "clip_frac", "ratio_mean")}
+        return {"loss": float(loss.loss.detach()), **metrics, "entropy": float(entropy)}
 
-    def _old_logprobs(self, batch: UpdateBatch) -> Tensor | None:
-        """The trainer's own log π_old, which only an importance correction asks for."""
-        if self.config.objective.importance.type == "none":
-            return None
+    def _old_logprobs(self, batch: UpdateBatch) -> Tensor:
         old_BT = torch.zeros_like(batch.rollouts.logprobs_BT)
         for rows in self._micro_batches(batch.rollouts, range(len(batch.valid_B))):
-            logprobs_BT = self._frozen_logprobs(self.model, pack_rollouts(batch.rollouts, rows))
+            tokens = policies.pack_rollouts(batch.rollouts, rows)
+            logprobs_BT = self._frozen_logprobs(self.model, tokens)
             old_BT[rows, : logprobs_BT.shape[1]] = logprobs_BT
         return old_BT
 
-    def _frozen_logprobs(self, model: PreTrainedModel, tokens: TokenBatch) -> Tensor:
-        with torch.no_grad(), self._precision:
-            return response_logprobs(
-                model, tokens, temperature=self.config.rollout.temperature
-            ).logprobs_BT
+    def _frozen_logprobs(self, model: PreTrainedModel, tokens: policies.TokenBatch) -> Tensor:
+        with torch.no_grad():
+            return self._logprobs(model, tokens).logprobs_BT
 
-    @property
-    def _precision(self) -> torch.autocast:
-        return bfloat16_if(self.config.precision == "bfloat16", device=self.model.device)
+    def _logprobs(
+        self, model: PreTrainedModel, tokens: policies.TokenBatch
+    ) -> policies.ResponseLogprobs:
+        temperature = self.config.rollout.temperature
+        with bfloat16_if(self.config.precision == "bfloat16", device=self.model.device):
+            return policies.response_logprobs(model, tokens, temperature=temperature)
 
-    def _micro_batches(self, rollouts: Rollouts, rows: Sequence[int]) -> Iterator[list[int]]:
+    def _micro_batches(
+        self, rollouts: policies.Rollouts, rows: Sequence[int]
+    ) -> Iterator[list[int]]:
         """Cut rows into micro-batches.
 
         The responses of a prompt stay together, since their prompt is read once per pass, and

@@ -6,6 +6,7 @@ Apart from `sampling`, which draws groups to learn from and keeps the log-probab
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
 from rubric_train_openrlhf.errors import NonFiniteLogitsError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.load import Policy
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, left_pad
 from rubric_train_openrlhf.policy.sampling import COMPACT_FRAC, LiveRows, evaluating
 
 _STOP_EVERY = 16
@@ -128,13 +129,9 @@ class Answers:
         uniform_NT = torch.stack([torch.rand(most, generator=one) for one in seeded])
         uniform_NT = uniform_NT.to(model.device)
         with evaluating(model), torch.inference_mode():
-            rows = LiveRows(
-                model,
-                [question.prompt for question in batch],
-                group_size=len(batch[0].asks),
-                max_new_tokens=most,
-                pad_token_id=codec.pad_token_id,
-            )
+            prompts = [question.prompt for question in batch]
+            padded = left_pad(prompts, pad_token_id=codec.pad_token_id, device=model.device)
+            rows = LiveRows(model, padded, group_size=len(batch[0].asks), max_tokens=most)
             for step in range(most):
                 if cancelled.is_set():
                     break
@@ -176,17 +173,14 @@ class Answers:
         codec = self._policy.codec
         text = codec.decode(answer.view, answer.tokens)
         tokens, ended = len(answer.tokens), answer.ended
-        stop = self._stop_at(text)
-        if stop is not None:
+
+        def stops(n: int) -> bool:
+            return self._stop_at(codec.decode(answer.view, answer.tokens[:n])) is not None
+
+        if (stop := self._stop_at(text)) is not None:
             # Tokens were drawn beyond it: the first that completes the stop is its last.
-            low, high = 1, tokens
-            while low < high:
-                middle = (low + high) // 2
-                if self._stop_at(codec.decode(answer.view, answer.tokens[:middle])) is None:
-                    low = middle + 1
-                else:
-                    high = middle
-            text, tokens, ended = text[:stop], low, True
+            tokens = bisect_left(range(tokens), x=True, lo=1, key=stops)
+            text, ended = text[:stop], True
         finish = Finish.COMPLETE if ended else Finish.TRUNCATED
         return Reply.answered(text, finish=finish, tokens=tokens)
 

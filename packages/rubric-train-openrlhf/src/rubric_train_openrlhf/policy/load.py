@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import tokenizers
 import torch
@@ -22,6 +22,7 @@ from rubric_train_openrlhf.policy.codec import SLOT_TOKENS, ChatCodec, SlotCodec
 from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
 
 _SHOWN_CHARACTERS = 400
+_Model = TypeVar("_Model", bound=PreTrainedModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,19 @@ def load_codec(path: Path | str) -> TextCodec:
         return _codec(folder, _read_tokenizer(folder))
 
 
+def parameter_count(folder: Path) -> int:
+    """Count the weights of a model folder, of which only config.json is read.
+
+    Raises:
+        PolicyLoadError: it describes no causal language model.
+    """
+    with _boundary(folder, f"the model folder {str(folder)!r}"), torch.device("meta"):
+        configs: Any = transformers.AutoConfig
+        models: Any = transformers.AutoModelForCausalLM
+        empty = models.from_config(configs.from_pretrained(folder, local_files_only=True))
+        return empty.num_parameters()
+
+
 @contextmanager
 def _boundary(folder: Path, what: str) -> Generator[None]:
     """Name the folder in whatever a broken file makes the library raise, which is not known."""
@@ -194,6 +208,23 @@ def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
     Returns:
         A tokenizer that encodes any text without loss.
     """
+    pad, bos, eos = _CONTROL_TOKENS
+    special = (*_CONTROL_TOKENS, *SLOT_TOKENS)
+    named = {"pad_token": pad, "bos_token": bos, "eos_token": eos}
+    return learnt_tokenizer(texts, vocab_size=vocab_size, special=special, named=named)
+
+
+def learnt_tokenizer(
+    texts: Iterable[str], *, vocab_size: int, special: Iterable[str], named: Mapping[str, str]
+) -> PreTrainedTokenizerBase:
+    """Learn a byte-level BPE vocabulary.
+
+    Args:
+        texts: what it is learnt from.
+        vocab_size: at most this many tokens.
+        special: tokens that stand for no text, which come first.
+        named: those that have a part of their own, such as `eos_token`.
+    """
     # The library types its classes loosely.
     tokenizer: Any = tokenizers.Tokenizer(tokenizers.models.BPE())
     byte_level: Any = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -201,18 +232,13 @@ def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocab_size,
-        special_tokens=[*_CONTROL_TOKENS, *SLOT_TOKENS],
+        special_tokens=list(special),
         initial_alphabet=sorted(byte_level.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    pad, bos, eos = _CONTROL_TOKENS
     fast: Any = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        pad_token=pad,
-        bos_token=bos,
-        eos_token=eos,
-        clean_up_tokenization_spaces=False,
+        tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **named
     )
     return fast
 
@@ -240,15 +266,20 @@ def build_tiny_llama(config: TinyConfig, *, seed: int) -> LlamaForCausalLM:
         bos_token_id=_BOS_ID,
         eos_token_id=_EOS_ID,
     )
-    generator = torch.Generator().manual_seed(seed)
+    return random_model(lambda: LlamaForCausalLM(llama), seed=seed).eval()
+
+
+def random_model(build: Callable[[], _Model], *, seed: int) -> _Model:
+    """Build a model and draw its matrices; torch's global random state is left alone."""
     state = torch.get_rng_state()
-    model = LlamaForCausalLM(llama)
+    model = build()
     torch.set_rng_state(state)
+    generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0.0, _INITIAL_STD, generator=generator)
-    return model.eval()
+    return model
 
 
 def build_tiny_policy(texts: Iterable[str], config: TinyConfig, *, seed: int) -> Policy:

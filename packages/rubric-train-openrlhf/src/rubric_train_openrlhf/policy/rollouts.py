@@ -165,19 +165,11 @@ class Rollouts:
         Returns:
             Rollouts of those prompts alone.
         """
-        group = self.group_size
-        rows = torch.tensor(
-            [index * group + member for index in indices for member in range(group)],
-            dtype=torch.long,
-            device=self.tokens_BT.device,
-        )
-        return Rollouts(
-            tuple(self.prompts[index] for index in indices),
-            self.tokens_BT[rows],
-            self.logprobs_BT[rows],
-            self.mask_BT[rows],
-            self.ended_B[rows],
-        )
+        rows_PG = torch.arange(len(self.mask_BT), device=self.mask_BT.device)
+        rows_B = rows_PG.reshape(len(self.prompts), -1)[list(indices)].flatten()
+        tensors = (self.tokens_BT, self.logprobs_BT, self.mask_BT, self.ended_B)
+        prompts = tuple(self.prompts[index] for index in indices)
+        return Rollouts(prompts, *(tensor[rows_B] for tensor in tensors))
 
 
 def concatenate(parts: Sequence[Rollouts]) -> Rollouts:

@@ -13,7 +13,7 @@ from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.decoding import ForwardDecoder
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, Rollouts, left_pad
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, PaddedPrompts, Rollouts, left_pad
 
 COMPACT_FRAC = 0.25
 """Finished rows are dropped from the batch once they make up this share of it."""
@@ -57,13 +57,8 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
     if problem := next(problems, ""):
         raise PolicyInputError(f"cannot sample: {problem}")
     with evaluating(model), torch.inference_mode():
-        rows = LiveRows(
-            model,
-            prompts,
-            group_size=group_size,
-            max_new_tokens=max_new_tokens,
-            pad_token_id=pad_token_id,
-        )
+        padded = left_pad(prompts, pad_token_id=pad_token_id, device=model.device)
+        rows = LiveRows(model, padded, group_size=group_size, max_tokens=max_new_tokens)
         shape = (len(prompts) * group_size, max_new_tokens)
         tokens_BT, logprobs_BT, mask_BT = _drawn(rows, shape, temperature, generator, eos_token_id)
     # Made anew outside of inference mode, whose tensors no gradient may meet.
@@ -123,26 +118,19 @@ class LiveRows:
     """
 
     def __init__(
-        self,
-        model: PreTrainedModel,
-        prompts: Sequence[EncodedPrompt],
-        *,
-        group_size: int,
-        max_new_tokens: int,
-        pad_token_id: int,
+        self, model: PreTrainedModel, prompts: PaddedPrompts, *, group_size: int, max_tokens: int
     ) -> None:
-        """Read the prompts and share them with their groups."""
+        """Read the prompts and share them with their groups, of at most `max_tokens` a row."""
         self.device = model.device
-        padded = left_pad(prompts, pad_token_id=pad_token_id, device=model.device)
         self._decoder = (
-            LlamaDecoder(model, max_tokens=padded.mask_PS.shape[1] + max_new_tokens)
+            LlamaDecoder(model, max_tokens=prompts.mask_PS.shape[1] + max_tokens)
             if is_plain_llama(model)
             else ForwardDecoder(model)
         )
-        logits_PV = self._decoder.prefill(padded)
+        logits_PV = self._decoder.prefill(prompts)
         self._decoder.repeat(group_size)
         self._logits_NV = logits_PV.repeat_interleave(group_size, dim=0)
-        banned_PV = padded.banned_PV(logits_PV.shape[1])
+        banned_PV = prompts.banned_PV(logits_PV.shape[1])
         self._banned_NV = None if banned_PV is None else banned_PV.repeat_interleave(group_size, 0)
 
     def scores(self, temperature: float) -> torch.Tensor:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, cast
+from typing import Final
 
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
+from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
+from rubric_train_openrlhf.report.reading import Run, excerpt, plural, read_run, spread
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -93,22 +94,20 @@ def _steps_table(metrics: Sequence[MetricsRow]) -> Table:
 
 def _description(run: Run) -> list[tuple[str, str]]:
     """What was trained, in a few words each; what the configuration lacks is left out."""
-    config = run.config
-    rollout, model = _section(config, "rollout"), _section(config, "model")
-    objective, spec = _section(config, "objective"), _section(_section(config, "judge"), "spec")
-    optim = _section(config, "optim")
-    prompts, group = rollout.get("prompts"), rollout.get("group_size")
-    low, high = (_number(objective.get(key)) for key in ("clip_low", "clip_high"))
+    values = dict(leaves(run.config))
+    prompts, group = values.get("rollout.prompts"), values.get("rollout.group_size")
+    low, high = (_number(values.get(f"objective.clip_{side}")) for side in ("low", "high"))
+    judge = (values.get("judge.spec.type"), values.get("judge.spec.model"))
     facts = [
-        ("Policy", model.get("path") or model.get("type")),
-        ("Judge", " ".join(str(spec[key]) for key in ("type", "model") if spec.get(key))),
+        ("Policy", values.get("model.path") or values.get("model.type")),
+        ("Judge", " ".join(str(name) for name in judge if name)),
         ("Responses a step", f"{prompts} prompts × {group}" if prompts and group else None),
-        ("Updates a step", optim.get("updates_per_rollout")),
-        ("Learning rate", _number(optim.get("learning_rate"))),
+        ("Updates a step", values.get("optim.updates_per_rollout")),
+        ("Learning rate", _number(values.get("optim.learning_rate"))),
         ("Clip", f"−{low}, +{high}" if low and high else ""),
-        ("KL weight β", _number(objective.get("kl_coef"))),
-        ("Backend", config.get("backend")),
-        ("Seed", config.get("seed")),
+        ("KL weight β", _number(values.get("objective.kl_coef"))),
+        ("Backend", values.get("backend")),
+        ("Seed", values.get("seed")),
     ]
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
 
@@ -117,7 +116,7 @@ def _status(run: Run) -> str:
     """How far the run has got, as one sentence."""
     planned = run.config.get("steps")
     done = len(run.metrics)
-    steps = f"{done} of {planned} steps" if planned and planned != done else _steps(done)
+    steps = f"{done} of {planned} steps" if planned and planned != done else plural(done, "step")
     took = f", {duration_text(run.summary.wall_s)}" if run.summary.wall_s else ""
     return {
         "finished": f"Finished: {steps}{took}.",
@@ -146,7 +145,7 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     window_steps = max(1, min(_WINDOW, len(metrics) // 2))
     head, tail = metrics[:window_steps], metrics[-window_steps:]
     alone = len(metrics) == 1
-    window = "" if alone else f"first and last {_steps(window_steps)}"
+    window = "" if alone else f"first and last {plural(window_steps, 'step')}"
 
     def figure(label: str, digits: int, value: Callable[[MetricsRow], float]) -> Figure:
         before, after = (f"{fmean(map(value, rows)):.{digits}f}" for rows in (head, tail))
@@ -160,14 +159,5 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     ]
 
 
-def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = config.get(name)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
 def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else ""
-
-
-def _steps(count: int) -> str:
-    return f"{count} step" + ("" if count == 1 else "s")

@@ -34,7 +34,6 @@ class Summary(BaseModel):
     status: str = "unknown"
     """As the run says, and "killed" where it says that it runs and does not."""
     steps: int | None = None
-    best_step: int | None = None
     wall_s: float | None = None
     error: str | None = None
 
@@ -284,13 +283,14 @@ _shown = partial(shortened, where="the run folder")
 def _caption(shown: Sequence[int], files: int, kept: int, total: int) -> str:
     if not shown:
         return "No rollouts yet."
-    steps = f"{len(shown)} of {files} steps" if len(shown) < files else _plural(files, "step")
-    rows = f"{kept:,} of {total:,} responses" if kept < total else _plural(total, "response")
+    steps = f"{len(shown)} of {files} steps" if len(shown) < files else plural(files, "step")
+    rows = f"{kept:,} of {total:,} responses" if kept < total else plural(total, "response")
     whole = len(shown) == files and kept == total
     return f"{steps}, {rows}" + (
         "." if whole else "; a sample that keeps groups whole. The run folder holds all of them."
     )
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """Write a number of things."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")

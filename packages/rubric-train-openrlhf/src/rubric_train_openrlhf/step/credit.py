@@ -77,8 +77,8 @@ class JudgedStep:
     """The judgements of P groups of G, and what was made of them."""
 
     step: int
-    task_ids_P: tuple[str, ...]
-    rubrics_P: tuple[Rubric, ...]
+    tasks_P: Sequence[tuple[str, Rubric]]
+    """Task id and rubric of each group."""
     results: tuple[JudgeResult, ...]
     """Prompt-major: row p·G + g."""
     rewards: Rewards
@@ -149,15 +149,7 @@ def step_credit(
         degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(rubrics_P) + len(dropped_PG)),
         by_fallback=by_fallback(judged),
     )
-    for_judge = JudgedStep(
-        step=step,
-        task_ids_P=tuple(task_id for task_id, _ in tasks_P),
-        rubrics_P=rubrics_P,
-        results=results,
-        rewards=rewards,
-        credit=credit,
-    )
-    return for_policy, for_judge
+    return for_policy, JudgedStep(step, tasks_P, results, rewards, credit)
 
 
 def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: int) -> None:
@@ -234,7 +226,4 @@ def _shaped(
     rewards = earned.judge_rewards(
         results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable
     )
-    max_new_tokens = config.rollout.max_new_tokens
-    return rewards, earned.shaped_rewards(
-        rewards, sizes, shaping=config.shaping, max_new_tokens=max_new_tokens
-    )
+    return rewards, earned.shaped_rewards(rewards.rewards_PG, sizes, config=config)

@@ -13,7 +13,7 @@ import rubric_core as core
 from rubric_core import JudgeResult, Outcome, Reason, Rubric
 from rubric_core.reward import estimators
 from rubric_core.reward.projection import OnUnavailable
-from rubric_train_openrlhf.config.sections import ShapingConfig
+from rubric_train_openrlhf.config.train import TrainConfig
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -87,25 +87,22 @@ def judge_rewards(
     return Rewards(rewards_PG, valid_PG, z_PGM, weights_PM)
 
 
-def shaped_rewards(
-    rewards: Rewards, sizes: Sizes, *, shaping: ShapingConfig, max_new_tokens: int
-) -> FloatArray:
+def shaped_rewards(rewards_PG: FloatArray, sizes: Sizes, *, config: TrainConfig) -> FloatArray:
     """Apply the penalties that are switched on.
 
         R' = R · α_stop (without the stop token) + length penalty ∈ [−1, 0]
 
     Args:
-        rewards: the judge's.
+        rewards_PG: the judge's.
         sizes: the responses' lengths, and whether they ended.
-        shaping: the penalties.
-        max_new_tokens: longest response.
+        config: of the run, which has the penalties and the longest response.
 
     Returns:
         Shape [P, G]; the judge's rewards themselves when no penalty is on.
 
     Source: paper, §C, reward shaping.
     """
-    shaped_PG = rewards.rewards_PG
+    shaping, shaped_PG = config.shaping, rewards_PG
     if shaping.alpha_stop is not None:
         shaped_PG = core.truncation_penalty(
             shaped_PG, sizes.ended_PG, alpha_stop=shaping.alpha_stop
@@ -113,7 +110,7 @@ def shaped_rewards(
     if shaping.length_penalty is not None:
         shaped_PG = shaped_PG + core.length_penalty(
             sizes.lengths_PG,
-            max_length=max_new_tokens,
+            max_length=config.rollout.max_new_tokens,
             buffer=shaping.length_penalty.buffer_tokens,
         )
     return shaped_PG

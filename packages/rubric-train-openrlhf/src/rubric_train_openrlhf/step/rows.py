@@ -122,7 +122,7 @@ def judgement_rows(judged: JudgedStep) -> Iterator[records.JudgementRow]:
     size = judged.rewards.rewards_PG.shape[1]
     for row, result in enumerate(judged.results):
         prompt, member = divmod(row, size)
-        rubric = judged.rubrics_P[prompt]
+        task_id, rubric = judged.tasks_P[prompt]
         attribution = _by_id(rubric, judged.credit.attribution_PGM[prompt, member])
         shaping = float(judged.credit.shaping_PG[prompt, member])
         if shaping:
@@ -130,7 +130,7 @@ def judgement_rows(judged: JudgedStep) -> Iterator[records.JudgementRow]:
         yield records.JudgementRow(
             id=records.row_id(step=judged.step, prompt=prompt, response=member),
             step=judged.step,
-            task_id=judged.task_ids_P[prompt],
+            task_id=task_id,
             result=result,
             z=_by_id(rubric, judged.rewards.z_PGM[prompt, member]),
             shares=_by_id(rubric, rubric.shares_M),
@@ -142,13 +142,14 @@ def log_figures(row: records.MetricsRow) -> dict[str, float]:
     """A step's figures under flat names, for the trackers that OpenRLHF writes to."""
     numbers = row.model_dump(exclude={"step", "criteria", "zero_reward_by_reason", "cluster"})
     flat = {f"rubric/{name}": value for name, value in numbers.items() if value is not None}
-    for reason, share in row.zero_reward_by_reason.items():
-        flat[f"rubric/zero/{reason}"] = share
-    for criterion, mean in row.criteria.items():
-        flat[f"criterion/{criterion}"] = mean
-    if row.cluster is not None:
-        for criterion, share in row.cluster.attribution.items():
-            flat[f"attribution/{criterion}"] = share
+    attribution = row.cluster.attribution if row.cluster else {}
+    tables = {
+        "rubric/zero": row.zero_reward_by_reason,
+        "criterion": row.criteria,
+        "attribution": attribution,
+    }
+    for prefix, table in tables.items():
+        flat |= {f"{prefix}/{name}": value for name, value in table.items()}
     return flat
 
 

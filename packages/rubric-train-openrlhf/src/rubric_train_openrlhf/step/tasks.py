@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rubric_core import JudgeView, Rubric, SftExample, Task, check_no_leak, read_tasks
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
 TEXTS: Final = ("questions", "passages", "rubrics")
@@ -84,6 +85,20 @@ class TaskSet:
             for task in self._tasks.values()
             if task.reference_answer
         ]
+
+
+def read_task_sets(config: TrainConfig) -> dict[str, TaskSet]:
+    """Read the tasks to train on, as `train`, and those of the held-out passes, as `validation`.
+
+    Raises:
+        TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
+    """
+    data = config.data
+    sets = {"train": read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")}
+    if data.validation is not None:
+        heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
+        sets["validation"] = heldout.first(config.validation.questions)
+    return sets
 
 
 def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:

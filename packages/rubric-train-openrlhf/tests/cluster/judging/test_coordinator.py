@@ -12,7 +12,7 @@ from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, gr
 from rubric_judge import JudgeSetupError
 from rubric_train_openrlhf.cluster import judging as judge_side
 from rubric_train_openrlhf.cluster.judging import JudgeCoordinator, JudgeSide
-from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
+from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
 from rubric_train_openrlhf.run.records import JudgementRow
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import JudgeView, Task
-    from rubric_train_openrlhf.cluster.sampling.groups import Verdict
+    from rubric_train_openrlhf.cluster.sampling.samples import Verdict
     from rubric_train_openrlhf.config.train import TrainConfig
 
     MakeConfig = Callable[..., TrainConfig]

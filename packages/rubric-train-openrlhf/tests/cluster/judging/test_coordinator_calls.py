@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rubric_train_openrlhf.cluster.sampling.groups import Verdict
+from rubric_train_openrlhf.cluster.sampling.samples import Verdict
 from rubric_train_openrlhf.errors import ClusterError
 
 pytest.importorskip("ray")

@@ -9,7 +9,7 @@ from anyio.from_thread import start_blocking_portal
 
 from rubric_core import Reason
 from rubric_train_openrlhf.cluster.judging import JudgeCoordinator
-from rubric_train_openrlhf.cluster.sampling.groups import Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
 
 pytest.importorskip("ray")
 from rubric_train_openrlhf.cluster.sampling import judge_calls

@@ -23,8 +23,8 @@ import pytest
 from rubric_core import group_advantages
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeEndpointProcess, Fault, marked, marked_share
-from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError
 from rubric_train_openrlhf.run.records import JudgementRow

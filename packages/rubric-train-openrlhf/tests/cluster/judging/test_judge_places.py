@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.sampling.groups import Verdict
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.sampling.samples import Verdict
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 
 if TYPE_CHECKING:
@@ -70,14 +70,14 @@ async def test_executors_of_a_process_share_its_judge_calls(
 ) -> None:
     from openrlhf.trainer.ray.vllm_engine import _load_agent_executor
 
-    from rubric_train_openrlhf.cluster.sampling import groups, judge_calls
+    from rubric_train_openrlhf.cluster.sampling import judge_calls, samples
 
     config = make_config(judge={"workers": 2, "micro_batch": 3})
     PolicyRun.of(config, namespace="test").write(tmp_path / "run.json")
     monkeypatch.setenv(RUN_FILE, str(tmp_path / "run.json"))
     coordinator = CountingCoordinator()
     monkeypatch.setattr(judge_calls, "find_coordinator", lambda _: coordinator)
-    agent = Path(groups.__file__).with_name("agent.py")
+    agent = Path(samples.__file__).with_name("agent.py")
     loaded = [_load_agent_executor(str(agent)) for _ in range(executors)]
 
     made = await asyncio.gather(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.sampling.groups import (
+from rubric_train_openrlhf.cluster.sampling.samples import (
     JudgementId,
     SampleRequest,
     Verdict,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.sampling.groups import write_prompts
+from rubric_train_openrlhf.cluster.sampling.samples import write_prompts
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
+from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
 
 
 @pytest.mark.parametrize(

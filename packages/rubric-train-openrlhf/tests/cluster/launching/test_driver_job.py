@@ -12,7 +12,7 @@ pytest.importorskip("ray.job_submission", reason="a job is handed in by Ray's cl
 
 from ray.job_submission import JobStatus
 
-from rubric_train_openrlhf.cluster.launching.launch import DriverJob, entrypoint
+from rubric_train_openrlhf.cluster.launching.launch import DriverJob, driver_words, entrypoint
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def words(
     folder.mkdir()
     monkeypatch.chdir(folder)
     config = make_config(cluster={"ray": {"dashboard": "http://head:8265"}}, out="runs/x")
-    line = entrypoint(config, file=folder / "c", failure=folder / "f", resume=True)
+    line = entrypoint(config, driver_words(folder / "c", failure=folder / "f", resume=True))
     shows = "import os, sys; print(os.getcwd(), os.environ['RUBRIC_TRAIN_RUN'], *sys.argv[1:])"
     shown = line.replace(
         "-m rubric_train_openrlhf.cluster.launching.driver", f"-c {shlex.quote(shows)}"
@@ -56,7 +56,8 @@ def test_a_job_takes_the_python_of_its_machine_where_the_command_s_is_not_there(
     python.write_text('#!/bin/sh\necho "the other: $3"\n')
     python.chmod(0o755)
     monkeypatch.setattr(sys, "executable", "/nowhere/bin/python")
-    line = entrypoint(make_config(), file=tmp_path / "c", failure=tmp_path / "f", resume=False)
+    words = driver_words(tmp_path / "c", failure=tmp_path / "f", resume=False)
+    line = entrypoint(make_config(), words)
     path = {"PATH": f"{tmp_path}:{os.defpath}"}
     done = subprocess.run(line, shell=True, env=path, stdout=subprocess.PIPE, check=True)  # noqa: S602
     assert done.stdout.decode().strip() == f"the other: {tmp_path / 'c'}"

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
-from rubric_train_openrlhf.cluster.sampling.groups import Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.policy import load_policy, sample_groups
 from rubric_train_openrlhf.step.credit import informative, step_credit
 from rubric_train_openrlhf.step.rewards import Sizes

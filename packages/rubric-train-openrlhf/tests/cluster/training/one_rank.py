@@ -94,7 +94,7 @@ def _maker(
     return RubricExperienceMaker(
         *(groups[0], None, None, groups[1], None, policy.strategy),
         SimpleNamespace(pad_token_id=0),
-        judge_side=SimpleNamespace(credit=lambda *_: credit),
+        coordinator=SimpleNamespace(credit=lambda *_: credit),
         shares=Shares(updates=config.optim.updates_per_rollout, ranks=place[0]),
         ratio_to_sampler=config.objective.importance.type == "none",
     )

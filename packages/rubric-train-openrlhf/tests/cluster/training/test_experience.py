@@ -66,7 +66,7 @@ def made(
         *(None,) * 5,
         SimpleNamespace(args=args),
         SimpleNamespace(pad_token_id=0),
-        judge_side=batch.coordinator,
+        coordinator=batch.coordinator,
         shares=shares,
         ratio_to_sampler=ratio_to_sampler,
     )

@@ -26,7 +26,7 @@ def test_a_run_reads_back_as_it_was_written(
 
     read = read_policy_run()
     assert read == written
-    assert read.batch_size == 2048
+    assert read.rollout.prompts * read.rollout.group_size == 2048
     assert read.judge_calls == 128
     assert read.out.is_absolute()
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import RealInput
-    from rubric_train_openrlhf.cluster.sampling.groups import Group
+    from rubric_train_openrlhf.cluster.sampling.samples import Group
     from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.local.update import UpdateMetrics
     from rubric_train_openrlhf.policy import Rollouts

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.samples import Draw, Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.cluster.training.trained import (
     TrainedSample,
     check_update,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.sampling.groups import Prompt
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.sampling.samples import Prompt
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.step.passes import Timing
@@ -67,7 +67,7 @@ class Answering:
 @pytest.fixture
 def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
     def make(**sections: Any) -> tuple[Any, Answering, Any]:
-        from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator
+        from rubric_train_openrlhf.cluster.sampling.groups import RubricSamplesGenerator
 
         batch = make_batch(
             [[0.0, 0.2, 0.4, 1.0], [0.5, 0.5, 0.5, 0.5]],
@@ -82,7 +82,7 @@ def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
             SimpleNamespace(args=None),
             run=run,
             fleet=fleet,
-            judge_side=batch.coordinator,
+            coordinator=batch.coordinator,
             prompts=PROMPTS,
             heldout=PROMPTS[:2],
         )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from rubric_train_openrlhf.cluster.sampling.groups import Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.cluster.training.trained import (
     Shares,
     TrainedSample,

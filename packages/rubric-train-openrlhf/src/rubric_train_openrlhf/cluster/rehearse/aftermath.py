@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from math import isfinite
 from operator import attrgetter
@@ -17,7 +17,8 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from rubric_core import Criterion, Task, group_advantages, read_tasks
+from rubric_core import Task, group_advantages, read_tasks
+from rubric_core.data.leak import hidden_texts
 from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
@@ -29,7 +30,7 @@ from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import RolloutRow
-from rubric_train_openrlhf.step.rewards import Rewards, Sizes, shaped_rewards
+from rubric_train_openrlhf.step.rewards import Sizes, shaped_rewards
 
 _LARGEST_DIFFERENCE: Final = 1e-6
 _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
@@ -118,14 +119,9 @@ def _recomputed(
         return np.array([[getattr(row, name) for row in group] for group in groups], dtype=dtype)
 
     rewards_PG = table("reward", np.float64)
+    sizes = Sizes(table("tokens", np.int64), table("ended", np.bool_))
+    shaped_PG = shaped_rewards(rewards_PG, sizes, config=config)
     valid_PG = ~np.isnan(rewards_PG)
-    nothing = np.empty((*rewards_PG.shape, 0))
-    shaped_PG = shaped_rewards(
-        Rewards(rewards_PG, valid_PG, nothing, np.empty((len(groups), 0))),
-        Sizes(table("tokens", np.int64), table("ended", np.bool_)),
-        shaping=config.shaping,
-        max_new_tokens=config.rollout.max_new_tokens,
-    )
     return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)
 
 
@@ -257,9 +253,8 @@ def _hidden_texts(
     """
     tasks, hidden = (*train, *heldout), HiddenTexts()
     for task in tasks:
-        hidden.hide([task.grounding.reveal()], kind="a passage")
-        for criterion in task.rubric:
-            hidden.hide(_texts(criterion), kind="a rubric")
+        for source, texts in hidden_texts(task):
+            hidden.hide(texts, kind="a passage" if source == "passage" else "a rubric")
         hidden.hide([task.question_rationale], kind="a rationale")
         if analysis := task.document_analysis:
             texts = (analysis.contribution, *analysis.concepts)
@@ -270,12 +265,6 @@ def _hidden_texts(
     if learns_answers:
         hidden.show(task.reference_answer for task in train)
     return hidden
-
-
-def _texts(criterion: Criterion) -> Sequence[str]:
-    told = (criterion.description, criterion.scoring_guide, criterion.verification_method)
-    looked_for = (*criterion.required_elements, *criterion.expected_keywords)
-    return (criterion.name, *told, *looked_for, *criterion.expected_concepts)
 
 
 _JUDGES_OWN: Final = ("judgements", "ledger", "report.html")

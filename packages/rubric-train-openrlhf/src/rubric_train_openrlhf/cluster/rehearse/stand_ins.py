@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_core.files import toml_beside
+from rubric_train_openrlhf.policy.load import learnt_tokenizer, random_model
 
 _TABLES: Final = toml_beside(__file__, "stand_ins.toml")
 
@@ -68,28 +68,12 @@ _VOCABULARY: Final = 2048
 
 def _write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:
     """Learn a byte-level vocabulary and save it with a family's special tokens and template."""
-    backend: Any = Tokenizer(models.BPE())
-    byte_level: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.pre_tokenizer = byte_level
-    backend.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY,
-        special_tokens=list(dict.fromkeys([family.pad, family.bos, family.eos, *family.special])),
-        initial_alphabet=sorted(byte_level.alphabet()),
-        show_progress=False,
-    )
-    backend.train_from_iterator(texts, trainer)
-    fast: Any = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        bos_token=family.bos,
-        eos_token=family.eos,
-        pad_token=family.pad,
-        clean_up_tokenization_spaces=False,
-    )
-    fast.chat_template = family.template
-    out.mkdir(parents=True, exist_ok=True)
-    fast.save_pretrained(out)
-    return fast
+    special = dict.fromkeys([family.pad, family.bos, family.eos, *family.special])
+    named = {"pad_token": family.pad, "bos_token": family.bos, "eos_token": family.eos}
+    tokenizer: Any = learnt_tokenizer(texts, vocab_size=_VOCABULARY, special=special, named=named)
+    tokenizer.chat_template = family.template
+    tokenizer.save_pretrained(out)
+    return tokenizer
 
 
 _LAYERS: Final = 2
@@ -97,7 +81,6 @@ _HEAD_DIM: Final = 32
 """The smallest that vLLM's attention on a CPU takes."""
 _EXPERTS: Final = 4
 _POSITIONS: Final = 32_768
-_INITIAL_STD: Final = 0.02
 _SIZES: Final = {
     # What many families call by names of their own is reached by these through `attribute_map`.
     "hidden_size": 64,
@@ -169,14 +152,8 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
 def _save_model(config: Any, out: Path, *, seed: int) -> str:
     """Shrink a configuration, and save weights in bfloat16 from a generator of their own."""
     _shrink_config(config)
-    state = torch.get_rng_state()
-    model: Any = AutoModelForCausalLM.from_config(config)
-    torch.set_rng_state(state)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0.0, _INITIAL_STD, generator=generator)
+    auto: Any = AutoModelForCausalLM
+    model: Any = random_model(lambda: auto.from_config(config), seed=seed)
     model.to(torch.bfloat16).save_pretrained(out)
     # Otherwise a server would stop at the end token of a model that is not this one.
     (out / "generation_config.json").unlink(missing_ok=True)

@@ -8,10 +8,9 @@ from typing import Any, Final, cast
 
 from transformers import AutoTokenizer
 
-from rubric_core import RubricFileError, SchemaError, Task
-from rubric_core import read_tasks as read_parquet
+from rubric_core import RubricFileError, Task
+from rubric_core.data.dataset import read_each_task
 from rubric_core.data.leak import leaked_ngrams
-from rubric_core.files import read_each_line
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 
 _REPORTED: Final = 5
@@ -53,12 +52,12 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterator[check.Fin
     tasks: list[Task] = []
     wrong: list[RubricFileError] = []
     try:
-        for place, row in _rows(path):
+        for line, row in read_each_task(path):
             if isinstance(row, RubricFileError):
                 wrong.append(row)
             else:
                 tasks.append(row)
-                subject.places.setdefault(row.task_id, place)
+                subject.places.setdefault(row.task_id, f"{path}:{line}")
     except RubricFileError as error:
         wrong.append(error)
     subject.tasks[key] = tuple({task.task_id: task for task in tasks}.values())
@@ -73,22 +72,6 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterator[check.Fin
     if not wrong and (repeated := len(tasks) - len(subject.tasks[key])):
         said = f"{repeated} rows are tasks that stand there already"
         yield check.warning(said, remedy="drop them; the run reads each task once")
-
-
-def _rows(path: Path) -> Iterator[tuple[str, Task | RubricFileError]]:
-    """Every row with its place, or what is wrong with it: this goes on after a bad line."""
-    if path.suffix.lower() != ".jsonl":
-        for number, task in enumerate(read_parquet(path), start=1):
-            yield f"{path}, row {number}", task
-        return
-    for line, row in read_each_line(path):
-        place = f"{path}:{line}"
-        try:
-            if isinstance(row, SchemaError):
-                raise row
-            yield place, Task.from_json(row)
-        except SchemaError as error:
-            yield place, RubricFileError(str(error), path=path, line=line, field=error.field)
 
 
 def _first(problems: Sequence[str], others: str, *, remedy: str) -> Iterator[check.Finding]:

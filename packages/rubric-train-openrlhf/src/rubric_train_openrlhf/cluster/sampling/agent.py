@@ -6,7 +6,7 @@ from typing import Any
 
 from openrlhf.utils.agent import AgentExecutorBase
 
-from rubric_train_openrlhf.cluster.sampling import groups, judge_calls, policy_run
+from rubric_train_openrlhf.cluster.sampling import judge_calls, policy_run, samples
 
 
 class AgentExecutor(AgentExecutorBase):
@@ -48,11 +48,11 @@ class AgentExecutor(AgentExecutorBase):
             images: none here.
         """
         del images
-        request = groups.SampleRequest(prompt, label, sampling_params, max_length)
-        return await groups.judged_sample(
+        request = samples.SampleRequest(prompt, label, sampling_params, max_length)
+        return await samples.judged_sample(
             request, tokenizer=hf_tokenizer, engine=llm_engine, judge=self._judge
         )
 
-    async def _judge(self, task_id: str, response: str) -> groups.Verdict:
-        async with groups.judge_places(self._calls):
+    async def _judge(self, task_id: str, response: str) -> samples.Verdict:
+        async with samples.judge_places(self._calls):
             return await judge_calls.verdict_of(self._coordinator, task_id, response)

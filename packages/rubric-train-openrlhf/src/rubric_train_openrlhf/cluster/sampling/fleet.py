@@ -164,8 +164,7 @@ class EngineFleet:
             went_well &= all(ray.get(done))
             if not pending or not self._has_lost_one():
                 continue
-            if gives_up_s is None:
-                gives_up_s = time.monotonic() + TRANSFER_S
+            gives_up_s = gives_up_s or time.monotonic() + TRANSFER_S
             if time.monotonic() > gives_up_s:
                 raise ClusterError(
                     f"an engine died while it was given the policy's weights, and {len(pending)} "

@@ -12,7 +12,7 @@ import structlog
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.sampling.groups import Group, Verdict
+from rubric_train_openrlhf.cluster.sampling.samples import Group, Verdict
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.step.credit import StepCredit
 from rubric_train_openrlhf.step.passes import HeldoutReward

@@ -65,11 +65,6 @@ class PolicyRun(sections.Section):
             **{name: getattr(config, name) for name in names},
         )
 
-    @property
-    def batch_size(self) -> int:
-        """Responses per step (B = P·G)."""
-        return self.rollout.prompts * self.rollout.group_size
-
     def write(self, path: Path) -> None:
         """Write the file that `read_policy_run` reads.
 

@@ -1,157 +1,215 @@
-"""The groups that a step is trained on, from engines that may die; groups of equal rewards may go.
+"""Prompts, their judged responses, and the names by which the judge's side finds a judgement.
 
-Prompts come in the order of `PromptOrder`, which has no end: a batch is never partial. Every draw
-of a token has a seed of its own, so a resumed run asks for what the killed one would have; engines
-repeat it as far as their kernels give the same numbers for batches of another make-up.
+All that the policy's side learns of a judgement is a `Verdict`: its name, and a reward.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Sequence
-from functools import partial
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from uuid import uuid4
+from weakref import WeakKeyDictionary
 
-from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
-from vllm import SamplingParams
+import structlog
 
+from rubric_core import PolicyView, Reason
 from rubric_core.files import open_file
-from rubric_train_openrlhf.cluster.sampling import fleet, groups, judge_calls, policy_run
-from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
-from rubric_train_openrlhf.step.passes import draw_informative
+from rubric_train_openrlhf.errors import ClusterError, TrainConfigError
+from rubric_train_openrlhf.run.writing import write_lines
+from rubric_train_openrlhf.step.passes import Timing
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.policy import ChatCodec
+
+_PARTS = 3
 
 
-class RubricSamplesGenerator(SamplesGenerator):
-    """Draws prompts and has their groups sampled and judged."""
+@dataclass(frozen=True, slots=True)
+class JudgementId:
+    """Names a judgement, so that the judge's side finds it again, also after a restart.
 
-    def __init__(
-        self,
-        strategy: Any,
-        *,
-        run: policy_run.PolicyRun,
-        fleet: fleet.EngineFleet,
-        judge_side: judge_calls.CoordinatorClient,
-        prompts: Sequence[groups.Prompt],
-        heldout: Sequence[groups.Prompt] = (),
-    ) -> None:
-        """Take the parts of a run.
+    As text it is `task:key`, or `task!reason!number` of one that did not happen: nothing is kept
+    of it, so it says itself all that there is to know.
+    """
 
-        Args:
-            strategy: OpenRLHF's, which holds its arguments.
-            run: the run.
-            fleet: samples.
-            judge_side: says which groups differ in reward.
-            prompts: to train on, in the order of the dataset.
-            heldout: of the held-out passes.
-        """
-        super().__init__(strategy, None, None, None, [])
-        self._run = run
-        self._fleet = fleet
-        self._judge_side = judge_side
-        self._prompts = prompts
-        self._heldout = heldout
-        self._order = PromptOrder(len(prompts), seed=run.seed)
+    task_id: str
+    """Whose response was judged."""
+    key: str = ""
+    """The judgement's key in the ledger; empty of one that did not happen."""
+    reason: Reason | None = None
+    """Why it did not happen."""
+    number: str = ""
+    """Tells those of one task and reason apart."""
 
-    def draw_step(self, *, step: int, position: int) -> groups.Draw:
-        """Sample and judge the groups of one step.
+    @classmethod
+    def failed(cls, task_id: str, reason: Reason) -> Self:
+        """Name a judgement that did not happen."""
+        return cls(task_id=task_id, reason=reason, number=uuid4().hex)
 
-        Args:
-            step: its number, part of the random seed.
-            position: of the first prompt in the endless order.
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """Read what `text` wrote.
 
         Raises:
-            JudgeAbortError: too many judgements failed.
-            NoInformativePromptError: dynamic sampling found too few groups with a spread.
-            ClusterError: an engine died for good.
+            ValueError: it did not.
         """
-        wanted, dynamic = self._run.rollout.prompts, self._run.dynamic_sampling
-        if dynamic is None:
-            return self._draw(wanted, step=step, position=position)
-        rounds = draw_informative(
-            lambda _, before, n: self._draw(n, step=step, position=position + before),
-            spread=lambda drawn: self._judge_side.spread(step, drawn.groups),
-            wanted=wanted,
-            max_resample_rounds=dynamic.max_resample_rounds,
-            step=step,
+        task_id, colon, key = text.partition(":")
+        if colon:
+            return cls(task_id=task_id, key=key)
+        parts = text.split("!")
+        if len(parts) != _PARTS:
+            raise ValueError(f"{text!r} is no name of a judgement")
+        return cls(task_id=parts[0], reason=Reason(parts[1]), number=parts[2])
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the engine finished the response, so that it is the policy's."""
+        return self.reason is not Reason.NO_RESPONSE
+
+    @property
+    def text(self) -> str:
+        """The name on one line."""
+        if self.reason is None:
+            return f"{self.task_id}:{self.key}"
+        return f"{self.task_id}!{self.reason.value}!{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """All that the policy's side learns of a judgement."""
+
+    judgement: str
+    """A `JudgementId` as text."""
+    reward: float | None
+    """The judge's, in [0, 1]; None where there is none and the response is left out."""
+
+    @classmethod
+    def unreachable(cls, task_id: str, reason: Reason) -> Self:
+        """Say that the judge's side gave no answer."""
+        return cls(JudgementId.failed(task_id, reason).text, None)
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A row of a prompt dataset."""
+
+    text: str
+    """As the policy reads it."""
+    task_id: str
+    question: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One judged response."""
+
+    experience: Any
+    """OpenRLHF's `Experience` of this response alone."""
+    judgement: JudgementId
+    text: str
+    tokens: int
+    """The end token included."""
+    ended: bool
+    """Whether it came to its end token. One that the engine left unfinished did not, and its
+    judgement says so."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """All responses to one prompt."""
+
+    prompt: Prompt
+    samples: tuple[Sample, ...]
+
+    @property
+    def judgements(self) -> list[str]:
+        """Names of the judgements."""
+        return [sample.judgement.text for sample in self.samples]
+
+    @property
+    def lengths(self) -> list[int]:
+        """Tokens of each response."""
+        return [sample.tokens for sample in self.samples]
+
+    @property
+    def ended(self) -> list[bool]:
+        """Whether each response came to its end token."""
+        return [sample.ended for sample in self.samples]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Groups in the order of their prompts, and what they took."""
+
+    groups: list[Group]
+    generated_tokens: int
+    timing: Timing
+    resent: int
+    """Responses that were asked for again, because an engine died."""
+    prompts: int
+    """Drawn in all; more than there are groups where dynamic sampling dropped some."""
+
+    @classmethod
+    def of_rounds(cls, rounds: Sequence[Draw], *, groups: list[Group]) -> Draw:
+        """What some rounds took together, for the groups that were kept."""
+        return cls(
+            groups=groups,
+            generated_tokens=sum(drawn.generated_tokens for drawn in rounds),
+            timing=sum((drawn.timing for drawn in rounds), start=Timing()),
+            resent=sum(drawn.resent for drawn in rounds),
+            prompts=sum(drawn.prompts for drawn in rounds),
         )
-        kept = [drawn.groups[place] for drawn, places in rounds for place in places]
-        return groups.Draw.of_rounds([drawn for drawn, _ in rounds], groups=kept)
 
-    def draw_heldout(self) -> groups.Draw:
-        """Sample and judge the held-out questions, with the same draws in every pass."""
-        samples, temperature = self._run.validation.samples, self._run.validation.temperature
-        seed_of = partial(derived_seed, self._run.seed, step=0, purpose="validation")
-        return self._answered(self._heldout, samples, temperature=temperature, seed_of=seed_of)
 
-    def _draw(self, n: int, *, step: int, position: int) -> groups.Draw:
-        run, size = self._run, self._run.rollout.group_size
-        seed_of = partial(derived_seed, run.seed, step=step, purpose="rollout")
-        return self._answered(
-            [self._prompts[index] for index in self._order.take(n, start=position)],
-            size,
-            temperature=run.rollout.temperature,
-            seed_of=seed_of if run.cluster.engines.seeded else None,
-            first=position * size,
+def write_prompts(
+    path: Path,
+    views: Sequence[PolicyView],
+    *,
+    codec: ChatCodec,
+    source: Literal["train", "heldout"],
+    max_prompt_tokens: int,
+) -> None:
+    """Write the dataset that OpenRLHF reads prompts from, in the order of the views.
+
+    A row is `{"input", "label", "question"}`: the prompt as text that tokenizes to
+    `encode_prompt` where no special token is added, the task id, and the question as it was asked.
+
+    Args:
+        path: of the file.
+        views: what the policy may see of the tasks.
+        codec: writes a prompt as the policy reads it.
+        source: which dataset this is, for an error.
+        max_prompt_tokens: longest prompt that leaves room for a response.
+
+    Raises:
+        TrainConfigError: a prompt is longer.
+        DiskWriteError: the file could not be written.
+    """
+    lengths = {view.task_id: len(codec.encode_prompt(view).token_ids) for view in views}
+    # OpenRLHF would cut them from the left: the policy would be asked something else.
+    if too_long := {name: n for name, n in lengths.items() if n > max_prompt_tokens}:
+        longest = max(too_long, key=too_long.__getitem__)
+        raise TrainConfigError(
+            f"{len(too_long)} of {len(views)} {source} prompts are longer than the "
+            f"{max_prompt_tokens} tokens that rollout.max_new_tokens leaves of cluster.max_len; "
+            f"the longest has {too_long[longest]} (task {longest}): raise cluster.max_len to "
+            "it and the response together, or leave such tasks out",
+            location="cluster.max_len",
         )
-
-    def _answered(
-        self,
-        prompts: Sequence[groups.Prompt],
-        size: int,
-        *,
-        temperature: float,
-        seed_of: Callable[..., int] | None,
-        first: int = 0,
-    ) -> groups.Draw:
-        sampling: dict[str, Any] = {
-            "temperature": temperature,
-            "max_tokens": self._run.rollout.max_new_tokens,
-            # OpenRLHF forbids an end token at first, which no policy in training would know of.
-            "min_tokens": 0,
-            "skip_special_tokens": False,
-            "logprobs": 0,
-        }
-        requests = [
-            fleet.Request(
-                number, prompt.text, prompt.task_id, SamplingParams(**sampling, seed=seed)
-            )
-            for number, prompt in enumerate(prompts)
-            for row in range(number * size, (number + 1) * size)
-            for seed in [seed_of(part=first + row) if seed_of else None]
-        ]
-        if self._run.cluster.engines_sleep:
-            self._fleet.on_all("wake_up")
-        answers = self._fleet.ask(requests)
-        if self._run.cluster.engines_sleep:
-            self._fleet.on_all("sleep")
-        samples = [self._sample(response) for response in answers.responses]
-        return groups.Draw(
-            groups=[
-                groups.Group(prompt, tuple(samples[number * size : (number + 1) * size]))
-                for number, prompt in enumerate(prompts)
-            ],
-            generated_tokens=sum(sample.tokens for sample in samples),
-            timing=answers.timing,
-            resent=answers.resent,
-            prompts=len(prompts),
-        )
-
-    def _sample(self, response: dict[str, Any]) -> groups.Sample:
-        experience = self._process_response_into_experience(
-            response, max_len=self._run.cluster.max_len
-        )
-        return groups.Sample(
-            experience=experience,
-            judgement=groups.JudgementId.read(response["label"]),
-            text=response["text"],
-            tokens=int(experience.response_length.item()),
-            ended=not response["truncated"],
-        )
+    rows = (
+        {"input": codec.prompt_text(view), "label": view.task_id, "question": view.question}
+        for view in views
+    )
+    write_lines(path, map(json.dumps, rows))
 
 
-def read_prompts(path: Path) -> list[groups.Prompt]:
+def read_prompts(path: Path) -> list[Prompt]:
     """Read a prompt dataset.
 
     Raises:
@@ -160,9 +218,131 @@ def read_prompts(path: Path) -> list[groups.Prompt]:
     try:
         with open_file(path) as file:
             rows = [json.loads(line) for line in file]
-        return [groups.Prompt(row["input"], row["label"], row["question"]) for row in rows]
+        return [Prompt(row["input"], row["label"], row["question"]) for row in rows]
     except (OSError, ValueError, LookupError) as error:
         raise ClusterError(
             f"{str(path)!r} cannot be read as a prompt dataset ({type(error).__name__}); start the "
             "run again, which writes it anew"
         ) from error
+
+
+_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""An engine's process has one event loop, and a semaphore belongs to one."""
+
+
+def judge_places(n: int) -> asyncio.Semaphore:
+    """Limit the judge calls of this process; every caller in it gets the same limiter.
+
+    It is no part of `agent.py`, which OpenRLHF executes anew for each executor that it makes.
+
+    Args:
+        n: most calls under way, which is the same for all of a run.
+
+    Raises:
+        RuntimeError: no event loop is running.
+    """
+    return _OF_LOOPS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(n))
+
+
+_log = structlog.get_logger()
+
+_ENDED: Final = "stop"
+_ANSWERED: Final = (_ENDED, "length", "repetition")
+"""Reasons of vLLM's to finish that the policy gave. The others, `abort` and `error`, are the
+engine's own."""
+_TRIES: Final = 3
+"""For a response that the engine does not finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """What one response is asked for with."""
+
+    prompt: str
+    task_id: str
+    sampling: Any
+    """`vllm.SamplingParams`."""
+    max_length: int
+    """Longest prompt and response together, in tokens."""
+
+
+async def judged_sample(
+    request: SampleRequest,
+    *,
+    tokenizer: Any,
+    engine: Any,
+    judge: Callable[[str, str], Awaitable[Verdict]],
+) -> dict[str, object]:
+    """Generate a response and have it judged.
+
+    Args:
+        request: prompt, task and sampling.
+        tokenizer: of the policy.
+        engine: OpenRLHF's actor around an engine of vLLM.
+        judge: judges by task id; never raises.
+
+    Returns:
+        A rollout as OpenRLHF's executors give it. An invalid judgement is reward 0; one that did
+        not happen is reward 0 too, and the label, its name, tells the coordinator to mask
+        it. So does that of a response that the engine did not finish, which no judge sees.
+
+    Raises:
+        Exception: whatever the engine raises. No reward is made up for an engine that died.
+    """
+    prompt_ids = list(tokenizer(text=request.prompt, add_special_tokens=False)["input_ids"])
+    completion = await _completion(request, engine, prompt_ids)
+    generated_s = time.perf_counter()
+    tokens = list(completion.token_ids) if completion else []
+    # As the policy's codec decodes: the judge reads no special token.
+    response = tokenizer.decode(tokens, skip_special_tokens=True).strip()
+    if completion:
+        verdict = await judge(request.task_id, response)
+    else:
+        verdict = Verdict.unreachable(request.task_id, Reason.NO_RESPONSE)
+    reward = verdict.reward or 0.0
+    return {
+        "prompt": request.prompt,
+        "label": verdict.judgement,
+        "images": None,
+        "mm_train_inputs": None,
+        "observation_tokens": prompt_ids + tokens,
+        "action_ranges": [(len(prompt_ids), len(prompt_ids) + len(tokens))],
+        "rollout_log_probs": _logprobs(completion, prompt_tokens=len(prompt_ids)),
+        "truncated": completion is None or completion.finish_reason != _ENDED,
+        "reward": reward,
+        "scores": reward,
+        "text": response,
+        "extra_logs": {"rubric/judge_s": time.perf_counter() - generated_s},
+    }
+
+
+async def _completion(request: SampleRequest, engine: Any, prompt_ids: list[int]) -> Any:
+    """Generate a response, and again where the engine leaves it unfinished.
+
+    Returns:
+        vLLM's completion; None where the engine never finished: what it left is nobody's answer.
+    """
+    sampling = deepcopy(request.sampling)
+    room = max(1, request.max_length - len(prompt_ids))
+    sampling.max_tokens = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
+    for left in reversed(range(_TRIES)):
+        completion = (await engine.generate(prompt_ids, sampling)).outputs[0]
+        if completion.finish_reason in _ANSWERED:
+            return completion
+        _log.warning(
+            "cluster.response.unfinished",
+            task_id=request.task_id,
+            finish_reason=completion.finish_reason,
+            tries_left=left,
+        )
+    return None
+
+
+def _logprobs(completion: Any, *, prompt_tokens: int) -> list[float] | None:
+    """The engine's log-probabilities of what it drew, 0 for the prompt; None if not asked for."""
+    if completion is None:
+        return [0.0] * prompt_tokens
+    if completion.logprobs is None:
+        return None
+    drawn = zip(completion.token_ids, completion.logprobs, strict=True)
+    return [0.0] * prompt_tokens + [float(at[token].logprob) for token, at in drawn]

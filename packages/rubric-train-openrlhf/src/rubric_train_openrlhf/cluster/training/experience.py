@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
 from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
-from torch import Tensor
 
-from rubric_train_openrlhf.cluster.sampling import groups, judge_calls
+from rubric_train_openrlhf.cluster.sampling import judge_calls, samples
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.step.credit import StepCredit
@@ -37,7 +36,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     """Turns groups into tensors with log-probabilities and advantages."""
 
     _step: int
-    _groups: Sequence[groups.Group]
+    _groups: Sequence[samples.Group]
     _credit: StepCredit
     _gaps: list[torch.Tensor]
     """|log π_engine − log π_policy| of each token trained on."""
@@ -45,7 +44,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     def __init__(
         self,
         *parts: Any,
-        judge_side: judge_calls.CoordinatorClient,
+        coordinator: judge_calls.CoordinatorClient,
         shares: Shares,
         ratio_to_sampler: bool,
     ) -> None:
@@ -53,17 +52,17 @@ class RubricExperienceMaker(RemoteExperienceMaker):
 
         Args:
             parts: groups of actors, KL controller, strategy and tokenizer.
-            judge_side: divides the credit.
+            coordinator: divides the credit.
             shares: how the responses are divided.
             ratio_to_sampler: take the ratio of the loss to the probability that the engine drew a
                 token with, not to the policy's own before the update.
         """
         super().__init__(*parts)
-        self._judge_side = judge_side
+        self._coordinator = coordinator
         self._shares = shares
         self._ratio_to_sampler = ratio_to_sampler
 
-    def make_step(self, step: int, groups: Sequence[groups.Group]) -> Experiences:
+    def make_step(self, step: int, groups: Sequence[samples.Group]) -> Experiences:
         """Compute log-probabilities and advantages of P groups of G responses.
 
         Args:
@@ -96,30 +95,24 @@ class RubricExperienceMaker(RemoteExperienceMaker):
                 f"step {self._step}: OpenRLHF returned {len(rows)} responses, and not each of "
                 f"{size} once; advantages would go to the wrong ones"
             )
-        credit = self._judge_side.credit(self._step, self._groups)
+        credit = self._coordinator.credit(self._step, self._groups)
         self._credit = credit
         of_step = (credit.advantages_PG, credit.valid_PG, np.nan_to_num(credit.shaped_PG))
         advantages_N, valid_N, rewards_N = (
             torch.tensor(values_PG.reshape(-1)) for values_PG in of_step
         )
-        for one in experiences:
-            self._fill(one, advantages_N[one.index], valid_N[one.index], rewards_N[one.index])
+        for one in cast("list[Any]", experiences):
+            mask_BT = one.action_mask * valid_N[one.index][:, None].to(one.action_mask)
+            advantages_BT = advantages_N[one.index].to(torch.float32)[:, None] * mask_BT
+            one.action_mask = mask_BT
+            one.advantages = advantages_BT
+            one.returns = advantages_BT.clone()
+            one.rewards = rewards_N[one.index].to(torch.float32)
+            one.scores = one.kl = None
+            gap_BT = one.rollout_log_probs.float() - one.action_log_probs.float()
+            self._gaps.append(gap_BT[mask_BT.bool()].abs())
+            if self._ratio_to_sampler:
+                one.action_log_probs = one.rollout_log_probs * mask_BT
+            # What is left here becomes a mean over all responses in OpenRLHF's log, masked or not.
+            one.info = {}
         return experiences
-
-    def _fill(
-        self, experience: Any, advantages_B: Tensor, valid_B: Tensor, rewards_B: Tensor
-    ) -> None:
-        mask_BT = experience.action_mask * valid_B[:, None].to(experience.action_mask)
-        advantages_BT = advantages_B.to(torch.float32)[:, None] * mask_BT
-        experience.action_mask = mask_BT
-        experience.advantages = advantages_BT
-        experience.returns = advantages_BT.clone()
-        experience.rewards = rewards_B.to(torch.float32)
-        experience.scores = None
-        experience.kl = None
-        gap_BT = experience.rollout_log_probs.float() - experience.action_log_probs.float()
-        self._gaps.append(gap_BT[mask_BT.bool()].abs())
-        if self._ratio_to_sampler:
-            experience.action_log_probs = experience.rollout_log_probs * mask_BT
-        # What is left here becomes a mean over all responses in OpenRLHF's log, masked ones too.
-        experience.info = {}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group
+from rubric_train_openrlhf.cluster.sampling.samples import Draw, Group
 from rubric_train_openrlhf.errors import ClusterError, NonFiniteUpdateError
 from rubric_train_openrlhf.run.records import ClusterStep
 from rubric_train_openrlhf.step.credit import StepCredit

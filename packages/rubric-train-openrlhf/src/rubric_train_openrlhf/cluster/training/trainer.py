@@ -26,7 +26,6 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import EventWriter
-from rubric_train_openrlhf.step.credit import StepCredit
 from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
 from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
 
@@ -59,11 +58,11 @@ class RubricPPOTrainer(_Trainer):
         paths = ClusterPaths(run.out)
         self._states = trainer_states.DeepSpeedStates(paths.trainer_state)
         heldout = samples.read_prompts(paths.heldout_prompts) if run.heldout else []
-        self.samples_generator = samples.RubricSamplesGenerator(
+        self.samples_generator = groups.RubricSamplesGenerator(
             self.strategy,
             run=run,
             fleet=self._fleet,
-            judge_side=self._coordinator,
+            coordinator=self._coordinator,
             prompts=samples.read_prompts(paths.train_prompts),
             heldout=heldout[: run.validation.questions],
         )
@@ -71,7 +70,7 @@ class RubricPPOTrainer(_Trainer):
         self.experience_maker = experience.RubricExperienceMaker(
             *(theirs.actor_model_group, theirs.critic_model_group, theirs.reward_model_group),
             *(theirs.initial_model_group, theirs.kl_ctl, theirs.strategy, theirs.tokenizer),
-            judge_side=self._coordinator,
+            coordinator=self._coordinator,
             shares=self._shares,
             ratio_to_sampler=run.objective.importance.type == "none",
         )
@@ -134,7 +133,12 @@ class RubricPPOTrainer(_Trainer):
         with self._progress.phase("writing a checkpoint"):
             if due:
                 wall_s = self._summary_file.wall_s
-                self._save_state(trainer_states.TrainPosition(step, prompts_drawn, wall_s))
+                position = trainer_states.TrainPosition(step, prompts_drawn, wall_s)
+                path, client_state = str(self._states.path(step)), position.client_state()
+                seen = self._ask_all("save_state", path=path, client_state=client_state)
+                # All ranks have come back, so that the state is whole.
+                self._states.mark(step, seen, keep=self._run.checkpoint.keep)
+                self._checkpoints.state_saved(step)
             if due or improved:
                 # After the state: a state without its policy is completed when the run goes on.
                 self._checkpoints.save(step, self._write_policy)
@@ -158,14 +162,16 @@ class RubricPPOTrainer(_Trainer):
         """
         phase, at = self._progress.phase, {"start": time.perf_counter()}
         with phase("sampling and judging"):
-            drawn: groups.Draw = self.samples_generator.draw_step(step=step, position=position)
+            drawn: samples.Draw = self.samples_generator.draw_step(step=step, position=position)
         at["draw"] = time.perf_counter()
         with phase("log-probabilities of policy and reference"):
             made = self.experience_maker.make_step(step, drawn.groups)
         at["experience"] = time.perf_counter()
         with phase("updating"):
             figures = self._update(made.batches, step=step)
-            found = self._trained(drawn.groups, made.credit, step=step)
+            # What the learner was trained on must be what it was to be trained on.
+            found = trained.in_row_order(self._ask_all("trained"), shares=self._shares, step=step)
+            trained.check_trained(found, drawn.groups, made.credit, step=step)
         at["update"] = time.perf_counter()
         with phase("giving the engines the new weights"):
             self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
@@ -184,14 +190,6 @@ class RubricPPOTrainer(_Trainer):
         figures = {name.removeprefix(learner.FIGURES): status[name] for name in ours}
         trained.check_update(figures, step=step)
         return figures
-
-    def _trained(
-        self, groups: Sequence[groups.Group], credit: StepCredit, *, step: int
-    ) -> list[trained.TrainedSample]:
-        """Ask the learner what it trained on, which must be what it was to train on."""
-        found = trained.in_row_order(self._ask_all("trained"), shares=self._shares, step=step)
-        trained.check_trained(found, groups, credit, step=step)
-        return found
 
     def _write_step(self, record: StepRecord, *, events: EventWriter) -> MetricsRow:
         row = metrics_row(record)
@@ -216,14 +214,6 @@ class RubricPPOTrainer(_Trainer):
         groups = self.samples_generator.draw_heldout().groups
         lengths = [length for group in groups for length in group.lengths]
         return self._coordinator.heldout(step, groups), lengths
-
-    def _save_state(self, position: trainer_states.TrainPosition) -> None:
-        """Save what training goes on from: DeepSpeed's state, and where the run is."""
-        path, client_state = str(self._states.path(position.step)), position.client_state()
-        seen = self._ask_all("save_state", path=path, client_state=client_state)
-        # All ranks have come back, so that the state is whole.
-        self._states.mark(position.step, seen, keep=self._run.checkpoint.keep)
-        self._checkpoints.state_saved(position.step)
 
     def _write_policy(self, path: Path) -> None:
         self._ask_all("save_policy", path=str(path))

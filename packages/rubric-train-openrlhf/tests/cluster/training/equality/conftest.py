@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.cluster.sampling.groups import Group
+    from rubric_train_openrlhf.cluster.sampling.samples import Group
     from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.policy import Rollouts
 
@@ -330,7 +330,7 @@ def maker(config: TrainConfig, *, policy: Any, reference: Any, strategy: Any) ->
         *(InThisProcess(policy), None, None),
         *(None if reference is None else InThisProcess(reference), None, strategy),
         SimpleNamespace(pad_token_id=0),
-        judge_side=SimpleNamespace(credit=lambda *_: credit),
+        coordinator=SimpleNamespace(credit=lambda *_: credit),
         shares=Shares(updates=config.optim.updates_per_rollout, ranks=1),
         ratio_to_sampler=config.objective.importance.type == "none",
     )
