@@ -341,3 +341,23 @@ def test_the_paths_of_the_architecture_page_are_short_and_lead_through_what_is_t
         ]
         assert [name for name in named if name not in there] == []
         assert 10 <= len(set(named)) <= 20
+
+
+def test_the_tables_of_the_architecture_page_name_every_room(root: Path) -> None:
+    page = (root / "docs/architecture.md").read_text("utf-8")
+    house = page.partition("## The house")[2].partition("\n## ")[0]
+    for source in root.glob("packages/*/src/*"):
+        table = house.partition(f"\n`{source.name}`:")[2].partition("\n`rubric_")[0]
+        rows = [line.split("|")[1:3] for line in table.splitlines() if line.startswith("| ")]
+        # The row "top" names its modules where the others say what lives there.
+        named = {
+            name.removesuffix(".py").rstrip("/")
+            for first, second in rows
+            for name in re.findall(r"`([a-z_./]+)`", second if first.strip() == "top" else first)
+        }
+        there = {
+            path.stem
+            for path in source.iterdir()
+            if not path.name.startswith("__") and (path.is_dir() or path.suffix == ".py")
+        }
+        assert there - named == set(), source.name
