@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rubric_core.locks import folder_lock
-from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, document_line
+from rubric_synth.collect.folder import DOCUMENTS_FILE, FILES, REJECTED_FILE, document_line
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, DocumentKind
 from rubric_synth.duplicates.selection import Fingerprint, Twin, fingerprint
@@ -38,7 +38,7 @@ def alone_in(out: Path) -> Generator[None]:
         stack.enter_context(folder_lock(out))
         # What a killed process of an earlier release has left.
         shutil.rmtree(out / ".collecting", ignore_errors=True)
-        remove_leftovers(out, (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE))
+        remove_leftovers(out, FILES)
         yield
 
 

@@ -16,7 +16,7 @@ from rubric_synth.document import Outcome, rejected
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
-from rubric_synth.files import json_line, json_page, writing
+from rubric_synth.files import HashedFile, json_line, json_page, writing
 from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
 
 
@@ -125,22 +125,19 @@ def write_dataset(
         OutputError: A file could not be written.
         DatasetFolderError: A row is no task, or outcomes and pending documents do not add up.
     """
-    names = [f"{split}.jsonl" for split in folder.SPLITS] + [folder.REJECTED_FILE]
-    if folder.can_write_parquet():
-        names += [f"{split}.parquet" for split in folder.SPLITS]
-    names += [folder.CARD_FILE, folder.MANIFEST_FILE]
+    stale = () if folder.can_write_parquet() else folder.PARQUET_FILES
+    names = [name for name in folder.DATASET_FILES if name not in stale]
     with writing([out / name for name in names]) as opened:
-        files = {name: folder.HashedFile(file) for name, file in zip(names, opened, strict=True)}
+        files = dict(zip(names, opened, strict=True))
         rows = _Rows(out, files, config)
         with contextlib.closing(rows):
             for outcome in outcomes:
                 rows.add(outcome)
             rows.finish()
-        manifest = rows.manifest(provenance, hashed=[*names[:-2], folder.CARD_FILE])
+        manifest = rows.manifest(provenance)
         files[folder.MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
-    if not folder.can_write_parquet():  # those of an older run would now be stale
-        for split in folder.SPLITS:
-            (out / f"{split}.parquet").unlink(missing_ok=True)
+    for name in stale:  # of an older run
+        (out / name).unlink(missing_ok=True)
     named = SynthReport.model_fields.keys() & folder.Manifest.model_fields.keys() - {"usage"}
     counts = manifest.model_dump(include={*named})
     report = SynthReport(out=out, usage=manifest.usage.total, **counts)
@@ -151,9 +148,7 @@ def write_dataset(
 class _Rows:
     """The open files of a dataset, and its counts."""
 
-    def __init__(
-        self, out: Path, files: Mapping[str, folder.HashedFile], config: SynthConfig
-    ) -> None:
+    def __init__(self, out: Path, files: Mapping[str, HashedFile], config: SynthConfig) -> None:
         self._out = out
         self._files = files
         self._config = config
@@ -192,7 +187,7 @@ class _Rows:
         for rows in self._parquet.values():
             rows.close()
 
-    def manifest(self, provenance: folder.Provenance, *, hashed: list[str]) -> folder.Manifest:
+    def manifest(self, provenance: folder.Provenance) -> folder.Manifest:
         """Write the card, and return the manifest of all that was written.
 
         Raises:
@@ -234,7 +229,8 @@ class _Rows:
         self._files[folder.CARD_FILE].write(
             card_text(manifest, parquet=bool(self._parquet)).encode()
         )
-        hashes = {name: self._files[name].sha256 for name in hashed}
+        hashes = {name: file.sha256 for name, file in self._files.items()}
+        del hashes[folder.MANIFEST_FILE]
         return manifest.model_copy(update={"sha256": hashes})
 
     def _write(self, task: dict[str, Any], split: str, outcome: Outcome) -> bool:

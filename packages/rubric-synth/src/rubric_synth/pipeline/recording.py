@@ -19,7 +19,7 @@ import anyio
 from rubric_core import Usage
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import SynthConfig
-from rubric_synth.dataset.folder import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS
+from rubric_synth.dataset.folder import DATASET_FILES
 from rubric_synth.dataset.writing import SynthReport
 from rubric_synth.document import Outcome
 from rubric_synth.engines import Engine
@@ -30,15 +30,9 @@ from rubric_synth.rejection import Stage
 from rubric_synth.work.folder import WorkFolder
 
 NOTE: Final = "dataset"
-DATASET_FILES: Final = (
-    *(f"{split}.{kind}" for split in SPLITS for kind in ("jsonl", "parquet")),
-    REJECTED_FILE,
-    CARD_FILE,
-    MANIFEST_FILE,
-)
 
 
-_WHY: Final[dict[UnfinishedCause, str]] = {
+WHY: Final[dict[UnfinishedCause, str]] = {
     "cost": (
         "another call is expected to pass max_cost_usd={config.max_cost_usd:g}: "
         "{spent.calls} calls have cost {spent.cost_usd:.4g} USD; raise it to go on"
@@ -54,11 +48,7 @@ _WHY: Final[dict[UnfinishedCause, str]] = {
     ),
     "interrupted": "interrupted",
 }
-
-
-def stopped_because(cause: UnfinishedCause, config: SynthConfig, spent: CallTotals) -> str:
-    """Say why a run stopped and what to do."""
-    return _WHY[cause].format(config=config, spent=spent)
+"""Why a run stopped and what to do, to be filled with its `config` and what it has `spent`."""
 
 
 def spent_so_far(spent: CallTotals) -> str:

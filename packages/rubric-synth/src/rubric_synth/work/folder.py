@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
 from rubric_core.files import read_file
@@ -25,7 +25,7 @@ from rubric_synth.calls import CallRecord
 from rubric_synth.config import Frozen
 from rubric_synth.document import Outcome
 from rubric_synth.errors import OutputError, WorkFolderError
-from rubric_synth.files import write_lines
+from rubric_synth.files import parsed_line, write_lines
 from rubric_synth.work.index import INDEX_FILE, Index, Wanted
 from rubric_synth.work.segments import Place, Segments
 
@@ -51,7 +51,7 @@ _AnyLine = TypeVar("_AnyLine", bound=Frozen)
 _AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
 
 
-class WorkFolder:
+class WorkFolder(AbstractContextManager["WorkFolder"]):
     """Keeps calls and outcomes, so that a run can be continued however it ended.
 
     Each is handed to the kernel before anybody uses it: a process that is killed loses nothing.
@@ -75,10 +75,6 @@ class WorkFolder:
             self._shards = Segments(path, "shard", lines_per_file=1_000)
             self._find_again()
             self._lock = lock.pop_all()
-
-    def __enter__(self) -> Self:
-        """Return the open folder."""
-        return self
 
     def __exit__(self, *exception: object) -> None:
         """Close it, whatever happened; what could not be indexed is found again."""
@@ -186,10 +182,7 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
 
 def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place) -> _AnyLine:
     try:
-        try:
-            return kind.model_validate_json(body)
-        except ValidationError:
-            return kind.model_validate(json.loads(body))  # as in `_encoded`
+        return parsed_line(kind, body)
     except ValueError as error:
         path = segments.path(place.segment)
         message = (
