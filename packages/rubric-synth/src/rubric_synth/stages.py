@@ -7,7 +7,7 @@ what a stage proposed, valid or not; the quality checks decide whether a draft b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -55,10 +55,15 @@ class CriterionDraft(Frozen):
     """Ideas of a good answer."""
 
 
+TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
+"""Of a criterion; each is one text."""
+TERM_FIELDS: Final = ("required_elements", "expected_keywords", "expected_concepts")
+"""Of a criterion; each is some texts."""
+
+
 def terms_of(criterion: Criterion | CriterionDraft) -> tuple[str, ...]:
     """Return the required elements, keywords and concepts of a criterion."""
-    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
-    return (*criterion.required_elements, *expected)
+    return tuple(term for name in TERM_FIELDS for term in getattr(criterion, name))
 
 
 class Draft(Frozen):

@@ -113,14 +113,11 @@ class Worker:
 @asynccontextmanager
 async def plain_task_group() -> AsyncGenerator[TaskGroup]:
     """Open a task group whose first failure ends all tasks and is raised as itself."""
-    failure: Exception | None = None
     try:
         async with anyio.create_task_group() as group:
             yield group
     except ExceptionGroup as error:
-        failure = _first(error)
-    if failure is not None:
-        raise failure
+        raise _first(error) from None
 
 
 def _first(error: Exception) -> Exception:

@@ -19,7 +19,7 @@ import random
 import re
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Final
 
@@ -74,12 +74,15 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
     programs = _programs(judge.model_dump_json())
     try:
         for name, check in checks.items():
-            if isinstance(check, PythonTests):
-                code = _parsed(name, draft.reference_answer)
-                if judge.python_tests:
-                    await _check_tests(name, check, draft, code=code, programs=programs)
-            elif check is not None:
-                await _check_quick(name, check, draft, programs=programs)
+            if check is None:
+                continue
+            passes = partial(_passes, programs, check)
+            if not isinstance(check, PythonTests):
+                await _check_quick(name, passes, draft, is_numeric=isinstance(check, NumericCheck))
+                continue
+            code = _parsed(name, draft.reference_answer)
+            if judge.python_tests:
+                await _check_tests(name, passes, draft, code)
     except SandboxError:
         raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, "the sandbox of code") from None
 
@@ -98,38 +101,34 @@ def _read(criterion: CriterionDraft) -> ProgramCheck | None:
     return None if isinstance(directive, SentenceScope | StructureChecks) else directive
 
 
-async def _check_quick(name: str, check: ProgramCheck, draft: Draft, *, programs: Programs) -> None:
-    async def passes(answer: str) -> bool:
-        return (await programs.run(check, answer)).share == 1.0
+_Passes = Callable[[str], Awaitable[bool]]
 
-    for answer, is_right, problem in (
-        (draft.reference_answer, True, "the reference answer fails it"),
-        ("", False, "an empty answer passes it"),
-        (draft.question, False, "the question passes it"),
-    ):
-        if await passes(answer) is not is_right:
-            raise _broken(name, problem)
-    if isinstance(check, NumericCheck):
+
+async def _passes(programs: Programs, check: ProgramCheck, answer: str) -> bool:
+    return (await programs.run(check, answer)).share == 1.0
+
+
+async def _check_quick(name: str, passes: _Passes, draft: Draft, *, is_numeric: bool) -> None:
+    if not await passes(draft.reference_answer):
+        raise _broken(name, "the reference answer fails it")
+    for answer, what in (("", "an empty answer"), (draft.question, "the question")):
+        if await passes(answer):
+            raise _broken(name, f"{what} passes it")
+    if is_numeric:
         # By both, for a wrong number may hit by chance.
         wrong = [_with_wrong_numbers(draft.reference_answer, factor) for factor in (2.0, 0.3)]
         if all([await passes(answer) for answer in wrong]):
             raise _broken(name, "a wrong number passes it")
 
 
-async def _check_tests(
-    name: str, check: PythonTests, draft: Draft, *, code: ast.Module, programs: Programs
-) -> None:
-    def tries() -> Iterator[tuple[str, bool, str]]:
-        problem = "the code of the reference answer does not pass every test"
-        # Twice: tests whose result changes from one run to the next are no tests.
-        yield from [(draft.reference_answer, True, problem)] * 2
-        yield draft.question, False, "the question passes it"
-        hollow = f"```python\n{_hollow(name, code)}\n```"
-        yield hollow, False, "functions that do nothing pass it"
-
-    for answer, is_right, problem in tries():
-        if ((await programs.run(check, answer)).share == 1.0) is not is_right:
-            raise _broken(name, problem)
+async def _check_tests(name: str, passes: _Passes, draft: Draft, code: ast.Module) -> None:
+    for _ in range(2):  # tests whose result changes from one run to the next are no tests
+        if not await passes(draft.reference_answer):
+            raise _broken(name, "the code of the reference answer does not pass every test")
+    if await passes(draft.question):
+        raise _broken(name, "the question passes it")
+    if await passes(f"```python\n{_hollow(name, code)}\n```"):
+        raise _broken(name, "functions that do nothing pass it")
 
 
 def _with_wrong_numbers(answer: str, factor: float) -> str:

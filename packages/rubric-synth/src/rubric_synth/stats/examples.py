@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from rubric_core import Task, read_tasks
 from rubric_synth.dataset.folder import REJECTED_FILE, read_manifest, read_rejections, split_path
 from rubric_synth.rejection import Rejection
+from rubric_synth.stages import TERM_FIELDS, TEXT_FIELDS
 
 _T = TypeVar("_T")
 
@@ -46,8 +47,6 @@ class Sample(Generic[_T]):
 _SEED: Final = "examples"
 _MOST_CHARS: Final = 6_000
 _LARGEST_WEIGHT: Final = 1e9
-_TEXTS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
-_LISTS: Final = ("required_elements", "expected_keywords", "expected_concepts")
 
 
 @dataclass(frozen=True)
@@ -164,8 +163,8 @@ def _criterion(row: dict[str, object]) -> dict[str, Any]:
     """Return the fields of a criterion, each of the kind that it should be."""
     return {
         "weight": _weight(row.get("weight", 0.0)),
-        **{name: _cut(row.get(name)) for name in _TEXTS},
-        **{name: _items(row.get(name)) for name in _LISTS},
+        **{name: _cut(row.get(name)) for name in TEXT_FIELDS},
+        **{name: _items(row.get(name)) for name in TERM_FIELDS},
     }
 
 
