@@ -243,9 +243,8 @@ class _Folder:
             yield "train has no task; collect more documents"
         for split in SPLITS:
             if f"{split}.jsonl" not in unread:
-                yield from _compared(
-                    f"tasks of {split}", tasks[split], manifest.tasks.get(split, 0)
-                )
+                listed = manifest.tasks.get(split, 0)
+                yield from _compared(f"tasks of {split}", tasks[split], listed)
         if unread & _READ:
             return
         waiting = self._unanswered  # pending, whatever else came of them

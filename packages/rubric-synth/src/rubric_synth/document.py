@@ -36,6 +36,10 @@ class Document(Frozen):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
+Found = Iterator[Document | Rejection]
+"""What a source gives: its documents, and for all that is none the reason."""
+
+
 class Outcome(Frozen):
     """Tasks, rejections and account of one document; every document ends as one of these."""
 

@@ -97,6 +97,10 @@ class Draft(Frozen):
         )
 
 
+Drafts = Sequence[Draft | StageRefusal]
+"""What stage 2 gives: drafts, and a refusal for each that cannot be used."""
+
+
 @runtime_checkable
 class Analyst(Protocol):
     """Stage 1: semantic analysis s(d)."""
@@ -114,9 +118,7 @@ class Analyst(Protocol):
 class Synthesiser(Protocol):
     """Stage 2: joint synthesis of questions and rubrics, conditioned on (s(d), d)."""
 
-    async def synthesise(
-        self, document: Document, analysis: DocumentAnalysis
-    ) -> Sequence[Draft | StageRefusal]:
+    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Drafts:
         """Return the K_d drafts of a document; one that cannot be used leaves its refusal instead.
 
         Raises:

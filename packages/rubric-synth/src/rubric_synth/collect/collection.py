@@ -14,12 +14,12 @@ from typing import Literal, NamedTuple
 from rubric_synth.collect import folder
 from rubric_synth.collect.intake import Candidate, Intake, alone_in
 from rubric_synth.config import CollectConfig, Frozen
-from rubric_synth.document import Document
+from rubric_synth.document import Found
 from rubric_synth.duplicates.selection import find_twins
 from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
-from rubric_synth.rejection import Rejection, most_first, remedies
+from rubric_synth.rejection import most_first, remedies
 from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, read_source
 
 
@@ -144,9 +144,7 @@ def _is_output(source: Path, target: Path) -> bool:
     return is_around or (source.parent == target and source.name in folder.FILES)
 
 
-def _readers(
-    given: Mapping[str, str | Path], config: CollectConfig
-) -> Iterator[tuple[str, Iterator[Document | Rejection]]]:
+def _readers(given: Mapping[str, str | Path], config: CollectConfig) -> Iterator[tuple[str, Found]]:
     """Find all sources before the first is read, so that a missing one is told at once.
 
     Packages are imported as they are read, and before all else: importing one may change the

@@ -51,8 +51,6 @@ class Provenance(Frozen):
     """Identity of the model, as `ChatModel.identity` gives it; None where none was asked."""
     judge: str = ""
     """Name of the judge that checked the tasks."""
-    versions: dict[str, str] = Field(default_factory=versions)
-    """Of the packages that made it."""
 
 
 _PLACES: Final = frozenset({"address", "api_base", "api_key_env", "litellm_config"})
@@ -152,7 +150,7 @@ PARQUET_FILES: Final = tuple(f"{split}.parquet" for split in SPLITS)
 REJECTED_FILE: Final = "rejected.jsonl"
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "README.md"
-DATASET_FILES: Final = (*LINES_FILES, *PARQUET_FILES, REJECTED_FILE, CARD_FILE, MANIFEST_FILE)
+DATASET_FILES: Final = (*LINES_FILES, REJECTED_FILE, *PARQUET_FILES, CARD_FILE, MANIFEST_FILE)
 WORK_FOLDER: Final = "work"
 """What a run keeps in the folder so that the next one can go on with it."""
 

@@ -30,14 +30,10 @@ def asked_of_models(usage: folder.Usage) -> folder.Usage:
     }
     if not by_stage:
         return folder.Usage(total=usage.total) if _is_models(usage.total) else folder.Usage()
-    left = [totals for stage, totals in usage.by_stage.items() if stage not in by_stage]
-    total = usage.total.model_copy(
-        update={
-            "calls": usage.total.calls - sum(totals.calls for totals in left),
-            "attempts": usage.total.attempts - sum(totals.attempts for totals in left),
-        }
-    )
-    return folder.Usage(total=total, by_stage=by_stage)
+    left = sum((usage.by_stage[stage] for stage in usage.by_stage.keys() - by_stage), CallTotals())
+    total = usage.total
+    took = {"calls": total.calls - left.calls, "attempts": total.attempts - left.attempts}
+    return folder.Usage(total=total.model_copy(update=took), by_stage=by_stage)
 
 
 def _is_models(totals: CallTotals) -> bool:
@@ -133,8 +129,7 @@ def write_dataset(
         with contextlib.closing(rows):
             for outcome in outcomes:
                 rows.add(outcome)
-            rows.finish()
-        manifest = rows.manifest(provenance)
+            manifest = rows.manifest(provenance)
         files[folder.MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
     for name in stale:  # of an older run
         (out / name).unlink(missing_ok=True)
@@ -167,9 +162,8 @@ class _Rows:
         """Write what came of one document."""
         for rejection in outcome.rejections:
             self._reject(rejection)
-        split = split_of(
-            outcome.doc_hash, train=self._config.train_frac, validation=self._config.validation_frac
-        )
+        train, validation = self._config.train_frac, self._config.validation_frac
+        split = split_of(outcome.doc_hash, train=train, validation=validation)
         written = [self._write(task, split, outcome) for task in outcome.tasks]
         for stage, totals in outcome.totals.items():
             self._used[stage] += totals
@@ -177,22 +171,19 @@ class _Rows:
         self._unanswered += not outcome.is_settled
         self._accepted += outcome.is_settled and any(written)
 
-    def finish(self) -> None:
-        """Complete the Parquet files."""
-        for rows in self._parquet.values():
-            rows.finish()
-
     def close(self) -> None:
         """Give up what is not finished."""
         for rows in self._parquet.values():
             rows.close()
 
     def manifest(self, provenance: folder.Provenance) -> folder.Manifest:
-        """Write the card, and return the manifest of all that was written.
+        """Complete the Parquet files, write the card, and return the manifest of all of it.
 
         Raises:
             DatasetFolderError: Outcomes and pending documents are not all of the collection.
         """
+        for rows in self._parquet.values():
+            rows.finish()
         if self._documents + provenance.pending != provenance.documents:
             message = (
                 f"{self._documents} documents with an outcome and {provenance.pending} pending ones"
@@ -205,9 +196,8 @@ class _Rows:
         if provenance.collect is not None:
             config["collect"] = provenance.collect
         manifest = folder.Manifest(
-            versions=provenance.versions,
-            collected_sha256=provenance.collected_sha256,
-            documents=provenance.documents,
+            versions=folder.versions(),
+            **provenance.model_dump(include={"collected_sha256", "documents"}),
             accepted_documents=self._accepted,
             rejected_documents=self._documents - self._accepted - self._unanswered,
             pending_documents=provenance.pending + self._unanswered,
@@ -226,9 +216,8 @@ class _Rows:
             config=config,
             sha256={},
         )
-        self._files[folder.CARD_FILE].write(
-            card_text(manifest, parquet=bool(self._parquet)).encode()
-        )
+        card = card_text(manifest, parquet=bool(self._parquet))
+        self._files[folder.CARD_FILE].write(card.encode())
         hashes = {name: file.sha256 for name, file in self._files.items()}
         del hashes[folder.MANIFEST_FILE]
         return manifest.model_copy(update={"sha256": hashes})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +26,7 @@ from rubric_synth.errors import CallsStoppedError
 from rubric_synth.quality.answers import check_executable_criteria, check_rewards
 from rubric_synth.quality.draft import check_draft, check_unrepeated
 from rubric_synth.rejection import Rejection, RejectionReason, Stage
-from rubric_synth.stages import Draft, StageRefusal, Stages, StagesFactory
+from rubric_synth.stages import Draft, Drafts, StageRefusal, Stages, StagesFactory
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def _drafts(found: Sequence[Draft | StageRefusal]) -> list[Draft | StageRefusal]:
+def _drafts(found: Drafts) -> Drafts:
     drafts = list(found)
     if not drafts:
         raise StageRefusal(RejectionReason.NO_QUESTION)
@@ -274,21 +274,17 @@ class LocalEngine:
             OutputError: The sink could not keep something.
         """
         items = iter(pending)
-        started = 1
 
         async def work() -> None:
-            nonlocal started
             while sink.may_call() and (item := next(items, None)) is not None:
-                if started < self._limit:  # no more of them than there are documents
-                    started += 1
-                    group.start_soon(work)
                 await self._process(worker, item, sink)
                 await anyio.lowlevel.checkpoint()  # a worker without a model never waits
 
         worker = self._spec.build()
         try:
             async with plain_task_group() as group:
-                group.start_soon(work)
+                for _ in range(self._limit):
+                    group.start_soon(work)
         finally:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()

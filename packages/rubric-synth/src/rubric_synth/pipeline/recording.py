@@ -51,16 +51,6 @@ WHY: Final[dict[UnfinishedCause, str]] = {
 """Why a run stopped and what to do, to be filled with its `config` and what it has `spent`."""
 
 
-def spent_so_far(spent: CallTotals) -> str:
-    """Say what all calls took, as the manifest does; "" where there were none."""
-    if not spent.calls:
-        return ""
-    cost = f"{spent.cost_usd:.4g} USD"
-    if spent.unpriced_calls:
-        cost += f" and {spent.unpriced_calls} without a known price"
-    return f"; {spent.calls} calls so far, {cost}"
-
-
 def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:
     """Remember a finished dataset, so that another run need not write it again."""
     content = {

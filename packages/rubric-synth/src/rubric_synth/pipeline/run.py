@@ -304,8 +304,11 @@ class _Run:
         why = why or recording.WHY[cause].format(config=self.spec.config, spent=spent)
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
+        unpriced = f" and {spent.unpriced_calls} without a known price"
+        cost = f"{spent.cost_usd:.4g} USD{unpriced if spent.unpriced_calls else ''}"
+        took = f"; {spent.calls} calls so far, {cost}" if spent.calls else ""
         message = (
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
-            f"pending{goes_on}; {written}{recording.spent_so_far(spent)}"
+            f"pending{goes_on}; {written}{took}"
         )
         return UnfinishedError(message, cause=cause, pending=pending, signal=self.stop.signal)

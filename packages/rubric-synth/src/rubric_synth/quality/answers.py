@@ -174,9 +174,6 @@ def _broken(name: str, problem: str) -> StageRefusal:
 
 AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
 
-Chance = Callable[[], random.Random]
-"""Returns a generator with the same seed each time; not every copy needs one."""
-
 _TOKEN: Final = re.compile(r"\w+")
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 _PIECE: Final = re.compile(r"[^\n]*?[.!?](?:\s+|$)|[^\n]+\n*|\n+")
@@ -211,18 +208,17 @@ def corrupted_copies(
 def _copy(task: Task, kind: Corruption, seed: str) -> str:
     """Return the copy, or "" where it would be blank or the answer again."""
     answer = task.reference_answer or ""
-    copy = _MAKERS[kind](task, answer, lambda: random.Random(f"{seed} {kind}"))
+    copy = _MAKERS[kind](task, answer, random.Random(f"{seed} {kind}"))
     return copy if copy.split() != answer.split() else ""
 
 
-def _other_terms(task: Task, answer: str, chance: Chance) -> str:
-    source = chance()
+def _other_terms(task: Task, answer: str, chance: random.Random) -> str:
     terms = " ".join(term for criterion in task.rubric for term in terms_of(criterion))
     asked = frozenset(map(stem, _TOKEN.findall(terms)))
     known = asked | frozenset(map(stem, _TOKEN.findall(answer)))
     lowered = {word.lower() for word in content_words(task.grounding.reveal())}
     others = sorted(w for w in lowered if len(w) >= _SHORTEST_STAND_IN and stem(w) not in known)
-    source.shuffle(others)
+    chance.shuffle(others)
     stand_ins: dict[str, str] = {}
 
     def replaced(found: re.Match[str]) -> str:
@@ -230,7 +226,7 @@ def _other_terms(task: Task, answer: str, chance: Chance) -> str:
         if key not in asked:
             return found[0]
         if found[0].isdigit():
-            return _other_number(found, source)
+            return _other_number(found, chance)
         if key not in stand_ins and others:
             stand_ins[key] = others[len(stand_ins) % len(others)]
         stand_in = stand_ins.get(key, found[0])
@@ -239,27 +235,26 @@ def _other_terms(task: Task, answer: str, chance: Chance) -> str:
     return _TOKEN.sub(replaced, answer)
 
 
-def _half(_task: Task, answer: str, chance: Chance) -> str:
+def _half(_task: Task, answer: str, chance: random.Random) -> str:
     pieces = _pieces(answer)
     if len(pieces) == 1:
         words = answer.split()
         return " ".join(words[: len(words) // 2])
     # Of an odd number the smaller part, which lacks the first sentence.
-    first = 1 if len(pieces) % 2 else chance().randrange(2)
+    first = 1 if len(pieces) % 2 else chance.randrange(2)
     return "".join(pieces[first::2]).strip()
 
 
-def _numbers(_task: Task, answer: str, chance: Chance) -> str:
-    source = chance()
-    return _NUMBER.sub(lambda found: _other_number(found, source), answer)
+def _numbers(_task: Task, answer: str, chance: random.Random) -> str:
+    return _NUMBER.sub(lambda found: _other_number(found, chance), answer)
 
 
-def _other_number(found: re.Match[str], source: random.Random) -> str:
+def _other_number(found: re.Match[str], chance: random.Random) -> str:
     """Return a number of as many digits, no digit of it the same."""
-    return re.sub(r"\d", lambda digit: str((int(digit[0]) + source.randint(1, 9)) % 10), found[0])
+    return re.sub(r"\d", lambda digit: str((int(digit[0]) + chance.randint(1, 9)) % 10), found[0])
 
 
-def _first_sentence(_task: Task, answer: str, _chance: Chance) -> str:
+def _first_sentence(_task: Task, answer: str, _chance: random.Random) -> str:
     return _pieces(answer)[0].strip() if answer.strip() else ""
 
 
@@ -270,7 +265,7 @@ def _pieces(answer: str) -> list[str]:
     return [piece for piece in _PIECE.findall(answer) if piece]
 
 
-_MAKERS: Final[dict[Corruption, Callable[[Task, str, Chance], str]]] = {
+_MAKERS: Final[dict[Corruption, Callable[[Task, str, random.Random], str]]] = {
     "half": _half,
     "first_sentence": _first_sentence,
     "terms": _other_terms,

@@ -114,9 +114,8 @@ class Examples:
             if rejection is None:
                 damaged += 1
                 continue
-            if rejection.reason not in self._rejected:
-                self._rejected[rejection.reason] = Sample(5, seed=_SEED)
-            self._rejected[rejection.reason].offer(f"{rejection.doc_hash} {line}", rejection)
+            of_reason = self._rejected.setdefault(rejection.reason, Sample(5, seed=_SEED))
+            of_reason.offer(f"{rejection.doc_hash} {line}", rejection)
         return damaged
 
 
@@ -211,8 +210,8 @@ def chosen_tasks(
     sample: Sample[Task] = Sample(limit, seed=f"show {seed}")
     for task in read_tasks(split_path(dataset, split)):
         sample.offer(_task_key(task), task)
-    shown = {"reveal_grounding": reveal_grounding}
-    return [task_example(task, (split,), **shown) for task in sample.items()]
+    chosen = sample.items()
+    return [task_example(task, (split,), reveal_grounding=reveal_grounding) for task in chosen]
 
 
 def chosen_rejections(

@@ -12,7 +12,6 @@ from typing import Final
 from rubric_judge.page.charts import Bar, Bars, Distribution
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
-from rubric_synth.calls import CallTotals
 from rubric_synth.dataset.folder import Manifest, Usage
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
@@ -208,15 +207,13 @@ def figures(found: DatasetStatistics) -> list[Figure]:
         learned = found.controls.get("learned_template")
         note = "" if learned is None else f"a learned template {learned:.2f}"
         shown.append(Figure("Reference answer earns", f"{reference:.2f}", note=note))
-    asked = asked_of_models(found.usage).total
-    return [*shown, _cost(asked)] if asked.calls else shown
-
-
-def _cost(total: CallTotals) -> Figure:
+    total = asked_of_models(found.usage).total
+    if not total.calls:
+        return shown
     unpriced = f", {total.unpriced_calls:,} without a price" if total.unpriced_calls else ""
     others = f", {total.fallback_calls:,} by a fallback" if total.fallback_calls else ""
     note = f"{total.calls:,} calls{unpriced}{others}"
-    return Figure("Cost", f"${total.cost_usd:,.2f}", note=note)
+    return [*shown, Figure("Cost", f"${total.cost_usd:,.2f}", note=note)]
 
 
 def _calls(usage: Usage) -> Table | None:
