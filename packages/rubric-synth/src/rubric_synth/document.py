@@ -40,7 +40,7 @@ Found = Iterator[Document | Rejection]
 """What a source gives: its documents, and for all that is none the reason."""
 
 
-class Outcome(Frozen):
+class DocumentOutcome(Frozen):
     """Tasks, rejections and account of one document; every document ends as one of these."""
 
     source: str
@@ -61,7 +61,7 @@ class Outcome(Frozen):
 
 
 def rejected(
-    of: Document | Outcome, stage: Stage, reason: RejectionReason, detail: str = ""
+    of: Document | DocumentOutcome, stage: Stage, reason: RejectionReason, detail: str = ""
 ) -> Rejection:
     """Return the rejection of a document, or of a question about it."""
     return Rejection(

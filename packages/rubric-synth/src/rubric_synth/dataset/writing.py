@@ -12,7 +12,7 @@ from rubric_core import split_of
 from rubric_synth.calls import CallTotals
 from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset import folder
-from rubric_synth.document import Outcome, rejected
+from rubric_synth.document import DocumentOutcome, rejected
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
@@ -102,7 +102,11 @@ _SHORT_HASH = 12
 
 
 def write_dataset(
-    out: Path, outcomes: Iterable[Outcome], *, config: SynthConfig, provenance: folder.Provenance
+    out: Path,
+    outcomes: Iterable[DocumentOutcome],
+    *,
+    config: SynthConfig,
+    provenance: folder.Provenance,
 ) -> SynthReport:
     """Write a dataset folder, row by row, in memory that does not grow with the rows.
 
@@ -158,7 +162,7 @@ class _Rows:
         self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
         self._used: defaultdict[Stage, CallTotals] = defaultdict(CallTotals)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: DocumentOutcome) -> None:
         """Write what came of one document."""
         for rejection in outcome.rejections:
             self._reject(rejection)
@@ -222,7 +226,7 @@ class _Rows:
         del hashes[folder.MANIFEST_FILE]
         return manifest.model_copy(update={"sha256": hashes})
 
-    def _write(self, task: dict[str, Any], split: str, outcome: Outcome) -> bool:
+    def _write(self, task: dict[str, Any], split: str, outcome: DocumentOutcome) -> bool:
         twin = self._questions.find_or_add(task["question"], outcome.doc_hash[:_SHORT_HASH])
         if twin is not None:
             detail = f"of a question of document {twin}"

@@ -22,7 +22,7 @@ from rubric_judge import LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
 from rubric_synth.calls import CallRecord, DocumentCalls
-from rubric_synth.document import Document, Outcome, rejected
+from rubric_synth.document import Document, DocumentOutcome, rejected
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.engines.worker import Pending, Sink, WorkerSpec, plain_task_group
 from rubric_synth.errors import EngineError
@@ -347,14 +347,14 @@ class RayEngine:
             await actor.aclose.remote()
 
 
-def _deadly(document: Document, known: list[CallRecord]) -> Outcome:
+def _deadly(document: Document, known: list[CallRecord]) -> DocumentOutcome:
     """Return the end of a document that every actor dies of."""
     calls = DocumentCalls()
     for record in known:
         calls.count(record)
     detail = f"{_LIVES} Ray actors died with this document; see Ray's logs"
     rejection = rejected(document, "analyse", RejectionReason.STAGE_FAILED, detail)
-    return Outcome(
+    return DocumentOutcome(
         source=document.source,
         doc_hash=document.doc_hash,
         rejections=(rejection,),

@@ -21,7 +21,7 @@ from rubric_judge.capabilities import check, close
 from rubric_judge.provider.limits import Limiter
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.config import LLMConfig, QualityConfig, SynthConfig, reader_of
-from rubric_synth.document import Document, Outcome, rejected
+from rubric_synth.document import Document, DocumentOutcome, rejected
 from rubric_synth.errors import CallsStoppedError
 from rubric_synth.quality.answers import check_executable_criteria, check_rewards
 from rubric_synth.quality.draft import check_draft, check_unrepeated
@@ -61,7 +61,7 @@ class Worker:
         if self.owns_judge:
             await close(self.judge)
 
-    async def process(self, document: Document, calls: DocumentCalls) -> Outcome:
+    async def process(self, document: Document, calls: DocumentCalls) -> DocumentOutcome:
         """Return tasks and rejections; a stage's fault is a rejection, never an exception.
 
         Stages may be third-party code: this is the boundary where any exception of theirs
@@ -101,7 +101,7 @@ class Worker:
                 else:
                     tasks.append(task)
         calls.raise_interruption()  # a stage may have swallowed it
-        return Outcome(
+        return DocumentOutcome(
             source=document.source,
             doc_hash=document.doc_hash,
             tasks=tuple(task.to_json(reveal_grounding=True) for task in tasks),
@@ -179,7 +179,7 @@ class Sink(Protocol):
         """
         ...
 
-    def on_outcome(self, outcome: Outcome) -> None:
+    def on_outcome(self, outcome: DocumentOutcome) -> None:
         """Keep all that came of one document.
 
         Raises:

@@ -21,7 +21,7 @@ from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import SynthConfig
 from rubric_synth.dataset.folder import DATASET_FILES
 from rubric_synth.dataset.writing import SynthReport
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.engines import Engine
 from rubric_synth.engines.worker import Pending
 from rubric_synth.errors import UnfinishedCause
@@ -311,7 +311,7 @@ class Recorder:
         if not self.spent.add(record) and self._config.max_cost_usd is not None:
             self._stop.request("unpriced")
 
-    def on_outcome(self, outcome: Outcome) -> None:
+    def on_outcome(self, outcome: DocumentOutcome) -> None:
         """Keep what came of a document; see `Sink`."""
         settings = self._in_work.pop(outcome.doc_hash, None)
         if settings is None:

@@ -23,7 +23,7 @@ from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_synth.calls import CallRecord
 from rubric_synth.config import Frozen
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import parsed_line, write_lines
 from rubric_synth.work.index import INDEX_FILE, Index, Wanted
@@ -44,7 +44,7 @@ class _CallLine(Frozen):
 
 class _OutcomeLine(Frozen):
     settings: str
-    outcome: Outcome
+    outcome: DocumentOutcome
 
 
 _AnyLine = TypeVar("_AnyLine", bound=Frozen)
@@ -96,7 +96,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         place = self._calls.append(_encoded({"document": document, "call": record}))
         self.index.add_call(document, record, place)
 
-    def add_outcome(self, outcome: Outcome, settings: bytes) -> None:
+    def add_outcome(self, outcome: DocumentOutcome, settings: bytes) -> None:
         """Keep what came of a document.
 
         Args:
@@ -124,7 +124,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         """
         return ((one, found and found[1]) for one, found in self._found(wanted))
 
-    def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[Outcome]:
+    def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[DocumentOutcome]:
         """Yield what came of those that something came of, in order."""
         for _, found in self._found(wanted):
             if found is not None:
