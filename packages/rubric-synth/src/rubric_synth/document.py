@@ -36,7 +36,11 @@ class Document(Frozen):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-class Outcome(Frozen):
+Found = Iterator[Document | Rejection]
+"""What a source gives: its documents, and for all that is none the reason."""
+
+
+class DocumentOutcome(Frozen):
     """Tasks, rejections and account of one document; every document ends as one of these."""
 
     source: str
@@ -57,7 +61,7 @@ class Outcome(Frozen):
 
 
 def rejected(
-    of: Document | Outcome, stage: Stage, reason: RejectionReason, detail: str = ""
+    of: Document | DocumentOutcome, stage: Stage, reason: RejectionReason, detail: str = ""
 ) -> Rejection:
     """Return the rejection of a document, or of a question about it."""
     return Rejection(

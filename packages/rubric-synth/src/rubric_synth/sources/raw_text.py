@@ -24,7 +24,7 @@ from rubric_synth.cleaning.markdown import clean_markdown
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, rejected
 from rubric_synth.errors import OutputError, SourceError
-from rubric_synth.rejection import RefusedError, Rejection, RejectionReason
+from rubric_synth.rejection import RefusedError, Rejection, RejectionReason, left_out
 
 _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -56,7 +56,7 @@ class NotTextError(RefusedError):
 
     def rejection(self, source: str) -> Rejection:
         """Return the rejection of a source."""
-        return Rejection(source=source, stage="collect", reason=self.reason, detail=self.detail)
+        return left_out(source, self.reason, self.detail)
 
 
 def too_long(what: str, most: int, *, more: str = "") -> NotTextError:
