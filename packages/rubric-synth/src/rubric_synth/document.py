@@ -1,4 +1,4 @@
-"""A document: what sources give and synthesis reads; of an API entry, with its Markdown layout."""
+"""The document type, the outcome of a document, and the Markdown layout of API entries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Document(Frozen):
 
 
 Found = Iterator[Document | Rejection]
-"""What a source gives: its documents, and for all that is none the reason."""
+"""What a source gives: documents, and a rejection for each item that is not one."""
 
 
 class DocumentOutcome(Frozen):

@@ -1,4 +1,4 @@
-"""One document to an outcome; what an engine gets and tells, and the engine of one process."""
+"""Process one document; what an engine is given and reports; the engine of one process."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class Sink(Protocol):
     """Keeps what comes of the work; called on the event loop of `Engine.run`."""
 
     def on_call(self, doc_hash: str, record: CallRecord) -> None:
-        """Keep a call: an answered one before its answer is used, or what one without cost.
+        """Record a call: an answered one before its answer is used, an unanswered one for its cost.
 
         Raises:
             OutputError: It could not be written; the engine stops and raises this.

@@ -1,4 +1,4 @@
-"""What an engine tells goes into the work folder, and decides whether, and why, the run ends."""
+"""Record what an engine reports in the work folder; decide when and why the run stops."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ class Stop:
 
 
 @contextmanager
-def seldom_collected() -> Generator[None]:
+def rare_garbage_collection() -> Generator[None]:
     """Run the garbage collector rarely, and not over what is there already: modules and schemas.
 
     Looking through these time and again was a tenth of a run. Few cycles are made by a document,

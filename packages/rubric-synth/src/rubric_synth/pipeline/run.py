@@ -1,4 +1,4 @@
-"""Collected documents to a dataset: what is done already, what is to be done, and the writing."""
+"""From collected documents to a dataset: find what is done, do the rest, write the dataset."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     try:
         opened = WorkFolder(work)
     except FolderLockError:
-        # A finished dataset is one on a disk that cannot be written, too.
+        # A finished dataset counts as finished even on a read-only disk.
         if report := recording.written_before(out, note_of_finished(work, recording.NOTE), making):
             return report
         raise
@@ -229,7 +229,7 @@ class _Run:
                 await anyio.sleep(0.5)
 
         try:
-            with recording.seldom_collected():
+            with recording.rare_garbage_collection():
                 anyio.run(work)
         except RubricError as error:
             return error

@@ -6,10 +6,10 @@ seen by a judge that only reads. Numbers, phrases, patterns and schemas are alwa
 in the judge's sandbox, where `quality` has a hybrid judge with `python_tests: true`; anywhere else
 it is only parsed.
 
-Of the judge each answer is one call. The reference answer comes first, for it is the one most often
-refused; of the others the shortest first. An invalid judgement is no reward of 0, which for an
-empty answer would look like a pass: it refuses the draft with a reason of its own, as nothing is
-known of it.
+Each answer costs one call of the judge. The reference answer comes first, for it is the one most
+often refused; then the others, the shortest first. An invalid judgement is no reward of 0, which
+for an empty answer would look like a pass: it refuses the draft with a reason of its own, as
+nothing is known of it.
 """
 
 from __future__ import annotations

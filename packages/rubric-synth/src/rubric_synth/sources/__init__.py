@@ -128,6 +128,6 @@ def _one_document(file: SourceFile, converter: Converter, most: int) -> Document
         raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix")
     # A character of UTF-32 has four bytes.
     raw = raw_text.decoded(file.read(most=4 * most))
-    text = raw_text.cleaned(raw_text.within(raw, most=most))
+    text = raw_text.cleaned(raw_text.short_enough(raw, most=most))
     title = document_title(text) or printable(file.path.stem)
     return Document(title=title, text=text, source=file.source)

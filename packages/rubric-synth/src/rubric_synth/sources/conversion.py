@@ -253,7 +253,7 @@ class Converter:
         return self._document(file, markdown, "")
 
     def _document(self, file: raw_text.SourceFile, markdown: str, title: str) -> Document:
-        text = raw_text.cleaned(raw_text.within(markdown, most=self._most))
+        text = raw_text.cleaned(raw_text.short_enough(markdown, most=self._most))
         named = " ".join(normal_characters(without_tags(title)).split())
         title = "" if _NO_TITLE.search(named) else named.encode(errors="replace").decode()
         heading = short_title(title) or document_title(text) or raw_text.printable(file.path.stem)

@@ -1,6 +1,6 @@
-"""Files, their bytes to text, or the reason why they are none; and the language of a text.
+"""Read files and decode them, or say why a file is not text; and tell the language of a text.
 
-Regular files are opened without a way to hang or to leave their folder.
+Files are opened so that reading can neither block nor follow a link out of their folder.
 """
 
 from __future__ import annotations
@@ -120,14 +120,14 @@ def cleaned(raw: str) -> str:
     """
     if "\0" in raw:
         raise NotTextError(RejectionReason.BINARY, f"{len(raw)} characters")
-    text = clean_markdown(writable(raw))
+    text = clean_markdown(encodable(raw))
     if not text:
         raise NotTextError(RejectionReason.EMPTY, f"{len(raw)} characters")
     return text
 
 
-def writable(text: str) -> str:
-    """Return a text.
+def encodable(text: str) -> str:
+    """Return the text if UTF-8 can encode it.
 
     Raises:
         NotTextError: It holds half of a surrogate pair, which no file in UTF-8 can hold.
@@ -139,8 +139,8 @@ def writable(text: str) -> str:
     return text
 
 
-def within(text: str, *, most: int) -> str:
-    """Return a text.
+def short_enough(text: str, *, most: int) -> str:
+    """Return the text if it is not too long.
 
     Raises:
         NotTextError: It has more bytes than a document may have.

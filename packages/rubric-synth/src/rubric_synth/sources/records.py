@@ -68,7 +68,7 @@ class RecordReader:
             detail = f"a {type(record).__name__}, not an object"
             raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
         columns = cast("dict[str, object]", record)
-        raw = raw_text.within(self._raw_text(columns), most=self.most)
+        raw = raw_text.short_enough(self._raw_text(columns), most=self.most)
         identifier, key = self._identifier(columns, file)
         text = raw_text.cleaned(raw)
         self._seen.add(key)
@@ -145,7 +145,7 @@ def _text(value: object) -> str | None:
 
 def _one_line(raw: str) -> str:
     """Return a title or an id without tags, control characters and line ends."""
-    return raw_text.writable(" ".join(normal_characters(without_tags(raw)).split()))
+    return raw_text.encodable(" ".join(normal_characters(without_tags(raw)).split()))
 
 
 def read_parquet(file: SourceFile, *, records: RecordReader, reader: IsolatedReader) -> Found:

@@ -54,8 +54,8 @@ _AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
 class WorkFolder(AbstractContextManager["WorkFolder"]):
     """Keeps calls and outcomes, so that a run can be continued however it ended.
 
-    Each is handed to the kernel before anybody uses it: a process that is killed loses nothing.
-    A power cut may take what was written in the last seconds, for nothing waits for the disk.
+    Each is written before it is used, so a process that is killed loses nothing. A power cut may
+    lose the last seconds, for nothing waits for the disk.
     """
 
     def __init__(self, path: Path) -> None:
