@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import tokenizers
 import torch
@@ -22,6 +22,7 @@ from rubric_train_openrlhf.policy.codec import SLOT_TOKENS, ChatCodec, SlotCodec
 from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
 
 _SHOWN_CHARACTERS = 400
+_Model = TypeVar("_Model", bound=PreTrainedModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,12 +185,20 @@ _PAD_ID, _BOS_ID, _EOS_ID = range(3)
 _INITIAL_STD = 0.02
 
 
-def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerBase:
-    """Learn a byte-level BPE vocabulary with slot tokens.
+def build_tokenizer(
+    texts: Iterable[str],
+    vocab_size: int,
+    *,
+    control: tuple[str, str, str] = _CONTROL_TOKENS,
+    special: Iterable[str] = SLOT_TOKENS,
+) -> PreTrainedTokenizerBase:
+    """Learn a byte-level BPE vocabulary with special tokens.
 
     Args:
         texts: what the policy will read and write.
-        vocab_size: at most this many tokens, of which 266 are bytes, slots and control tokens.
+        vocab_size: at most this many tokens; with the slots 266 of them are bytes or special.
+        control: what pads, begins and ends a text.
+        special: further special tokens, by default the slots.
 
     Returns:
         A tokenizer that encodes any text without loss.
@@ -201,12 +210,12 @@ def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocab_size,
-        special_tokens=[*_CONTROL_TOKENS, *SLOT_TOKENS],
+        special_tokens=list(dict.fromkeys([*control, *special])),
         initial_alphabet=sorted(byte_level.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    pad, bos, eos = _CONTROL_TOKENS
+    pad, bos, eos = control
     fast: Any = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=pad,
@@ -240,15 +249,26 @@ def build_tiny_llama(config: TinyConfig, *, seed: int) -> LlamaForCausalLM:
         bos_token_id=_BOS_ID,
         eos_token_id=_EOS_ID,
     )
+    return with_random_weights(LlamaForCausalLM, llama, seed=seed).eval()
+
+
+def with_random_weights(build: Callable[[Any], _Model], config: object, *, seed: int) -> _Model:
+    """Build a model and draw its matrices; torch's global random state is left alone.
+
+    Args:
+        build: makes a model of a configuration.
+        config: its shape.
+        seed: of the weights.
+    """
     generator = torch.Generator().manual_seed(seed)
     state = torch.get_rng_state()
-    model = LlamaForCausalLM(llama)
+    model = build(config)
     torch.set_rng_state(state)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0.0, _INITIAL_STD, generator=generator)
-    return model.eval()
+    return model
 
 
 def build_tiny_policy(texts: Iterable[str], config: TinyConfig, *, seed: int) -> Policy:

@@ -10,14 +10,14 @@ import shutil
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_core.files import toml_beside
+from rubric_train_openrlhf.policy.load import build_tokenizer, with_random_weights
 
 _TABLES: Final = toml_beside(__file__, "stand_ins.toml")
 
@@ -66,38 +66,11 @@ class Family(NamedTuple):
 _VOCABULARY: Final = 2048
 
 
-def _write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:
-    """Learn a byte-level vocabulary and save it with a family's special tokens and template."""
-    backend: Any = Tokenizer(models.BPE())
-    byte_level: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    backend.pre_tokenizer = byte_level
-    backend.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=_VOCABULARY,
-        special_tokens=list(dict.fromkeys([family.pad, family.bos, family.eos, *family.special])),
-        initial_alphabet=sorted(byte_level.alphabet()),
-        show_progress=False,
-    )
-    backend.train_from_iterator(texts, trainer)
-    fast: Any = PreTrainedTokenizerFast(
-        tokenizer_object=backend,
-        bos_token=family.bos,
-        eos_token=family.eos,
-        pad_token=family.pad,
-        clean_up_tokenization_spaces=False,
-    )
-    fast.chat_template = family.template
-    out.mkdir(parents=True, exist_ok=True)
-    fast.save_pretrained(out)
-    return fast
-
-
 _LAYERS: Final = 2
 _HEAD_DIM: Final = 32
 """The smallest that vLLM's attention on a CPU takes."""
 _EXPERTS: Final = 4
 _POSITIONS: Final = 32_768
-_INITIAL_STD: Final = 0.02
 _SIZES: Final = {
     # What many families call by names of their own is reached by these through `attribute_map`.
     "hidden_size": 64,
@@ -154,7 +127,10 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
     families = (Family(**family) for family in _TABLES["families"])
     # Llama 3 where the name says nothing.
     family = next(one for one in families if any(word in name.lower() for word in one.named))
-    tokenizer = _write_tokenizer(family, out, texts=texts)
+    control = family.pad, family.bos, family.eos
+    tokenizer: Any = build_tokenizer(texts, _VOCABULARY, control=control, special=family.special)
+    tokenizer.chat_template = family.template
+    tokenizer.save_pretrained(out)
     config: Any = AutoConfig.for_model(
         family.model_type,
         vocab_size=len(tokenizer),
@@ -167,16 +143,10 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
 
 
 def _save_model(config: Any, out: Path, *, seed: int) -> str:
-    """Shrink a configuration, and save weights in bfloat16 from a generator of their own."""
+    """Shrink a configuration, and save random weights in bfloat16."""
     _shrink_config(config)
-    state = torch.get_rng_state()
-    model: Any = AutoModelForCausalLM.from_config(config)
-    torch.set_rng_state(state)
-    generator = torch.Generator().manual_seed(seed)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() > 1:
-                parameter.normal_(0.0, _INITIAL_STD, generator=generator)
+    build = cast("Any", AutoModelForCausalLM).from_config
+    model: Any = with_random_weights(build, config, seed=seed)
     model.to(torch.bfloat16).save_pretrained(out)
     # Otherwise a server would stop at the end token of a model that is not this one.
     (out / "generation_config.json").unlink(missing_ok=True)
