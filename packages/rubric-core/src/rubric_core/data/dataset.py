@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 
 from rubric_core.data import parquet
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
-from rubric_core.files import read_lines, replacing, write_lines
+from rubric_core.files import read_each_line, read_lines, replacing, write_lines
 from rubric_core.schema.task import Task
 
 _Kind = TypeVar("_Kind")
@@ -33,6 +33,17 @@ def read_tasks(path: Path | str) -> Iterator[Task]:
     """
     path = Path(path)
     return _tasks(path, _of_suffix(path, READERS)(path))
+
+
+def read_each_row(path: Path) -> Iterator[tuple[int, dict[str, object] | SchemaError]]:
+    """Yield (1-based line or row, its object) of a task file, or what keeps a line from being one.
+
+    Raises:
+        RubricFileError, MissingExtraError, OSError: as `read_tasks`, but for the lines.
+    """
+    if path.suffix.lower() == ".jsonl":
+        return read_each_line(path)
+    return _of_suffix(path, READERS)(path)
 
 
 def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:

@@ -9,9 +9,8 @@ from typing import Any, Final, cast
 from transformers import AutoTokenizer
 
 from rubric_core import RubricFileError, SchemaError, Task
-from rubric_core import read_tasks as read_parquet
+from rubric_core.data.dataset import read_each_row
 from rubric_core.data.leak import leaked_ngrams
-from rubric_core.files import read_each_line
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 
 _REPORTED: Final = 5
@@ -50,17 +49,7 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterator[check.Fin
         remedy = "copy it here, give `--data`, or write it with `rubric-synth run`"
         yield subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy)
         return
-    tasks: list[Task] = []
-    wrong: list[RubricFileError] = []
-    try:
-        for place, row in _rows(path):
-            if isinstance(row, RubricFileError):
-                wrong.append(row)
-            else:
-                tasks.append(row)
-                subject.places.setdefault(row.task_id, place)
-    except RubricFileError as error:
-        wrong.append(error)
+    tasks, wrong = _rows(subject, path)
     subject.tasks[key] = tuple({task.task_id: task for task in tasks}.values())
     if wrong:
         remedy = "repair the row or drop it" if wrong[0].line else "give a file of tasks"
@@ -75,20 +64,24 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterator[check.Fin
         yield check.warning(said, remedy="drop them; the run reads each task once")
 
 
-def _rows(path: Path) -> Iterator[tuple[str, Task | RubricFileError]]:
-    """Every row with its place, or what is wrong with it: this goes on after a bad line."""
-    if path.suffix.lower() != ".jsonl":
-        for number, task in enumerate(read_parquet(path), start=1):
-            yield f"{path}, row {number}", task
-        return
-    for line, row in read_each_line(path):
-        place = f"{path}:{line}"
-        try:
-            if isinstance(row, SchemaError):
-                raise row
-            yield place, Task.from_json(row)
-        except SchemaError as error:
-            yield place, RubricFileError(str(error), path=path, line=line, field=error.field)
+def _rows(subject: check.Subject, path: Path) -> tuple[list[Task], list[RubricFileError]]:
+    """The tasks of a file, and what is wrong with the rows that are none."""
+    tasks: list[Task] = []
+    wrong: list[RubricFileError] = []
+    try:
+        for number, row in read_each_row(path):
+            try:
+                if isinstance(row, SchemaError):
+                    raise row
+                task = Task.from_json(row)
+            except SchemaError as error:  # the rest of the file is looked at all the same
+                wrong.append(RubricFileError(str(error), path=path, line=number, field=error.field))
+            else:
+                tasks.append(task)
+                subject.places.setdefault(task.task_id, f"{path}:{number}")
+    except RubricFileError as error:
+        wrong.append(error)
+    return tasks, wrong
 
 
 def _first(problems: Sequence[str], others: str, *, remedy: str) -> Iterator[check.Finding]:
