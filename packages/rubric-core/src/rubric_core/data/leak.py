@@ -47,7 +47,7 @@ def leaked_ngrams(task: Task, *, n: int = 8) -> tuple[LeakedNgrams, ...]:
     if len(asked) < n:
         return ()
     overlaps: list[LeakedNgrams] = []
-    for source, texts in _hidden_texts(task):
+    for source, texts in hidden_texts(task):
         # A text of fewer characters cannot hold n words; most keywords are that short.
         long_enough = [text for text in texts if len(text) >= 2 * n - 1]
         if not _may_share(asked, n, long_enough):
@@ -119,7 +119,11 @@ def _words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
-def _hidden_texts(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:
+def hidden_texts(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the texts of the passage, and of each criterion, that only a judge may read.
+
+    Each with what it is, as `LeakedNgrams.source` says it.
+    """
     yield "passage", (task.grounding.reveal(),)
     for c in task.rubric:
         lists = (*c.required_elements, *c.expected_keywords, *c.expected_concepts)

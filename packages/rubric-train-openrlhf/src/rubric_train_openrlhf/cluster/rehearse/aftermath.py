@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, groupby
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
@@ -17,7 +17,8 @@ from typing import Any, Final, cast
 import numpy as np
 import numpy.typing as npt
 
-from rubric_core import Criterion, Task, group_advantages, read_tasks
+from rubric_core import Task, group_advantages, read_tasks
+from rubric_core.data.leak import hidden_texts
 from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
@@ -98,9 +99,9 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
         said = f"all {count} advantages are 0, as any formula gives for equal rewards"
         return check.unchecked(said, remedy=_OTHER_JUDGE)
     said = f"{count} advantages, {nonzero} not 0, differ by at most {worst:.1e} from the formula"
-    return (
-        check.failed(said, where="advantage") if worst > _LARGEST_DIFFERENCE else check.passed(said)
-    )
+    if worst > _LARGEST_DIFFERENCE:
+        return check.failed(said, where="advantage")
+    return check.passed(said)
 
 
 def _rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[list[RolloutRow]]]:
@@ -257,9 +258,8 @@ def _hidden_texts(
     """
     tasks, hidden = (*train, *heldout), HiddenTexts()
     for task in tasks:
-        hidden.hide([task.grounding.reveal()], kind="a passage")
-        for criterion in task.rubric:
-            hidden.hide(_texts(criterion), kind="a rubric")
+        for source, texts in hidden_texts(task):
+            hidden.hide(texts, kind="a passage" if source == "passage" else "a rubric")
         hidden.hide([task.question_rationale], kind="a rationale")
         if analysis := task.document_analysis:
             texts = (analysis.contribution, *analysis.concepts)
@@ -270,12 +270,6 @@ def _hidden_texts(
     if learns_answers:
         hidden.show(task.reference_answer for task in train)
     return hidden
-
-
-def _texts(criterion: Criterion) -> Sequence[str]:
-    told = (criterion.description, criterion.scoring_guide, criterion.verification_method)
-    looked_for = (*criterion.required_elements, *criterion.expected_keywords)
-    return (criterion.name, *told, *looked_for, *criterion.expected_concepts)
 
 
 _JUDGES_OWN: Final = ("judgements", "ledger", "report.html")
@@ -300,18 +294,12 @@ def check_asymmetry(
     hidden = _hidden_texts(train, heldout, learns_answers=config.sft is not None)
     files = sorted(path for path in _policy_files(config, folder) if path.is_file())
     arguments = [" ".join(command_words(grpo_flags(config))).encode(), *arguments]
-    leaks = [
-        f"{path.relative_to(folder.path.parent).as_posix()} holds text of {kind}"
-        for path in files
-        for kind in hidden.kinds_in(read_file(path))
-    ]
-    leaks += [
-        f"an argument or a variable of a process holds text of {kind}"
-        for argument in arguments
-        for kind in hidden.kinds_in(argument)
-    ]
-    for leak in dict.fromkeys(leaks):
-        yield check.failed(leak, remedy="report it: a defect")
+    root, process = folder.path.parent, "an argument or a variable of a process"
+    read = ((path.relative_to(root).as_posix(), read_file(path)) for path in files)
+    places = chain(read, ((process, argument) for argument in arguments))
+    leaks = dict.fromkeys((at, kind) for at, text in places for kind in hidden.kinds_in(text))
+    for at, kind in leaks:
+        yield check.failed(f"{at} holds text of {kind}", remedy="report it: a defect")
     if not hidden.kinds:
         yield check.warning("what is hidden from the policy is too short to be searched for")
     elif not leaks:
