@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, cast
@@ -11,7 +12,7 @@ from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
+from rubric_train_openrlhf.report.reading import Run, excerpt, plural, read_run, spread
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -93,22 +94,20 @@ def _steps_table(metrics: Sequence[MetricsRow]) -> Table:
 
 def _description(run: Run) -> list[tuple[str, str]]:
     """What was trained, in a few words each; what the configuration lacks is left out."""
-    config = run.config
-    rollout, model = _section(config, "rollout"), _section(config, "model")
-    objective, spec = _section(config, "objective"), _section(_section(config, "judge"), "spec")
-    optim = _section(config, "optim")
-    prompts, group = rollout.get("prompts"), rollout.get("group_size")
-    low, high = (_number(objective.get(key)) for key in ("clip_low", "clip_high"))
+    at = partial(_at, run.config)
+    prompts, group = at("rollout.prompts"), at("rollout.group_size")
+    low, high = _number(at("objective.clip_low")), _number(at("objective.clip_high"))
+    judge = (at("judge.spec.type"), at("judge.spec.model"))
     facts = [
-        ("Policy", model.get("path") or model.get("type")),
-        ("Judge", " ".join(str(spec[key]) for key in ("type", "model") if spec.get(key))),
+        ("Policy", at("model.path") or at("model.type")),
+        ("Judge", " ".join(str(one) for one in judge if one)),
         ("Responses a step", f"{prompts} prompts × {group}" if prompts and group else None),
-        ("Updates a step", optim.get("updates_per_rollout")),
-        ("Learning rate", _number(optim.get("learning_rate"))),
+        ("Updates a step", at("optim.updates_per_rollout")),
+        ("Learning rate", _number(at("optim.learning_rate"))),
         ("Clip", f"−{low}, +{high}" if low and high else ""),
-        ("KL weight β", _number(objective.get("kl_coef"))),
-        ("Backend", config.get("backend")),
-        ("Seed", config.get("seed")),
+        ("KL weight β", _number(at("objective.kl_coef"))),
+        ("Backend", at("backend")),
+        ("Seed", at("seed")),
     ]
     return [(name, str(value)) for name, value in facts if value not in (None, "")]
 
@@ -160,14 +159,16 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     ]
 
 
-def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    value = config.get(name)
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+def _at(config: Mapping[str, Any], key: str) -> Any:
+    """What stands at a dotted key; None where there is no such key."""
+    value: Any = config
+    for name in key.split("."):
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else ""
 
 
-def _steps(count: int) -> str:
-    return f"{count} step" + ("" if count == 1 else "s")
+_steps = partial(plural, noun="step")

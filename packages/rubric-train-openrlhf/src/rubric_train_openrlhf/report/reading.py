@@ -284,13 +284,14 @@ _shown = partial(shortened, where="the run folder")
 def _caption(shown: Sequence[int], files: int, kept: int, total: int) -> str:
     if not shown:
         return "No rollouts yet."
-    steps = f"{len(shown)} of {files} steps" if len(shown) < files else _plural(files, "step")
-    rows = f"{kept:,} of {total:,} responses" if kept < total else _plural(total, "response")
+    steps = f"{len(shown)} of {files} steps" if len(shown) < files else plural(files, "step")
+    rows = f"{kept:,} of {total:,} responses" if kept < total else plural(total, "response")
     whole = len(shown) == files and kept == total
     return f"{steps}, {rows}" + (
         "." if whole else "; a sample that keeps groups whole. The run folder holds all of them."
     )
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """A number and what it counts, such as `1 step` or `1,200 steps`."""
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
