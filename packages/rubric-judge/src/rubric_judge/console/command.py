@@ -21,6 +21,7 @@ from cyclopts import App, CycloptsError, Parameter, Token, convert
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from rubric_core.errors import RubricError
 from rubric_core.files import os_problem
@@ -202,6 +203,11 @@ def configure_log(*, verbose: bool) -> None:
 def console(*, stderr: bool = False) -> Console:
     """Return a console that prints names and paths as they are, brackets included."""
     return Console(stderr=stderr, markup=False, highlight=False)
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Return a text of parts, each as it is, or a pair of it and its style."""
+    return Text.assemble(*parts)
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
