@@ -115,7 +115,8 @@ class JudgePool:
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        _check_deadline(deadline_s)
+        if deadline_s is not None and not deadline_s > 0:
+            raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
         check_replicate(replicate)
         results: list[JudgeResult | None] = [None] * len(views)
         judge = fingerprint(self._judge)
@@ -212,7 +213,7 @@ class JudgePool:
         return list(calls.values())
 
     def _too_late(self, call: Call, deadline_s: float | None) -> JudgeResult:
-        begun = call.begun_s is not None
+        begun = call.begun_s > 0
         doing = "waited for" if begun else "not asked for yet"
         return JudgeResult.unavailable(
             Reason.TIMEOUT,
@@ -220,8 +221,3 @@ class JudgePool:
             detail=f"{doing} when the step's deadline_s={deadline_s} was over",
             attempts=call.spent + begun,
         )
-
-
-def _check_deadline(deadline_s: float | None) -> None:
-    if deadline_s is not None and not deadline_s > 0:
-        raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _socket
 import builtins
 import contextlib
 import operator
@@ -30,10 +31,10 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
 
 
 class _Subject:
-    """Objects that were given out, by number, and the pipes."""
+    """Objects that were given out, by number, and the socket."""
 
-    def __init__(self, reader: int, writer: int) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, tester: _socket.socket) -> None:
+        self._tester = tester
         self._objects: list[object] = []
         self._numbers: dict[int, int] = {}
 
@@ -111,10 +112,10 @@ class _Subject:
 
     def call_back(self, number: int, args: tuple[object, ...]) -> object:
         """Call a function of the tests."""
-        wire.write_frame(self._writer, ["call", number, wire.encode(args, self._reference)])
+        wire.write_frame(self._tester, ["call", number, wire.encode(args, self._reference)])
         # Until the function returns, it may call the response's code again.
-        while (message := wire.read_frame(self._reader))[0] != "returned":
-            wire.write_frame(self._writer, self.answer(message))
+        while (message := wire.read_frame(self._tester))[0] != "returned":
+            wire.write_frame(self._tester, self.answer(message))
         ok, value = message[1:]
         if not ok:
             raise RuntimeError("a function of the tests raised")
@@ -136,16 +137,15 @@ class _Callback:
         return self._subject.call_back(self.number, args)
 
 
-def serve(reader: int, writer: int) -> None:
+def serve(tester: _socket.socket) -> None:
     """Run the code that arrives first, then answer calls until the tester ends.
 
     Args:
-        reader: where requests come from.
-        writer: where answers go.
+        tester: where requests come from and answers go.
     """
-    subject = _Subject(reader, writer)
-    wire.write_frame(writer, "confined")
+    subject = _Subject(tester)
+    wire.write_frame(tester, "confined")
     with contextlib.suppress(wire.FrameError):
-        wire.write_frame(writer, subject.define(wire.read_frame(reader)))
+        wire.write_frame(tester, subject.define(wire.read_frame(tester)))
         while True:
-            wire.write_frame(writer, subject.answer(wire.read_frame(reader)))
+            wire.write_frame(tester, subject.answer(wire.read_frame(tester)))
