@@ -151,11 +151,16 @@ class Validation:
         self._notes = "unevaluated" in json.dumps(self.schema)
         question = self.schema, document
         while True:
-            answer = self._known(*question)
-            if answer is None:
-                key = id(question[0]), id(question[1])
-                self._answers[key] = None
-                waiting.append((key, self._judge(*question)))
+            schema, value = question
+            key = id(schema), id(value)
+            self._spend(1)
+            if isinstance(schema, bool):
+                answer = _MATCH if schema else _NEVER
+            elif key not in self._answers:
+                answer = self._answers[key] = None
+                waiting.append((key, self._judge(schema, value)))
+            elif (answer := self._answers[key]) is None:
+                raise EndlessSchemaError
             while waiting:
                 key, judging = waiting[-1]
                 try:
@@ -166,16 +171,6 @@ class Validation:
                     answer = self._answers[key] = cast("_Answer", ended.value)
             else:
                 return cast("_Answer", answer).failed
-
-    def _known(self, schema: Schema, value: Json) -> _Answer | None:
-        self._spend(1)
-        if schema is True or schema is False:
-            return _MATCH if schema else _NEVER
-        key = id(schema), id(value)
-        answer = self._answers.get(key)
-        if answer is None and key in self._answers:
-            raise EndlessSchemaError
-        return answer
 
     def _judge(self, schema: dict[str, Any], value: Json) -> _Judging:
         self._spend(len(schema))

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 MOST_BIRTHS: Final = 1_000
 """Threads and processes that the response's code may start, ended ones included."""
 
-_PR_SET_NO_NEW_PRIVS = 38
+PR_SET_NO_NEW_PRIVS: Final = 38
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 8
 
@@ -173,7 +173,7 @@ def _install(machine: _Machine, steps: list[bytes], *, flags: int) -> int:
     ]
     code = b"".join([*beginning, *steps, _step(_RETURN, _ALLOW)])
     program = _Program(len(code) // 8, code)
-    LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     numbers = (machine.refused["seccomp"], _SET_MODE_FILTER, flags)
     answer = LIBC.syscall(*map(ctypes.c_long, numbers), ctypes.byref(program))
     if answer < 0:

@@ -1,6 +1,6 @@
 """The process that runs the tests; its standard input holds code and tests, its output the result.
 
-argument: {"isolation", "timeout_s", "cpu_s", "memory_mb"}
+settings: {"isolation", "timeout_s", "cpu_s", "memory_mb"}
 in:       a line of JSON: {"code", "tests", "nonce"}
 out:      {"nonce", "ready": true}, then {"nonce", "passed", "note"}; or {"nonce", "refused": why}
 
@@ -29,9 +29,8 @@ from rubric_judge.verification.sandbox.subject import serve
 from rubric_judge.verification.sandbox.wire import Connection, FrameError, read_frame
 
 
-def main() -> None:
+def main(settings: dict[str, Any]) -> None:
     """Fork the subject, confine both, and only then read the tests; run them and report."""
-    settings = cast("dict[str, Any]", json.loads(sys.argv[2]))
     os.chdir("/")
     report = os.dup(1)
     signal.setitimer(signal.ITIMER_REAL, settings["timeout_s"])  # no handler: it ends this process
