@@ -126,11 +126,15 @@ def compile_rubric(rubric: Rubric) -> CompiledRubric:
 
 def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
     directive = directives.read_directive(criterion)
+    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
+    terms = (
+        *(exact_term(term) for term in criterion.required_elements if term.strip()),
+        *(stemmed_term(term) for term in expected if term.strip()),
+    )
     groups: tuple[tuple[str, ...], ...] = ()
     match directive:
         case ContainsCheck(phrases=phrases):
             terms = tuple(map(exact_term, phrases))
-            return CompiledCriterion(criterion.id, criterion.weight, directive, terms)
         case SentenceScope(words=words):
             groups = (words,)
         case StructureChecks(order=order):
@@ -141,17 +145,8 @@ def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
             directive = None  # runs no code: it reads the words, as of free text
         case _:
             pass
-    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
-    return CompiledCriterion(
-        criterion.id,
-        criterion.weight,
-        directive,
-        terms=(
-            *(exact_term(term) for term in criterion.required_elements if term.strip()),
-            *(stemmed_term(term) for term in expected if term.strip()),
-        ),
-        words=tuple(tuple(map(_word_or_identifier, group)) for group in groups),
-    )
+    words = tuple(tuple(map(_word_or_identifier, group)) for group in groups)
+    return CompiledCriterion(criterion.id, criterion.weight, directive, terms, words)
 
 
 class Credit(NamedTuple):

@@ -9,24 +9,18 @@ import operator
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from rubric_judge.verification.sandbox import wire
 from rubric_judge.verification.sandbox.wire import Wire
 
-
-def _call(target: Any, /, *args: object, **kwargs: object) -> object:
-    return target(*args, **kwargs)
-
-
+_OPERATORS = "call delitem getitem index neg setitem"
 _BUILTINS = "abs bool float getattr hash int isinstance iter len next repr round setattr str"
 _OPERATIONS: dict[str, Callable[..., object]] = {
-    "call": _call,
     "enter": operator.methodcaller("__enter__"),
     "exit": operator.methodcaller("__exit__", None, None, None),
     **{name: getattr(builtins, name) for name in _BUILTINS.split()},
-    **{name: getattr(operator, name) for name in wire.OPERATORS},
-    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem", "index", "neg")},
+    **{name: getattr(operator, name) for name in (*wire.OPERATORS, *_OPERATORS.split())},
 }
 
 

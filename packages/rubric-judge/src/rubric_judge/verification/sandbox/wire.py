@@ -169,12 +169,6 @@ class Remote:
         object.__setattr__(self, "_link", link)
         object.__setattr__(self, "_number", number)
 
-    def __iter__(self) -> Remote:
-        iterator = self._link.ask("iter", self)
-        if not isinstance(iterator, Remote):
-            raise TypeError("iter() of an object of the response returned data")
-        return iterator
-
     def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, Remote) and self._link.ask("isinstance", instance, self) is True
 
@@ -201,6 +195,7 @@ _PASSED_ON: dict[str, type | None] = {
     **dict.fromkeys(("str", "repr"), str),
     "float": float,
     "bool": bool,
+    "iter": Remote,
 }
 """What the response's code does and raises, and which kind alone it may answer with."""
 for _name, _kind in _PASSED_ON.items():
