@@ -249,13 +249,8 @@ class Validation:
 
     def _branch(self, schema: dict[str, Any], value: Json, seen: _Seen) -> _Asking:
         answer = yield schema["if"], value
-        branch = "else"
-        if answer.failed is None:
-            self._note(seen, answer.seen)
-            branch = "then"
-        if branch not in schema:
-            return None
-        answer = yield schema[branch], value
+        self._note(seen, answer.seen)
+        answer = yield schema.get("then" if answer.failed is None else "else", True), value
         self._note(seen, answer.seen)
         return answer.failed
 
