@@ -115,8 +115,7 @@ class JudgePool:
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        if deadline_s is not None and not deadline_s > 0:
-            raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
+        _check_deadline(deadline_s)
         check_replicate(replicate)
         results: list[JudgeResult | None] = [None] * len(views)
         judge = fingerprint(self._judge)
@@ -221,3 +220,8 @@ class JudgePool:
             detail=f"{doing} when the step's deadline_s={deadline_s} was over",
             attempts=call.spent + begun,
         )
+
+
+def _check_deadline(deadline_s: float | None) -> None:
+    if deadline_s is not None and not deadline_s > 0:
+        raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
