@@ -212,7 +212,7 @@ class JudgePool:
         return list(calls.values())
 
     def _too_late(self, call: Call, deadline_s: float | None) -> JudgeResult:
-        begun = call.begun_s is not None
+        begun = call.begun_s > 0
         doing = "waited for" if begun else "not asked for yet"
         return JudgeResult.unavailable(
             Reason.TIMEOUT,
