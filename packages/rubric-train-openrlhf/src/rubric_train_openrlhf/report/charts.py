@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from math import isfinite, nan
+from math import nan
 from typing import Any, Final, TypeAlias
 
 from rubric_core.files import toml_beside
@@ -20,18 +20,22 @@ _CHARTS: Final[list[dict[str, Any]]] = toml_beside(__file__, "charts.toml")["cha
 
 
 def sections(
-    metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]
+    metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow], *, best_step: int | None = None
 ) -> dict[str, tuple[Chart, ...]]:
-    """Choose the charts that these rows can fill, by the heading that they stand under."""
+    """Choose the charts that these rows can fill, by the heading that they stand under.
+
+    Args:
+        metrics: the steps.
+        heldout: the held-out passes.
+        best_step: of the pass to ring in the chart of rewards.
+    """
     names = _criterion_names(metrics, heldout)
-    passes = [row for row in heldout if isfinite(row.reward_mean)]
-    best = max(passes, key=lambda row: row.reward_mean).step if passes else None
     found: dict[str, tuple[Chart, ...]] = {}
     for entry in _CHARTS:
         told = (_series(one, metrics, heldout, names) for one in entry["series"])
         series = tuple(chain.from_iterable(told))
         if any(one.values for one in series):
-            ringed = best if entry.get("size") == "lead" else None
+            ringed = best_step if entry.get("size") == "lead" else None
             fields: dict[str, Any] = {**entry, "series": series, "ringed": ringed}
             if entry["key"].startswith("criteria") and len(names) > MAX_PARTS:
                 part = f" The {MAX_PARTS} of {len(names)} criteria that most steps have."

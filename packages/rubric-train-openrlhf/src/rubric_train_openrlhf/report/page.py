@@ -47,15 +47,15 @@ def write_report(run_dir: Path) -> Path:
         DiskWriteError: the page could not be written.
     """
     run = read_run(run_dir)
-    notes = list(run.notes)
-    rollouts = excerpt(run_dir, best_step=run.best.step if run.best else None, notes=notes)
-    drawn = sections(run.metrics, run.heldout)
+    best_step = run.best.step if run.best else None
+    rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes)
+    drawn = sections(run.metrics, run.heldout, best_step=best_step)
     content = {
         "run": run,
         "name": run_dir.resolve().name,
-        "notes": notes,
-        "status": _status(run),
-        "description": _description(run),
+        "settings": dict(leaves(run.config)),
+        "duration_text": duration_text,
+        "plural": plural,
         "figures": [*_heldout_figures(run), *_training_figures(run.metrics)],
         "sections": drawn,
         "charts": [chart for charts in drawn.values() for chart in charts],
@@ -92,41 +92,6 @@ def _steps_table(metrics: Sequence[MetricsRow]) -> Table:
     )
 
 
-def _description(run: Run) -> list[tuple[str, str]]:
-    """What was trained, in a few words each; what the configuration lacks is left out."""
-    values = dict(leaves(run.config))
-    prompts, group = values.get("rollout.prompts"), values.get("rollout.group_size")
-    low, high = (_number(values.get(f"objective.clip_{side}")) for side in ("low", "high"))
-    judge = (values.get("judge.spec.type"), values.get("judge.spec.model"))
-    facts = [
-        ("Policy", values.get("model.path") or values.get("model.type")),
-        ("Judge", " ".join(str(name) for name in judge if name)),
-        ("Responses a step", f"{prompts} prompts × {group}" if prompts and group else None),
-        ("Updates a step", values.get("optim.updates_per_rollout")),
-        ("Learning rate", _number(values.get("optim.learning_rate"))),
-        ("Clip", f"−{low}, +{high}" if low and high else ""),
-        ("KL weight β", _number(values.get("objective.kl_coef"))),
-        ("Backend", values.get("backend")),
-        ("Seed", values.get("seed")),
-    ]
-    return [(name, str(value)) for name, value in facts if value not in (None, "")]
-
-
-def _status(run: Run) -> str:
-    """How far the run has got, as one sentence."""
-    planned = run.config.get("steps")
-    done = len(run.metrics)
-    steps = f"{done} of {planned} steps" if planned and planned != done else plural(done, "step")
-    took = f", {duration_text(run.summary.wall_s)}" if run.summary.wall_s else ""
-    return {
-        "finished": f"Finished: {steps}{took}.",
-        "failed": f"Stopped by an error after {steps}{took}.",
-        "interrupted": f"Interrupted after {steps}{took}.",
-        "killed": f"Ended without saying so, as a run that is killed does: {steps}{took}.",
-        "running": f"Still running when this page was made: {steps}{took}.",
-    }.get(run.summary.status, f"{steps[0].upper()}{steps[1:]} on disk{took}.")
-
-
 def _heldout_figures(run: Run) -> list[Figure]:
     if run.best is None:
         return []
@@ -157,7 +122,3 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
         figure("Tokens a response", 0, lambda row: row.response_tokens_mean),
         Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step"),
     ]
-
-
-def _number(value: object) -> str:
-    return f"{value:g}" if isinstance(value, int | float) else ""

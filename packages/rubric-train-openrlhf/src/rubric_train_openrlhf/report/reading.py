@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from io import BufferedReader
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -33,7 +34,6 @@ class Summary(BaseModel):
 
     status: str = "unknown"
     """As the run says, and "killed" where it says that it runs and does not."""
-    steps: int | None = None
     wall_s: float | None = None
     error: str | None = None
 
@@ -42,7 +42,6 @@ class Summary(BaseModel):
 class Run:
     """A run folder, read."""
 
-    path: Path
     config_text: str
     config: Mapping[str, Any]
     environment_text: str
@@ -50,13 +49,14 @@ class Run:
     metrics: tuple[MetricsRow, ...]
     heldout: tuple[HeldoutRow, ...]
     contrast: Contrast | None
-    notes: tuple[str, ...]
+    notes: list[str]
     """What a reader should know about the files, such as a row that is still being written."""
 
     @property
     def best(self) -> HeldoutRow | None:
         """The held-out pass of the highest reward, the earliest of equals."""
-        return max(self.heldout, key=lambda row: row.reward_mean, default=None)
+        passes = (row for row in self.heldout if isfinite(row.reward_mean))
+        return max(passes, key=lambda row: row.reward_mean, default=None)
 
 
 def read_run(path: Path) -> Run:
@@ -75,7 +75,6 @@ def read_run(path: Path) -> Run:
     notes: list[str] = []
     config_text = _content(path / "config.resolved.yaml").decode(errors="replace")
     return Run(
-        path=path,
         config_text=config_text,
         config=_mapping(path / "config.resolved.yaml", config_text),
         environment_text=_content(path / "environment.json").decode(errors="replace"),
@@ -83,7 +82,7 @@ def read_run(path: Path) -> Run:
         metrics=_by_step(path / "metrics.jsonl", MetricsRow, notes),
         heldout=_by_step(path / "heldout.jsonl", HeldoutRow, notes),
         contrast=_document(path / "comparison.json", Contrast),
-        notes=tuple(notes),
+        notes=notes,
     )
 
 

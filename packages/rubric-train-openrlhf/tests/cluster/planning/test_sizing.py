@@ -27,7 +27,6 @@ from rubric_train_openrlhf.cluster.planning.sizing import (
     memory,
     policy_state,
     step_time,
-    total,
 )
 from rubric_train_openrlhf.config.loading import load_config
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -247,7 +246,7 @@ def test_the_preset_fits(gpu: Gpu) -> None:
     phases = memory(config, shape, gpu)
     assert list(phases) == ["sampling", "scoring", "training"]
     for parts in phases.values():
-        assert 0 < total(parts) < 0.9 * gpu.memory
+        assert 0 < sum(parts.values()) < 0.9 * gpu.memory
     time = step_time(config, shape, gpu)
     assert time.judging is not None
     assert time.judging < time.scoring + time.updates

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,53 +46,43 @@ def describe_plan(config: TrainConfig) -> str:
         "sft_program": refusals.SFT_PROGRAM,
         "resolved": dump_config(config),
         "shape": shape,
-        **(_sizes(config, shape) if shape and config.cluster.device == "cuda" else {"sizes": ()}),
+        "gpus": shapes.GPUS if shape and config.cluster.device == "cuda" else (),
+        "sizing": sizing,
+        "assumptions": shapes.ASSUMPTIONS.values(),
         "flags": commands[refusals.GRPO_PROGRAM],
         "sft_flags": commands.get(refusals.SFT_PROGRAM),
         "printed": command.printed_by_openrlhf(commands) if refusals.openrlhf_installed() else None,
         "traps": traps(config),
     }
-    return _environment().from_string(_TEMPLATE).render(content).rstrip("\n")
-
-
-def _sizes(config: TrainConfig, shape: shapes.ModelShape) -> dict[str, Any]:
-    """Memory, time and judging of a step on GPUs of each kind, and what is the same on all."""
-    return {
-        "sizes": [
-            {
-                "gpu": gpu,
-                "memory": sizing.memory(config, shape, gpu),
-                "room": sizing.engine_room(config, shape, gpu),
-                "time": sizing.step_time(config, shape, gpu),
-                "tokens_per_s": sizing.decode_tokens_per_s(config, shape, gpu),
-                "judge": sizing.judge_load(config, gpu),
-            }
-            for gpu in shapes.GPUS
-        ],
-        "host_memory": sizing.host_memory(config, shape),
-        "checkpoint": sizing.checkpoint_bytes(config, shape),
-        "state": sizing.trainer_state_bytes(shape),
-        "response_tokens": sizing.mean_response_tokens(config),
-        "assumptions": shapes.ASSUMPTIONS.values(),
-    }
-
-
-def _environment() -> Environment:
     environment = Environment(  # noqa: S701  # a text for a terminal
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    filters: dict[str, Callable[[Any], object]] = {
-        "total": sizing.total,
+    environment.filters.update(_filters(config, shape))
+    return environment.from_string(_TEMPLATE).render(content).rstrip("\n")
+
+
+def _filters(
+    config: TrainConfig, shape: shapes.ModelShape | None
+) -> dict[str, Callable[[Any], object]]:
+    """How sizes are written, and, by their names in `sizing`, what a GPU of a kind holds and does.
+
+    Without a shape there are none of those to ask about.
+    """
+    of_gpu: tuple[Callable[..., object], ...] = (
+        *(sizing.memory, sizing.engine_room, sizing.step_time, sizing.decode_tokens_per_s),
+    )
+    return {
+        **{size.__name__: partial(size, config, shape) for size in of_gpu},
+        "judge_load": partial(sizing.judge_load, config),
+        "total": lambda parts: sum(parts.values()),
         "gb": lambda size: f"{size / shapes.GB:.1f}",
         "million": lambda count: f"{count / 1e6:.1f}",
         "seconds": lambda seconds: f"{seconds:.0f}" if seconds >= 1 else f"{seconds:.1f}",
         "whole": lambda number: f"{number:,.0f}",
         "number": lambda value: f"{value:.6g}" if value < _LONG else f"{value:.2e}",
-        "calls_per_s": lambda load: f"{load.calls / load.seconds:.1f}",
+        "calls_per_s": lambda load: f"{config.batch_size / load.seconds:.1f}",
         "shell": lambda flags: shlex.join(command.command_words(flags)),
     }
-    environment.filters.update(filters)
-    return environment
 
 
 def traps(config: TrainConfig) -> tuple[str, ...]:

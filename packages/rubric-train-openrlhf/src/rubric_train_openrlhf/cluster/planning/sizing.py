@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape, assumed
@@ -134,11 +133,6 @@ def trainer_state_bytes(shape: ModelShape) -> int:
     return 14 * shape.parameters
 
 
-def total(parts: Mapping[str, float]) -> float:
-    """Sum of the parts, in bytes."""
-    return sum(parts.values())
-
-
 def _number_bytes(config: TrainConfig) -> int:
     return 4 if config.precision == "float32" else 2
 
@@ -155,8 +149,6 @@ def _activation_bytes_per_token(config: TrainConfig, shape: ModelShape) -> float
 class JudgeLoad(NamedTuple):
     """What a step asks of servers of the judge."""
 
-    calls: int
-    servers: int
     calls_per_server: float
     """Under way at once."""
     read_tokens: float
@@ -245,8 +237,6 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
     decode = config.batch_size * written / servers * max(reading, computing) / at_once
     prefill = 2 * assumed("judge_active") * read / (servers * gpu.flops * assumed("judge_mfu"))
     return JudgeLoad(
-        calls=config.batch_size,
-        servers=servers,
         calls_per_server=at_once,
         read_tokens=read,
         sent_tokens=sent,

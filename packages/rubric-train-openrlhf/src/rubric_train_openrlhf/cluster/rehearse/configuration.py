@@ -217,8 +217,8 @@ def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
     config, shape, gpus = subject.known, _shape(subject), _gpus(subject)
     for gpu in gpus:
         phases = sizing.memory(config, shape, gpu)
-        worst = max(phases, key=lambda name: sizing.total(phases[name]))
-        needed = sizing.total(phases[worst])
+        worst = max(phases, key=lambda name: sum(phases[name].values()))
+        needed = sum(phases[worst].values())
         cache = sizing.engine_room(config, shape, gpu).cache
         largest = max(phases[worst], key=lambda part: phases[worst][part])
         said = (
