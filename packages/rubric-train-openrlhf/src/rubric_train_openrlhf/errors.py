@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from rubric_core import ConfigError, RubricError
 
@@ -105,6 +105,11 @@ class NonFiniteLogitsError(TrainError, ArithmeticError):
 
 class ResumeError(_AtPathError, TrainError, RuntimeError):
     """A run folder that cannot be continued, or that would be overwritten."""
+
+    @classmethod
+    def lost(cls, what: str, *, path: Path) -> Self:
+        """Say what is missing or damaged that nothing can be continued without."""
+        return cls(f"{what}; bring it back from a copy, or start again in another `out`", path=path)
 
 
 class ClusterError(TrainError, RuntimeError):

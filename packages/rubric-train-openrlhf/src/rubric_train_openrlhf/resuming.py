@@ -208,8 +208,4 @@ def _read_mapping(path: Path, parse: Callable[[str], object]) -> dict[str, Any]:
 
 
 def _damaged(path: Path) -> ResumeError:
-    return ResumeError(
-        f"{str(path)!r} is missing or damaged; bring it back from a copy, or start again in "
-        "another `out`",
-        path=path,
-    )
+    return ResumeError.lost(f"{str(path)!r} is missing or damaged", path=path)

@@ -135,9 +135,6 @@ def checkpoint_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool
         return None
     checkpoint = latest_checkpoint(folder.checkpoints)
     if checkpoint is None and folder.holds_rows:
-        raise ResumeError(
-            f"{str(folder.checkpoints)!r} holds no checkpoint, but the run has rows; bring the "
-            "checkpoints back from a copy, or start again in another `out`",
-            path=folder.path,
-        )
+        said = f"{str(folder.checkpoints)!r} holds no checkpoint, but the run has rows"
+        raise ResumeError.lost(said, path=folder.path)
     return checkpoint

@@ -137,18 +137,16 @@ class RunFolder:
         """
         steps, metrics_size = _leading_rows(self.metrics, records.MetricsRow, last_step=step)
         if steps != list(range(1, step + 1)):
-            raise ResumeError(
+            raise ResumeError.lost(
                 f"{str(self.metrics)!r} does not hold every step from 1 to {step}, to which the "
-                f"last checkpoint belongs: line {len(steps) + 1} is missing or damaged; bring the "
-                "file back from a copy, or start again in another `out`",
+                f"last checkpoint belongs: line {len(steps) + 1} is missing or damaged",
                 path=self.path,
             )
         passes, heldout_size = _leading_rows(self.heldout, records.HeldoutRow, last_step=step)
         if missing := sorted(set(heldout).difference(passes)):
-            raise ResumeError(
+            raise ResumeError.lost(
                 f"{str(self.heldout)!r} lacks the held-out pass of step {missing[0]}: line "
-                f"{len(passes) + 1} is missing or damaged; bring the file back from a copy, or "
-                "start again in another `out`",
+                f"{len(passes) + 1} is missing or damaged",
                 path=self.path,
             )
         with writing.disk_errors(self.path):
@@ -204,11 +202,7 @@ def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
     rows: list[_Row] = []
     for row, _ in _rows(path, row_type):
         if row is None:
-            raise ResumeError(
-                f"line {len(rows) + 1} of {str(path)!r} is damaged; bring the file back from "
-                "a copy, or start again in another `out`",
-                path=path,
-            )
+            raise ResumeError.lost(f"line {len(rows) + 1} of {str(path)!r} is damaged", path=path)
         rows.append(row)
     return rows
 

@@ -109,9 +109,9 @@ class DeepSpeedStates:
             return 0
         state = self.path(mark.step)
         if wrong := _first_wrong(state, mark.files):
-            raise ResumeError(
+            raise ResumeError.lost(
                 f"{str(self._mark)!r} marks the state of step {mark.step} as the last whole one, "
-                f"but {wrong}; bring it back from a copy, or start again in another `out`",
+                f"but {wrong}",
                 path=state,
             )
         return mark.step
@@ -158,10 +158,9 @@ class DeepSpeedStates:
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
-            raise ResumeError(
+            raise ResumeError.lost(
                 f"{str(self._mark)!r} does not tell the last whole state of the run "
-                f"({type(error).__name__}); bring it back from a copy, or start again in another "
-                "`out`",
+                f"({type(error).__name__})",
                 path=self._mark,
             ) from error
 
