@@ -8,6 +8,7 @@ import torch
 
 from rubric_core import Criterion, Grounding, Rubric, SftExample, Task, write_tasks
 from rubric_train_openrlhf.cluster import cpu
+from rubric_train_openrlhf.cluster.launching.preparation import prepare
 from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import (
@@ -19,6 +20,8 @@ from rubric_train_openrlhf.policy import (
     build_tokenizer,
     sft,
 )
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.live_summary import LiveSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +69,11 @@ class RealInput:
 
     folder: Path
     tasks: tuple[Task, ...]
+
+    def prepare(self, config: TrainConfig, *, resume: bool) -> list[str] | None:
+        """Prepare a run as the driver does."""
+        summary_file = LiveSummary(RunFolder(config.out), total_steps=config.steps)
+        return prepare(config, resume=resume, namespace="tests", summary_file=summary_file)
 
     def config(self, out: Path, **changes: Any) -> TrainConfig:
         """Four steps on this machine's CPU; keyword arguments replace keys of sections."""

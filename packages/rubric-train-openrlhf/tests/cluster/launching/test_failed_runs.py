@@ -10,7 +10,6 @@ import pytest
 from rubric_judge import JudgeSetupError
 from rubric_train_openrlhf.cluster.launching import driver
 from rubric_train_openrlhf.cluster.launching.driver import Output, run
-from rubric_train_openrlhf.cluster.launching.preparation import prepare
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.resuming import begin, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.run.folder import RunFolder
@@ -145,18 +144,18 @@ def test_a_run_has_finished_when_it_says_so_of_all_its_steps(
 @pytest.mark.openrlhf
 def test_a_run_that_has_finished_is_left_as_it_is(real_input: RealInput, tmp_path: Path) -> None:
     config = real_input.config(tmp_path / "run", steps=2)
-    assert prepare(config, resume=False) is not None
+    assert real_input.prepare(config, resume=False) is not None
     folder = RunFolder(config.out)
     for step in (1, 2):
         folder.write_metrics(metrics_row(step))
     write_summary(folder, status="finished", wall_s=1.0)
     before = {path: path.stat().st_mtime_ns for path in config.out.rglob("*")}
 
-    assert prepare(config, resume=True) is None
+    assert real_input.prepare(config, resume=True) is None
     run(config, resume=True, output=Output())
 
     assert {path: path.stat().st_mtime_ns for path in config.out.rglob("*")} == before
-    assert prepare(config.model_copy(update={"steps": 3}), resume=True) is not None
+    assert real_input.prepare(config.model_copy(update={"steps": 3}), resume=True) is not None
 
 
 @pytest.mark.openrlhf

@@ -128,7 +128,7 @@ def test_a_refused_key_is_found_before_the_folder_is_touched(
     with FakeEndpoint(0.5, faults=itertools.repeat(Fault.UNAUTHORIZED)) as endpoint:
         config = real_input.config(out, judge={"spec": answering_with(endpoint.url)})
         with pytest.raises(JudgeSetupError, match="auth"):
-            prepare(config, resume=False)
+            real_input.prepare(config, resume=False)
     assert not out.exists()
 
 
@@ -139,14 +139,16 @@ def test_what_is_wrong_is_found_before_the_folder_is_touched(
     monkeypatch.delenv("RUBRIC_NO_SUCH_KEY", raising=False)
     out = tmp_path / "run"
     with pytest.raises(JudgeSetupError, match="RUBRIC_NO_SUCH_KEY"):
-        prepare(real_input.config(out, judge={"spec": LLM}), resume=False)
+        real_input.prepare(real_input.config(out, judge={"spec": LLM}), resume=False)
     with pytest.raises(PolicyLoadError, match=r"^model\.path: no folder at .*absent"):
-        prepare(
+        real_input.prepare(
             real_input.config(out, model={"type": "path", "path": tmp_path / "absent"}),
             resume=False,
         )
     with pytest.raises(TrainConfigError, match=r"no task file at .*absent' \(data\.validation\);"):
-        prepare(real_input.config(out, data={"validation": tmp_path / "absent"}), resume=False)
+        real_input.prepare(
+            real_input.config(out, data={"validation": tmp_path / "absent"}), resume=False
+        )
     assert not out.exists()
 
 
@@ -155,7 +157,7 @@ def test_a_run_says_that_it_runs_as_soon_as_there_is_a_folder(
     real_input: RealInput, tmp_path: Path
 ) -> None:
     config = real_input.config(tmp_path / "run")
-    assert prepare(config, resume=False) is not None
+    assert real_input.prepare(config, resume=False) is not None
     summary = RunFolder(config.out).read_summary()
     assert (summary.status, summary.steps) == ("running", 0)
 
@@ -168,7 +170,7 @@ def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) 
         folder, total_steps=config.steps, resume=False, progress=Progress.silent()
     )
     with pytest.raises(TrainConfigError, match="raise the limits of sft"), watched as summary_file:
-        prepare(config, resume=False, summary_file=summary_file)
+        prepare(config, resume=False, namespace="tests", summary_file=summary_file)
     summary = folder.read_summary()
     assert summary.status == "failed"
     assert (summary.error or "").startswith("TrainConfigError: ")
@@ -177,7 +179,7 @@ def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) 
 @pytest.mark.openrlhf
 def test_a_run_goes_on_from_its_last_whole_state(real_input: RealInput, tmp_path: Path) -> None:
     config = real_input.config(tmp_path / "run")
-    assert prepare(config, resume=False) is not None
+    assert real_input.prepare(config, resume=False) is not None
     states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
     for step in (2, 4):
         states.path(step).mkdir(parents=True)
@@ -189,16 +191,16 @@ def test_a_run_goes_on_from_its_last_whole_state(real_input: RealInput, tmp_path
     policy = RunFolder(config.out).checkpoints / "step_000004"
     policy.mkdir()
     with pytest.raises(ResumeError, match=r"policy of step 4.*that of step 0.*checkpoints/trainer"):
-        prepare(config, resume=True)
+        real_input.prepare(config, resume=True)
     assert states.path(4).exists(), "nothing is deleted where the run cannot go on"
     policy.rmdir()
     states.mark(2, [sync_files(states.path(2))], keep=2)
     latest.write_text("step_000004")
 
-    prepared = prepare(config, resume=True)
+    words = real_input.prepare(config, resume=True)
 
-    assert prepared is not None
-    assert "--ckpt.load_enable" in prepared.words
+    assert words is not None
+    assert "--ckpt.load_enable" in words
     assert latest.read_text() == "step_000002"
     assert not states.path(4).exists()
 
@@ -206,15 +208,15 @@ def test_a_run_goes_on_from_its_last_whole_state(real_input: RealInput, tmp_path
 @pytest.mark.openrlhf
 def test_a_run_without_a_whole_state_loads_none(real_input: RealInput, tmp_path: Path) -> None:
     config = real_input.config(tmp_path / "run")
-    assert prepare(config, resume=False) is not None
+    assert real_input.prepare(config, resume=False) is not None
     half = DeepSpeedStates(ClusterPaths(config.out).trainer_state).path(2)
     half.mkdir(parents=True)
     half.with_name("latest").write_text(half.name)
 
-    prepared = prepare(config, resume=True)
+    words = real_input.prepare(config, resume=True)
 
-    assert prepared is not None
-    assert "--ckpt.load_enable" not in prepared.words
+    assert words is not None
+    assert "--ckpt.load_enable" not in words
     assert list(half.parent.iterdir()) == []
 
 
@@ -227,12 +229,12 @@ def test_a_run_does_not_go_on_with_another_model_as_its_reference(
     model = tmp_path / "model"
     shutil.copytree(str(getattr(config.model, "path", "")), model)
     config = real_input.config(tmp_path / "run", model={"type": "path", "path": str(model)})
-    assert prepare(config, resume=False) is not None
+    assert real_input.prepare(config, resume=False) is not None
     content = (model / name).read_bytes()
     (model / name).write_bytes(content + b" ")
 
     with pytest.raises(ResumeError, match=rf"model\.path .*: {name} is missing, or is another"):
-        prepare(config, resume=True)
+        real_input.prepare(config, resume=True)
 
     (model / name).write_bytes(content)
-    assert prepare(config, resume=True) is not None
+    assert real_input.prepare(config, resume=True) is not None

@@ -16,7 +16,8 @@ import traceback
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
+from uuid import uuid4
 
 import structlog
 
@@ -32,9 +33,6 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import disk_errors
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.launching.preparation import PreparedRun
 
 
 class Output:
@@ -129,13 +127,16 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
             # Seconds, and minutes from a cold disk: summary.json comes before.
             from rubric_train_openrlhf.cluster.launching.preparation import prepare
 
-        prepared = prepare(config, resume=resume, summary_file=summary_file, progress=progress)
-        if prepared is not None:
+        namespace = f"rubric-{uuid4().hex}"
+        words = prepare(config, resume=resume, namespace=namespace, summary_file=summary_file)
+        if words is not None:
             output.turn_to(ClusterPaths(config.out).logs / "driver.log")
-            _run_prepared(config, prepared, progress)
+            _run_prepared(config, words, namespace, progress)
 
 
-def _run_prepared(config: TrainConfig, prepared: PreparedRun, progress: Progress) -> None:
+def _run_prepared(
+    config: TrainConfig, words: Sequence[str], namespace: str, progress: Progress
+) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
     from rubric_train_openrlhf.cluster.launching import ray_session
     from rubric_train_openrlhf.cluster.sampling.judge_calls import ask
@@ -144,8 +145,8 @@ def _run_prepared(config: TrainConfig, prepared: PreparedRun, progress: Progress
         cpu.install()
     with contextlib.ExitStack() as held:
         with progress.phase("starting Ray"):
-            held.enter_context(ray_session.ray_session(config, namespace=prepared.namespace))
-            coordinator = ray_session.start_coordinator(config, namespace=prepared.namespace)
+            held.enter_context(ray_session.ray_session(config, namespace=namespace))
+            coordinator = ray_session.start_coordinator(config, namespace=namespace)
             held.callback(ray_session.stop_coordinator, coordinator)
         with progress.phase("loading OpenRLHF, starting the judge"):
             # Loading OpenRLHF takes as long as the coordinator takes to start.
@@ -153,7 +154,7 @@ def _run_prepared(config: TrainConfig, prepared: PreparedRun, progress: Progress
             ask(coordinator.open)
         # Until the trainer says what it does itself.
         with progress.phase("starting the engines, loading the models"):
-            sys.argv = [_COMMAND, *prepared.words]
+            sys.argv = [_COMMAND, *words]
             runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
-from uuid import uuid4
 
 import torch
 from transformers import AutoConfig
 
-from rubric_judge.console.progress import Progress
+from rubric_judge.console.progress import current
 from rubric_judge.provider.settings import api_key
 from rubric_train_openrlhf import resuming
 from rubric_train_openrlhf.cluster.command import flags, refusals
@@ -81,23 +79,9 @@ def check_cpu_heads(config: TrainConfig) -> None:
         raise TrainConfigError(f"{why}; {REMEDY}", location="model.path")
 
 
-@dataclass(frozen=True)
-class PreparedRun:
-    """A run that is ready to start."""
-
-    words: list[str]
-    """Arguments of OpenRLHF's command."""
-    namespace: str
-    """Of the run's named actors in Ray: new for every start."""
-
-
 def prepare(
-    config: TrainConfig,
-    *,
-    resume: bool,
-    summary_file: LiveSummary | None = None,
-    progress: Progress | None = None,
-) -> PreparedRun | None:
+    config: TrainConfig, *, resume: bool, namespace: str, summary_file: LiveSummary
+) -> list[str] | None:
     """Check what a run reads, open its folder, and make the policy that it starts from.
 
     What can be wrong with the input is found before the run folder is touched.
@@ -105,11 +89,12 @@ def prepare(
     Args:
         config: of the run.
         resume: go on from the last checkpoint in `config.out`.
+        namespace: of the run's named actors in Ray.
         summary_file: told that the run begins.
-        progress: told of every phase.
 
     Returns:
-        What to start; None where the run that is to go on has finished, and nothing was changed.
+        Arguments of OpenRLHF's command; None where the run that is to go on has finished, and
+        nothing was changed.
 
     Raises:
         TrainConfigError: OpenRLHF cannot express the configuration, this machine has not the GPUs
@@ -125,9 +110,7 @@ def prepare(
         ClusterError: the warm start failed.
         DiskWriteError: the run folder could not be written.
     """
-    progress = progress or Progress.silent()
-    folder = RunFolder(config.out)
-    summary_file = summary_file or LiveSummary(folder, total_steps=config.steps)
+    folder, progress = RunFolder(config.out), current()
     with progress.phase("reading model and tasks"):
         refusals.check_command(flags.command_words(flags.grpo_flags(config)))
         model, codec = _model(config)
@@ -150,21 +133,14 @@ def prepare(
             files = model_digests(model)
             resuming.begin(folder, config=config, tasks_sha256=sha256, model_files=files)
         summary_file.begin(wall_s=summary_file.wall_s)
-    return _ready(config, books["train"], model=model, is_resumed=found > 0, progress=progress)
-
-
-def _ready(
-    config: TrainConfig, book: TaskSet, *, model: Path, is_resumed: bool, progress: Progress
-) -> PreparedRun:
     paths = ClusterPaths(config.out)
     if config.sft is not None:
-        examples = book.reference_answers()
+        examples = books["train"].reference_answers()
         with progress.phase("warm start"):
             model = warm_start(config, examples=examples, model=model, folder=paths.warm_start)
-    words = flags.command_words(flags.grpo_flags(config, model=model.absolute(), resume=is_resumed))
-    prepared = PreparedRun(words, namespace=f"rubric-{uuid4().hex}")
-    policy_run.PolicyRun.of(config, namespace=prepared.namespace).write(paths.run)
-    return prepared
+    policy_run.PolicyRun.of(config, namespace=namespace).write(paths.run)
+    start = flags.grpo_flags(config, model=model.absolute(), resume=found > 0)
+    return flags.command_words(start)
 
 
 def _last_state(
