@@ -6,11 +6,20 @@ import pytest
 
 from rubric_train_openrlhf.errors import DiskWriteError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.live_summary import best_row, write_summary
-from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
+from rubric_train_openrlhf.run.live_summary import LiveSummary, best_row
+from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+
+def ended(folder: RunFolder, status: Status, error: Exception | None = None) -> RunSummary:
+    summary_file = LiveSummary(folder, total_steps=9)
+    summary_file.begin(wall_s=3.0)
+    assert folder.read_summary().warning is None
+    summary = summary_file.end(status, error)
+    assert summary is not None
+    return summary
 
 
 def heldout(step: int, reward: float, *, best: bool) -> HeldoutRow:
@@ -36,16 +45,16 @@ def test_the_best_pass_is_the_last_that_beat_all_before(tmp_path: Path) -> None:
     ):
         folder.write_heldout(row)
     assert best_row(folder).step == 2
-    summary = write_summary(folder, status="finished", wall_s=3.0)
+    summary = ended(folder, "finished")
     assert (summary.best_step, summary.best_heldout_reward) == (2, 0.6)
     assert (summary.first_heldout_reward, summary.last_heldout_reward) == (0.2, 0.5)
 
 
 def test_an_error_that_is_not_ours_is_named_without_its_text(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    theirs = write_summary(folder, status="failed", wall_s=1.0, error=ValueError("an answer"))
+    theirs = ended(folder, "failed", ValueError("an answer"))
     assert theirs.error == "ValueError"
-    ours = write_summary(folder, status="failed", wall_s=1.0, error=DiskWriteError("no room"))
+    ours = ended(folder, "failed", DiskWriteError("no room"))
     assert ours.error == "DiskWriteError: no room"
 
 
@@ -69,7 +78,7 @@ def test_a_run_whose_reward_falls_to_half_ends_with_a_warning(
         row = step(number, degenerate_group_frac=0.0)
         folder.write_metrics(row.model_copy(update={"reward_mean": reward, "kl": 5.9}))
 
-    warning = write_summary(folder, status="finished", wall_s=1.0).warning
+    warning = ended(folder, "finished").warning
 
     assert (warning is not None) == warned
     if warning is not None:
@@ -85,8 +94,7 @@ def test_a_run_without_any_spread_ends_with_a_warning(
     folder.write_metrics(step(1, degenerate_group_frac=1.0))
     folder.write_metrics(step(2, degenerate_group_frac=last))
 
-    assert write_summary(folder, status="running", wall_s=1.0).warning is None
-    warning = write_summary(folder, status="finished", wall_s=1.0).warning
+    warning = ended(folder, "finished").warning
 
     assert (warning is not None) == warned
     if warning is not None:

@@ -8,7 +8,7 @@ import platform
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -156,10 +156,15 @@ class LiveSummary:
             if status == "finished":
                 return written
             place, wall_s = written.model_dump(include=set(_PLACE)), written.wall_s
-        told = self._signed()
-        if status != "finished":
-            told |= {name: value for name, value in place.items() if value is not None}
-        summary = write_summary(self._folder, status=status, wall_s=wall_s, error=error, place=told)
+        if status == "finished":
+            told = {"warning": _warning(self._folder.read_metrics())}
+        else:
+            told = {name: value for name, value in place.items() if value is not None}
+        told |= {"status": status, "wall_s": wall_s, "error": error and _shown(error)}
+        summary = summed_up(self._folder).model_copy(update=self._signed() | told)
+        if summary.warning is not None:
+            _log.warning("train.run.suspect", why=summary.warning)
+        self._folder.write_summary(summary)
         self._may_write = False
         return summary
 
@@ -259,42 +264,6 @@ class Watch:
         phase.advance(note=f"loss {step.loss:.3f}")
         if self.on_supervised is not None:
             self.on_supervised(name, step)
-
-
-def write_summary(
-    folder: RunFolder,
-    *,
-    status: Status,
-    wall_s: float,
-    error: Exception | None = None,
-    place: Mapping[str, object] | None = None,
-) -> RunSummary:
-    """Sum the rows of a run up and replace summary.json.
-
-    Args:
-        folder: of the run.
-        status: how it stands.
-        wall_s: seconds that it has taken.
-        error: what it failed of.
-        place: other fields of `RunSummary`: where it was, and who says so.
-
-    Raises:
-        ResumeError: a row is damaged.
-        DiskWriteError: the file could not be written.
-    """
-    summary = summed_up(folder).model_copy(
-        update={
-            **(place or {}),
-            "status": status,
-            "wall_s": wall_s,
-            "error": None if error is None else _shown(error),
-            "warning": _warning(folder.read_metrics()) if status == "finished" else None,
-        }
-    )
-    if summary.warning is not None:
-        _log.warning("train.run.suspect", why=summary.warning)
-    folder.write_summary(summary)
-    return summary
 
 
 def summed_up(folder: RunFolder) -> RunSummary:

@@ -13,7 +13,7 @@ from rubric_train_openrlhf.cluster.launching.driver import Output, run
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.resuming import begin, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.live_summary import write_summary
+from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.records import MetricsRow
 
 if TYPE_CHECKING:
@@ -134,9 +134,10 @@ def test_a_run_has_finished_when_it_says_so_of_all_its_steps(
     begin(folder, config=config, tasks_sha256={})
     assert not has_finished(folder, config=config)
     folder.write_metrics(metrics_row(1))
-    write_summary(folder, status="running", wall_s=1.0)
+    summary_file = LiveSummary(folder, total_steps=1)
+    summary_file.begin(wall_s=1.0)
     assert not has_finished(folder, config=config)
-    write_summary(folder, status="finished", wall_s=1.0)
+    summary_file.end("finished")
     assert has_finished(folder, config=config)
     assert not has_finished(folder, config=make_config(out=folder.path, steps=2))
 
@@ -148,7 +149,9 @@ def test_a_run_that_has_finished_is_left_as_it_is(real_input: RealInput, tmp_pat
     folder = RunFolder(config.out)
     for step in (1, 2):
         folder.write_metrics(metrics_row(step))
-    write_summary(folder, status="finished", wall_s=1.0)
+    summary_file = LiveSummary(folder, total_steps=2)
+    summary_file.begin(wall_s=1.0)
+    summary_file.end("finished")
     before = {path: path.stat().st_mtime_ns for path in config.out.rglob("*")}
 
     assert real_input.prepare(config, resume=True) is None

@@ -93,8 +93,7 @@ def prepare(
         summary_file: told that the run begins.
 
     Returns:
-        Arguments of OpenRLHF's command; None where the run that is to go on has finished, and
-        nothing was changed.
+        Arguments of OpenRLHF's command; None where the run has finished, and nothing was changed.
 
     Raises:
         TrainConfigError: OpenRLHF cannot express the configuration, this machine has not the GPUs
@@ -110,7 +109,7 @@ def prepare(
         ClusterError: the warm start failed.
         DiskWriteError: the run folder could not be written.
     """
-    folder, progress = RunFolder(config.out), current()
+    folder, paths, progress = RunFolder(config.out), ClusterPaths(config.out), current()
     with progress.phase("reading model and tasks"):
         refusals.check_command(flags.command_words(flags.grpo_flags(config)))
         model, codec = _model(config)
@@ -128,12 +127,11 @@ def prepare(
         _write_prompts(books, config=config, codec=codec)
         if resumed:
             write_text(folder.config, dump_config(config))
-            DeepSpeedStates(ClusterPaths(config.out).trainer_state).go_back()
+            DeepSpeedStates(paths.trainer_state).go_back()
         else:
             files = model_digests(model)
             resuming.begin(folder, config=config, tasks_sha256=sha256, model_files=files)
         summary_file.begin(wall_s=summary_file.wall_s)
-    paths = ClusterPaths(config.out)
     if config.sft is not None:
         examples = books["train"].reference_answers()
         with progress.phase("warm start"):

@@ -125,7 +125,7 @@ _LONGEST_PATH: Final = 120
 _OTHER: Final = "choose another `out`"
 
 
-def check_output_folder(subject: check.Subject) -> Iterator[check.Finding]:
+def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
     """Make a folder beside the run's and take it away again; a run in it must be meant."""
     out = subject.known.out
     try:
@@ -133,26 +133,23 @@ def check_output_folder(subject: check.Subject) -> Iterator[check.Finding]:
         holds_run = (out / "config.resolved.yaml").exists()
     except OSError as error:
         name = str(out)[:_LONGEST_PATH]  # it may be too long for any file system
-        yield check.failed(f"there can be no folder {name!r}: {error.strerror}", remedy=_OTHER)
-        return
+        said = f"there can be no folder {name!r}: {error.strerror}"
+        return [check.failed(said, remedy=_OTHER)]
     if not parent.is_dir():
         said = f"{str(parent)!r} is a file, so that no run folder can be at {str(out)!r}"
-        yield check.failed(said, remedy=_OTHER)
-        return
-    if holds_run:
-        remedy = "continue it with --resume, or choose another out"
-        yield check.warning(f"{str(out)!r} holds a run already", remedy=remedy)
+        return [check.failed(said, remedy=_OTHER)]
+    remedy = "continue it with --resume, or choose another out"
+    run = [check.warning(f"{str(out)!r} holds a run already", remedy=remedy)] if holds_run else []
     if not os.access(parent, os.W_OK | os.X_OK):
-        yield subject.absent(f"{str(parent)!r} is not writable by this user", remedy=_OTHER)
-        return
+        said = f"{str(parent)!r} is not writable by this user"
+        return [*run, subject.absent(said, remedy=_OTHER)]
     try:
         with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
             Path(made, "probe").write_text("probe\n", encoding="utf-8")
     except OSError as error:
         said = f"{str(parent)!r} cannot be written to: {error.strerror}"
-        yield check.failed(said, remedy=_OTHER)
-    else:
-        yield check.passed(f"{str(parent)!r} is writable")
+        return [*run, check.failed(said, remedy=_OTHER)]
+    return [*run, check.passed(f"{str(parent)!r} is writable")]
 
 
 def _existing(path: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -24,30 +24,25 @@ _VIEW: Final = PolicyView(task_id="rehearsal", question="…")
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer_config.json")
 
 
-def check_model(subject: check.Subject) -> Iterator[check.Finding]:
+def check_model(subject: check.Subject) -> Sequence[check.Finding]:
     """Architecture and weights: every file that the index names."""
     folder = subject.model_folder
     if folder is not None and folder.exists() and not folder.is_dir():
         remedy = "give the folder that holds config.json, weights and tokenizer"
-        yield check.failed(f"{str(folder)!r} is a file", remedy=remedy)
-        return
+        return [check.failed(f"{str(folder)!r} is a file", remedy=remedy)]
     if folder is None or not (folder / "config.json").is_file():
         remedy = "copy the model there; for a rehearsal config.json and the tokenizer are enough"
-        yield subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)
-        return
+        return [subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)]
     try:
         architecture = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
     # What a broken or an unknown config.json makes transformers raise is not known beforehand.
     except Exception as error:  # noqa: BLE001
-        yield _unusable(folder / "config.json", error)
-        return
+        return [_unusable(folder / "config.json", error)]
     kind = (architecture.architectures or [type(architecture).__name__])[0]
     if "CausalLM" not in kind and "LMHead" not in kind:
         said = f"{str(folder)!r} holds a {kind}, which writes no text"
-        yield check.failed(said, remedy="give a causal language model")
-        return
-    yield from _misfits(subject, architecture)
-    yield _weights(subject, folder, kind)
+        return [check.failed(said, remedy="give a causal language model")]
+    return [*_misfits(subject, architecture), _weights(subject, folder, kind)]
 
 
 def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Finding]:
@@ -91,37 +86,37 @@ def _weights(subject: check.Subject, folder: Path, kind: str) -> check.Finding:
     return check.passed(f"{kind} with its weights at {str(folder)!r}")
 
 
-def check_tokenizer(subject: check.Subject) -> Iterator[check.Finding]:
+def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
     """Its own chat template, its end token, and text that comes back as it was."""
     folder = subject.model_folder
     if folder is None or not any((folder / name).is_file() for name in _TOKENIZERS):
         # Beside its weights a tokenizer is not elsewhere, but forgotten.
         is_forgotten = folder is not None and any(folder.glob("*.safetensors"))
         finding = check.failed if is_forgotten else subject.absent
-        yield finding(
+        said = (
             f"no tokenizer at {str(folder)!r} on this machine: its chat template and its special "
-            "tokens could not be checked",
-            remedy="copy tokenizer.json and tokenizer_config.json there",
+            "tokens could not be checked"
         )
-        return
+        return [finding(said, remedy="copy tokenizer.json and tokenizer_config.json there")]
     try:
         codec = preparation.load_chat_codec(folder)
     except PolicyLoadError as error:
         remedy = "copy the tokenizer's files again from where the model came from"
-        yield check.failed(str(error), remedy=remedy)
-        return
+        return [check.failed(str(error), remedy=remedy)]
     try:
         shown = codec.prompt_text(_VIEW)
     except PolicyLoadError as error:
-        yield check.failed(f"{error}: {error.__cause__}")
-        return
+        return [check.failed(f"{error}: {error.__cause__}")]
     subject.codec = codec
-    for text in _TEXTS:
-        if codec.decode(_VIEW, codec.encode_text(text)) != text:
-            said = f"the tokenizer does not give back what it encodes: {text!r} comes back changed"
-            yield check.failed(said, remedy="use the model's fast tokenizer")
-            break
-    yield from _check_end(folder, codec, shown)
+    changed = [
+        check.failed(
+            f"the tokenizer does not give back what it encodes: {text!r} comes back changed",
+            remedy="use the model's fast tokenizer",
+        )
+        for text in _TEXTS
+        if codec.decode(_VIEW, codec.encode_text(text)) != text
+    ]
+    return [*changed[:1], *_check_end(folder, codec, shown)]
 
 
 def _unusable(file: Path, error: Exception) -> check.Finding:
@@ -137,11 +132,9 @@ def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Fin
     """An answer in the chat template must end in the token that ends a response."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:
-        yield check.warning(
-            f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
-            f"{shown!r}",
-            remedy="as it should be for a base model; an instruct model needs its template",
-        )
+        said = f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
+        remedy = "as it should be for a base model; an instruct model needs its template"
+        yield check.warning(f"{said}{shown!r}", remedy=remedy)
         return
     answer = [{"role": "user", "content": "…"}, {"role": "assistant", "content": _ANSWER}]
     text: str = tokenizer.apply_chat_template(answer, tokenize=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Final
@@ -105,12 +105,11 @@ def rehearse(
 
 def _run_two_steps(
     subject: check.Subject, *, on_start: Callable[[], None], progress: Progress
-) -> Iterator[check.Finding]:
+) -> check.Finding:
     request = subject.request
     if lacking := [name for name in ("openrlhf", "vllm") if find_spec(name) is None]:
         remedy = "install the extra openrlhf-cpu, or openrlhf on a machine with GPUs"
-        yield check.unchecked(f"not installed here: {' and '.join(lacking)}", remedy=remedy)
-        return
+        return check.unchecked(f"not installed here: {' and '.join(lacking)}", remedy=remedy)
     on_start()
     with staged(subject) as small:
         subject.rehearsed = small
@@ -120,15 +119,14 @@ def _run_two_steps(
             )
     subject.arguments = ended.arguments
     if ended.status == 0:
-        yield check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
-        return
+        return check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
     if ended.status is None:
         said = f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}"
         remedy = "give it longer with --deadline-s, or read where it hangs"
     else:
         said = f"ended with status {ended.status}: {ended.cause}"
         remedy = "the cluster would stop there too; the log has all of it"
-    yield check.failed(said, where=str(ended.log), remedy=remedy)
+    return check.failed(said, where=str(ended.log), remedy=remedy)
 
 
 _AFTER: Final = {

@@ -40,15 +40,13 @@ def check_heldout_tasks(subject: check.Subject) -> Iterable[check.Finding]:
     return _read(subject, path, key=HELDOUT)
 
 
-def _read(subject: check.Subject, path: Path, *, key: str) -> Iterator[check.Finding]:
+def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Finding]:
     if path.exists() and not path.is_file():
         remedy = "give the path of a JSONL or Parquet file of tasks"
-        yield check.failed(f"{str(path)!r} is a folder, not a file", remedy=remedy)
-        return
+        return [check.failed(f"{str(path)!r} is a folder, not a file", remedy=remedy)]
     if not path.is_file():
         remedy = "copy it here, give `--data`, or write it with `rubric-synth run`"
-        yield subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy)
-        return
+        return [subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy)]
     tasks: list[Task] = []
     wrong: list[RubricFileError] = []
     try:
@@ -63,15 +61,15 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterator[check.Fin
     subject.tasks[key] = tuple({task.task_id: task for task in tasks}.values())
     if wrong:
         remedy = "repair the row or drop it" if wrong[0].line else "give a file of tasks"
-        yield from _first([str(error) for error in wrong], f"rows of {path}", remedy=remedy)
-    elif not tasks:
+        return _first([str(error) for error in wrong], f"rows of {path}", remedy=remedy)
+    if not tasks:
         remedy = "write one with `rubric-synth run`"
-        yield check.failed(f"{str(path)!r} holds no task", remedy=remedy)
-    else:
-        yield check.passed(f"{len(tasks)} tasks in {str(path)!r}")
-    if not wrong and (repeated := len(tasks) - len(subject.tasks[key])):
+        return [check.failed(f"{str(path)!r} holds no task", remedy=remedy)]
+    found = [check.passed(f"{len(tasks)} tasks in {str(path)!r}")]
+    if repeated := len(tasks) - len(subject.tasks[key]):
         said = f"{repeated} rows are tasks that stand there already"
-        yield check.warning(said, remedy="drop them; the run reads each task once")
+        found.append(check.warning(said, remedy="drop them; the run reads each task once"))
+    return found
 
 
 def _first(problems: Sequence[str], others: str, *, remedy: str) -> Iterator[check.Finding]:
