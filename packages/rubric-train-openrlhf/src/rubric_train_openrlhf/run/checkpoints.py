@@ -76,29 +76,23 @@ def load_state(path: Path) -> TrainerState:
             state = TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
     # The named boundary for a damaged archive: its bytes decide what reading them raises.
     except Exception as exc:
-        raise ResumeError(
-            f"{str(path / _STATE_FILE)!r} holds no trainer state; {_elsewhere(path)}", path=path
-        ) from exc
+        raise _lost(path, f"{str(path / _STATE_FILE)!r} holds no trainer state") from exc
     try:
         changed = first_changed(path, state.files)
     except OSError as exc:
         raise ResumeError(f"cannot read {str(path)!r}: {exc.strerror}", path=path) from exc
     if changed is not None:
-        raise ResumeError(
-            f"{str(path / changed)!r} is missing, or is not what the run wrote; {_elsewhere(path)}",
-            path=path,
-        )
+        said = f"{str(path / changed)!r} is missing, or is not what the run wrote"
+        raise _lost(path, said)
     return state
 
 
-def _elsewhere(path: Path) -> str:
-    """What to do without a checkpoint; the first one is the reference, which nothing replaces."""
+def _lost(path: Path, said: str) -> ResumeError:
+    """Tell what to do without a checkpoint; the first is the reference, which nothing replaces."""
     if path.name == checkpoint_path(path.parent, step=0).name:
-        return "bring it back from a copy, or start again in another `out`"
-    return (
-        f"move {path.name} away to go on from the checkpoint before it, or start again in another "
-        "`out`"
-    )
+        return ResumeError.lost(said, path=path)
+    remedy = f"move {path.name} away to go on from the checkpoint before it"
+    return ResumeError(f"{said}; {remedy}, or start again in another `out`", path=path)
 
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:

@@ -74,9 +74,8 @@ class LiveSummary:
             DiskWriteError: the file could not be written.
         """
         if self._folder.holds_run:
-            before, done = self._before, ("finished", self._total_steps)
-            is_done = before is not None and (before.status, before.steps) == done
-            self._may_write = resume and not is_done
+            stood = self._before and (self._before.status, self._before.steps)
+            self._may_write = resume and stood != ("finished", self._total_steps)
         else:
             self._may_write = not self._folder.names_taken
             self._figures = {}

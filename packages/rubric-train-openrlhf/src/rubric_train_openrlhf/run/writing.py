@@ -8,7 +8,7 @@ import re
 import shutil
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from pydantic import BaseModel
 from safetensors import SafetensorError
@@ -147,7 +147,7 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-class EventWriter:
+class EventWriter(contextlib.AbstractContextManager["EventWriter"]):
     """Writes every number of a row as one scalar per step."""
 
     def __init__(self, folder: Path, *, first_step: int) -> None:
@@ -157,10 +157,6 @@ class EventWriter:
 
         with disk_errors(folder):
             self._writer = SummaryWriter(str(folder), purge_step=first_step)
-
-    def __enter__(self) -> Self:
-        """Use as a context: the file is closed on leaving."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Flush and close."""

@@ -169,9 +169,21 @@ class DriverJob:
         Raises:
             ClusterError: the cluster has not answered for `patience_s`.
         """
-        if self._status is None and time.monotonic() >= self._asked_s + _ASK_EVERY_S:
-            self._status = self._ask()
-            self._asked_s = time.monotonic()
+        if self._status is not None or time.monotonic() < self._asked_s + _ASK_EVERY_S:
+            return self._status
+        try:
+            told: Any = self.client.get_job_status(self.name)
+        except _UNANSWERED as error:
+            silent_s = time.monotonic() - self._answered_s
+            if silent_s > self.patience_s:
+                raise ClusterError(
+                    f"the cluster has not answered for {silent_s:.0f} s ({_shown(error)}); the job "
+                    f"{self.name!r} may go on there: see it, or stop it, with `ray job`"
+                ) from error
+        else:
+            self._answered_s = time.monotonic()
+            self._status = int(told != _SUCCEEDED) if told.is_terminal() else None
+        self._asked_s = time.monotonic()
         return self._status
 
     def end(self) -> None:
@@ -186,20 +198,6 @@ class DriverJob:
                 time.sleep(_ASK_EVERY_S)
         except (*_UNANSWERED, ClusterError) as error:
             _log.warning("train.job.not_stopped", name=self.name, error=_shown(error))
-
-    def _ask(self) -> int | None:
-        try:
-            status: Any = self.client.get_job_status(self.name)
-        except _UNANSWERED as error:
-            silent_s = time.monotonic() - self._answered_s
-            if silent_s > self.patience_s:
-                raise ClusterError(
-                    f"the cluster has not answered for {silent_s:.0f} s ({_shown(error)}); the job "
-                    f"{self.name!r} may go on there: see it, or stop it, with `ray job`"
-                ) from error
-            return None
-        self._answered_s = time.monotonic()
-        return int(status != _SUCCEEDED) if status.is_terminal() else None
 
 
 def entrypoint(config: TrainConfig, words: Sequence[str]) -> str:

@@ -187,9 +187,10 @@ def step_time(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> StepTime:
     # Forward 2·N a token and backward twice that; checkpointing goes forward a second time.
     per_token = 8 if config.optim.gradient_checkpointing else 6
     models = 2 if config.objective.kl_coef > 0 else 1
-    load = judge_load(config, gpu)
+    load, responses = judge_load(config, gpu), config.batch_size * mean_response_tokens(config)
+    rate = decode_tokens_per_s(config, shape, gpu) * config.cluster.engine_count
     return StepTime(
-        sampling=_sampling_seconds(config, shape, gpu),
+        sampling=assumed("straggler") * responses / rate if rate else float("inf"),
         judging=None if load is None else load.seconds,
         scoring=2 * models * count * tokens / (gpus * gpu.flops * assumed("forward_mfu")),
         updates=per_token * count * tokens / (gpus * gpu.flops * assumed("train_mfu")),
@@ -243,10 +244,3 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
         written_tokens=config.batch_size * written,
         seconds=prefill + decode,
     )
-
-
-def _sampling_seconds(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> float:
-    rate = decode_tokens_per_s(config, shape, gpu) * config.cluster.engine_count
-    if rate == 0:
-        return float("inf")
-    return assumed("straggler") * config.batch_size * mean_response_tokens(config) / rate

@@ -91,8 +91,6 @@ def rehearse(
             findings += ask((check.Check(check.TWO_STEPS, run, needs=_RUN_NEEDS),))
             if (small := subject.rehearsed) is not None:
                 findings += ask(_after(small, subject.arguments))
-                # Last, so that a reader sees what the verdict does not cover.
-                findings += ask((check.Check("only on GPUs", configuration.check_only_on_gpus),))
     report = check.Report(
         config=str(request.source),
         stand_ins=tuple(subject.stand_ins),
@@ -149,6 +147,8 @@ def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[check.Check
         ),
         # Also of a run that failed, whose logs and errors may say more than those of another.
         check.Check("asymmetry", lambda _: search()),
+        # Last, so that a reader sees what the verdict does not cover.
+        check.Check("only on GPUs", configuration.check_only_on_gpus),
     )
 
 
