@@ -60,7 +60,7 @@ class Connections:
         Args:
             url: where to.
             body: JSON.
-            silence_s: longest time without a byte of the answer; left out, whoever asks keeps time.
+            silence_s: longest time without a byte of the answer; the caller keeps time if left out.
 
         Returns:
             The answer, whatever its status.

@@ -32,7 +32,7 @@ _NOT_PARAMETERS = (
 
 
 def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> str:
-    """Say what to write instead of a parameter that is none.
+    """Say what to write instead of a key that `parameters` may not hold.
 
     Args:
         names: what `parameters` names.
@@ -48,7 +48,7 @@ def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> 
     remedy = "the judge sets it itself, so leave it out"
     if setting in settings:
         remedy = f"write `{setting}:` at the top level, beside `parameters:`"
-    return f"{taken[0]!r} is none of `parameters`: {remedy}"
+    return f"{taken[0]!r} is not allowed under `parameters`: {remedy}"
 
 
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
@@ -73,7 +73,7 @@ def wrong_with(address: str) -> str:
     try:
         parts = urlsplit(address)
     except ValueError:
-        return "its host is none"
+        return "its host name is not valid"
     if parts.scheme not in {"http", "https"}:
         return "it starts with neither http:// nor https://"
     if "@" in parts.netloc or parts.query or parts.fragment:
@@ -83,8 +83,12 @@ def wrong_with(address: str) -> str:
     except ValueError:
         port = 0
     if port == 0:
-        return "its port is no number from 1 to 65535"
-    return "" if _is_host(parts.hostname or "") else "its host is none (international ones: xn--…)"
+        return "its port is not a number from 1 to 65535"
+    return (
+        ""
+        if _is_host(parts.hostname or "")
+        else "its host name is not valid (international ones: xn--…)"
+    )
 
 
 def _is_host(host: str) -> bool:

@@ -1,4 +1,4 @@
-"""A policy and its codec: from a folder and back, or from nothing."""
+"""Load, save or build a policy and its codec."""
 
 from __future__ import annotations
 
