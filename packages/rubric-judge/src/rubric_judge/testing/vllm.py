@@ -96,12 +96,16 @@ class VLLMServer:
         try:
             self._wait_until_ready(self._process)
         except BaseException:
-            self._stop()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+        if self._log is not None:
+            self._log.close()
 
     def forget_prefixes(self) -> None:
         """Empty the prefix cache."""
@@ -146,10 +150,3 @@ class VLLMServer:
             return ""
         self._log.seek(0)
         return self._log.read().decode(errors="replace")[-_LOG_CHARS:]
-
-    def _stop(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
-        if self._log is not None:
-            self._log.close()
