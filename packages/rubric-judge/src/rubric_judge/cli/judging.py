@@ -163,14 +163,12 @@ async def _judge_batch(
 ) -> list[list[JudgeResult]]:
     total = len(batch.replicates) * len(batch.views)
     with current().phase(batch.title, total=total) as phase:
-
-        def advance(position: int, result: JudgeResult) -> None:
-            del position, result
-            phase.advance()
-
         return [
             await pool.judge_all(
-                batch.views, on_result=advance, deadline_s=deadline_s, replicate=replicate
+                batch.views,
+                on_result=lambda _position, _result: phase.advance(),
+                deadline_s=deadline_s,
+                replicate=replicate,
             )
             for replicate in batch.replicates
         ]

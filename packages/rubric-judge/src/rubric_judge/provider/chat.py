@@ -301,7 +301,10 @@ def _decoded(body: bytes) -> dict[str, object]:
 
 def _chat_reply(completion: dict[str, object]) -> ChatReply:
     used = _usage(completion)
-    choice = _only(completion.get("choices"), usage=used)
+    choices = listing(completion.get("choices"))
+    if len(choices) > 1:
+        raise transport_error(f"{len(choices)} choices where one was asked for", usage=used)
+    choice = mapping(choices[0]) if choices else {}
     message = mapping(choice.get("message"))
     content, refusal = message.get("content"), message.get("refusal")
     of_model = message.get("role", "assistant") == "assistant"
@@ -315,13 +318,6 @@ def _chat_reply(completion: dict[str, object]) -> ChatReply:
         usage=used,
         answered_by=answerer(completion.get("model")),
     )
-
-
-def _only(choices: object, *, usage: Usage | None) -> dict[str, object]:
-    given = listing(choices)
-    if len(given) > 1:
-        raise transport_error(f"{len(given)} choices where one was asked for", usage=usage)
-    return mapping(given[0]) if given else {}
 
 
 def _usage(completion: dict[str, object]) -> Usage | None:

@@ -38,7 +38,7 @@ _REASON_BY_STATUS = {
     429: Reason.RATE_LIMITED,
 }
 
-_MOST_TOKENS = 10_000_000
+MOST_TOKENS = 10_000_000
 """No model reads as much in one call; a count beyond is none, and would stop a limiter."""
 
 
@@ -173,7 +173,7 @@ def _count(value: object) -> int | None:
     # An answer that is read strictly has floats only.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if 0 <= value <= _MOST_TOKENS and value == int(value) else None
+    return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
 
 
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (

@@ -17,13 +17,12 @@ from typing import Protocol, runtime_checkable
 import anyio
 
 from rubric_judge.provider.event_loop import LoopGuard
+from rubric_judge.provider.failures import MOST_TOKENS
 from rubric_judge.provider.model_config import LimitsConfig
 
 _DECREASE = 0.5
 _LONGEST_PAUSE_S = 60.0
 """Quotas are per minute, and a server may ask for days: then one attempt a minute finds out."""
-_MOST_TOKENS = 10_000_000
-"""No model reads as much in one call; what a server counts beyond is nonsense."""
 _BURST_S = 1.0
 """Seconds of a budget that may be spent at once."""
 
@@ -132,7 +131,7 @@ class LocalLimiter:
         config = config or LimitsConfig()
         self._limit = self._most = float(config.max_in_flight or math.inf)
         self._adaptive = config.adaptive
-        self._most_tokens = min(config.tpm or _MOST_TOKENS, _MOST_TOKENS)
+        self._most_tokens = min(config.tpm or MOST_TOKENS, MOST_TOKENS)
         self._requests, self._tokens = _Budget(config.rpm), _Budget(config.tpm)
         self._home = LoopGuard("limiter")
         self._in_flight = dict[Attempt, None]()

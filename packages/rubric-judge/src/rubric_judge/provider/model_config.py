@@ -244,16 +244,12 @@ class ModelConfig(Settings):
         return value
 
     @model_validator(mode="after")
-    def _one_attempt_fits(self) -> ModelConfig:
+    def _fits_together(self) -> ModelConfig:
         if self.deadline_s < self.timeout_s:
             raise ValueError(
                 f"deadline_s={self.deadline_s!r} is below timeout_s={self.timeout_s!r}: "
                 "one attempt would not fit; raise deadline_s or lower timeout_s"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _one_way_to_the_model(self) -> ModelConfig:
         if self.transport == "direct" and self.api_base is None:
             raise ValueError(
                 "transport 'direct' needs the `api_base` of an OpenAI-compatible server"

@@ -154,8 +154,8 @@ class _Study:
             b=ratings.judges[b],
             responses=len(rows),
             bias=estimate(ratio(x_N - y_N, np.ones(len(x_N)))),
-            spearman=estimate(agreement.spearman(x_N, y_N)),
-            kendall=estimate(agreement.kendall(x_N, y_N)),
+            spearman=estimate(agreement.correlation(x_N, y_N, "spearmanr")),
+            kendall=estimate(agreement.correlation(x_N, y_N, "kendalltau")),
             kendall_within=estimate(
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),

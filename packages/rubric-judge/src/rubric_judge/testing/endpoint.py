@@ -82,7 +82,7 @@ class FakeEndpoint:
         self._ready: Future[str] = Future()
         self._thread = threading.Thread(target=self._run, name="fake-endpoint", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._stopping = asyncio.Event()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -90,7 +90,7 @@ class FakeEndpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._loop is not None and self._stopping is not None:
+        if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
@@ -102,7 +102,6 @@ class FakeEndpoint:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
         server = web.Server(
             self._answer,
             request_factory=_request,
@@ -220,14 +219,14 @@ class FakeEndpoint:
                     _reset(request)
             return stream
         if fault is Fault.HANG:
-            await cast("asyncio.Event", self._stopping).wait()
+            await self._stopping.wait()
         elif fault is Fault.RESET:
             _reset(request)
         return web.Response(body=body, content_type="application/json")
 
     async def _drip(self, stream: web.StreamResponse, body: bytes) -> None:
         for byte in body:
-            if self._stopping is None or self._stopping.is_set():
+            if self._stopping.is_set():
                 return
             await stream.write(bytes([byte]))
             await asyncio.sleep(_DRIP_INTERVAL_S)
