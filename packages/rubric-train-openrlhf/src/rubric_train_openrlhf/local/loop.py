@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from itertools import chain
 
 import structlog
 import torch
@@ -18,6 +17,7 @@ from rubric_train_openrlhf.policy import concatenate
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
 from rubric_train_openrlhf.run.live_summary import best_row
+from rubric_train_openrlhf.run.records import HeldoutReward, Timing
 from rubric_train_openrlhf.step import passes, rows
 from rubric_train_openrlhf.step.credit import JudgedStep, check_judge, informative, step_credit
 
@@ -65,7 +65,7 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepReco
     credit, judged = step_credit(
         step,
         [group.results for group in groups],
-        [(task_id, run.inputs.tasks.rubric(task_id)) for task_id in ids_P],
+        [(task_id, run.inputs.tasks[task_id].rubric) for task_id in ids_P],
         sizes_of(groups),
         dropped_PG=[
             group.results
@@ -129,7 +129,7 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
 
 def sample_step(
     run: LocalRun, *, step: int, position: int
-) -> tuple[list[tuple[list[JudgedGroup], list[int]]], passes.Timing]:
+) -> tuple[list[tuple[list[JudgedGroup], list[int]]], Timing]:
     """Sample and judge the groups of one step: P prompts in order, or until P are informative.
 
     Args:
@@ -147,8 +147,8 @@ def sample_step(
     """
     config, tasks = run.config, run.inputs.tasks
     order = PromptOrder(len(tasks), seed=config.seed)
-    results: list[JudgeResult] = []
-    timings: list[passes.Timing] = []
+    results: list[tuple[JudgeResult, ...]] = []
+    timings: list[Timing] = []
 
     def draw(number: int, before: int, n: int) -> list[JudgedGroup]:
         groups, timing = run.sampler.sample(
@@ -158,13 +158,13 @@ def sample_step(
             seed=derived_seed(config.seed, step=step, purpose="rollout", part=number),
         )
         timings.append(timing)
-        results.extend(result for group in groups for result in group.results)
+        results.extend(group.results for group in groups)
         check_judge(results, config=config.judge, step=step)
         return groups
 
     def differs(groups: Sequence[JudgedGroup]) -> list[bool]:
         results_PG = [group.results for group in groups]
-        rubrics_P = [tasks.rubric(group.view.task_id) for group in groups]
+        rubrics_P = [tasks[group.view.task_id].rubric for group in groups]
         return informative(results_PG, rubrics_P, sizes_of(groups), config=config)
 
     wanted = config.rollout.prompts
@@ -178,7 +178,7 @@ def sample_step(
             max_resample_rounds=config.dynamic_sampling.max_resample_rounds,
             step=step,
         )
-    return rounds, sum(timings, passes.Timing())
+    return rounds, passes.total_timing(timings)
 
 
 def answers(groups: Sequence[JudgedGroup], advantages_B: Sequence[float]) -> list[rows.Answer]:
@@ -198,7 +198,7 @@ def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
     return sizes_of(groups).lengths_PG.reshape(-1).tolist()
 
 
-def ask_heldout(run: LocalRun, step: int) -> tuple[passes.HeldoutReward, list[int]]:
+def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
     """Ask the held-out questions, and average the judge's rewards without penalties.
 
     The draws come from the run's seed alone, so that two passes differ by the policy only.
@@ -215,11 +215,10 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[passes.HeldoutReward, list[in
         sampling=config.rollout.model_copy(update=asked),
         seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
-    results_NS = [group.results for group in groups]
-    check_judge(list(chain(*results_NS)), config=config.judge, step=step)
     reward = passes.heldout_reward(
-        results_NS,
-        [tasks.rubric(view.task_id) for view in tasks.views],
-        on_unavailable=config.judge.on_unavailable,
+        [group.results for group in groups],
+        [task.rubric for task in tasks.values()],
+        config=config.judge,
+        step=step,
     )
     return reward, lengths(groups)

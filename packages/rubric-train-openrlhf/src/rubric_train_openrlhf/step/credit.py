@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from rubric_core import JudgeResult, Outcome, Rubric
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
+from rubric_train_openrlhf.run.records import JudgingFigures
 from rubric_train_openrlhf.step import rewards as earned
 from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
 
@@ -34,42 +36,11 @@ class StepCredit:
     """False where an unavailable judgement is left out of baseline, deviation and loss."""
     outcomes_PG: tuple[tuple[str, ...], ...]
     """What became of each judgement."""
-    criteria: dict[str, float]
-    """Mean z of each criterion id."""
+    figures: JudgingFigures
     attribution_abs: dict[str, float]
     """Mean |share of the advantage| of each criterion id; empty under the decoupled estimator."""
-    zero_reward_by_reason: dict[str, float]
-    """Shares of all responses; "scored" are zeros that the judge gave."""
-    m_eff_mean: float
-    """Mean M_eff of the groups' rubrics."""
-    invalid_frac: float
-    """Of all that was judged for the step, dropped groups included, as are the next two."""
-    unavailable_frac: float
-    degenerate_group_frac: float
-    by_fallback: dict[str, int] = field(default_factory=dict[str, int])
-    """How many judgements each fallback of a `litellm_config` gave."""
     judge_restarts: int = 0
     """Processes of the judge that died since the step before and were replaced."""
-
-    @property
-    def reward_mean(self) -> float:
-        """Over the valid responses."""
-        return float(self.rewards_PG[self.valid_PG].mean())
-
-    @property
-    def reward_std(self) -> float:
-        """Over the valid responses."""
-        return float(self.rewards_PG[self.valid_PG].std())
-
-    @property
-    def zero_reward_frac(self) -> float:
-        """Share of responses with reward 0."""
-        return sum(self.zero_reward_by_reason.values())
-
-    @property
-    def advantage_abs_mean(self) -> float:
-        """Over all responses."""
-        return float(np.abs(self.advantages_PG).mean())
 
 
 @dataclass(frozen=True)
@@ -127,37 +98,47 @@ def step_credit(
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
     rubrics_P = tuple(rubric for _, rubric in tasks_P)
-    results = tuple(result for group in results_PG for result in group)
+    results = tuple(chain.from_iterable(results_PG))
     rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
     credit = earned.assign_credit(rewards, shaped_PG, estimator=config.advantage)
     informative_P = earned.informative_groups(shaped_PG, rewards.valid_PG)
-    judged = [*results, *(result for group in dropped_PG for result in group)]
+    judged = [*results, *chain.from_iterable(dropped_PG)]
     for_policy = StepCredit(
         rewards_PG=rewards.rewards_PG,
         shaped_PG=shaped_PG,
         advantages_PG=credit.advantages_PG,
         valid_PG=rewards.valid_PG,
         outcomes_PG=tuple(tuple(one.outcome.value for one in group) for group in results_PG),
-        criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_P),
+        figures=JudgingFigures(
+            zero_reward_by_reason=zero_reasons(results, rewards),
+            criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_P),
+            m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in rubrics_P])),
+            invalid_frac=outcome_frac(judged, Outcome.INVALID),
+            unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
+            degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(tasks_P) + len(dropped_PG)),
+            by_fallback=by_fallback(judged),
+        ),
         attribution_abs=criterion_means(
             np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P
         ),
-        zero_reward_by_reason=zero_reasons(results, rewards),
-        m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in rubrics_P])),
-        invalid_frac=outcome_frac(judged, Outcome.INVALID),
-        unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
-        degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(rubrics_P) + len(dropped_PG)),
-        by_fallback=by_fallback(judged),
     )
     return for_policy, JudgedStep(step, tasks_P, results, rewards, credit)
 
 
-def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: int) -> None:
+def check_judge(
+    groups: Iterable[Sequence[JudgeResult]], *, config: JudgingConfig, step: int
+) -> None:
     """Stop a run whose judge fails too often to train on.
+
+    Args:
+        groups: all results so far of a step or of a held-out pass.
+        config: the limits.
+        step: number of the step.
 
     Raises:
         JudgeAbortError: a rate is above its threshold; says which, and the reasons' counts.
     """
+    results = list(chain.from_iterable(groups))
     invalid_frac = outcome_frac(results, Outcome.INVALID)
     unavailable_frac = outcome_frac(results, Outcome.UNAVAILABLE)
     broken = [

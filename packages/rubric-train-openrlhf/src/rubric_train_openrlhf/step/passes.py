@@ -4,39 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
-from operator import add
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import structlog
 
 from rubric_core import JudgeResult, Rubric
-from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.console.progress import Progress
-from rubric_train_openrlhf.config.sections import ValidationConfig
+from rubric_train_openrlhf.config.sections import JudgingConfig, ValidationConfig
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.records import HeldoutRow
-from rubric_train_openrlhf.step.credit import criterion_means, zero_reasons
+from rubric_train_openrlhf.run.records import HeldoutReward, HeldoutRow, Timing
+from rubric_train_openrlhf.step.credit import check_judge, criterion_means, zero_reasons
 from rubric_train_openrlhf.step.rewards import judge_rewards
 
 _Round = TypeVar("_Round")
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Where the time of a pass over prompts went."""
-
-    generate_s: float = 0.0
-    judge_s: float = 0.0
-    """Summed over what was judged side by side."""
-    judge_wait_s: float = 0.0
-    """From the end of the last response to the last judgement."""
-
-    def __add__(self, other: Timing) -> Timing:
-        """Sum of two passes."""
-        return Timing(*map(add, astuple(self), astuple(other)))
+def total_timing(parts: Sequence[Timing]) -> Timing:
+    """Add up the times of several passes."""
+    return Timing(
+        **{name: sum(getattr(one, name) for one in parts) for name in Timing.model_fields}
+    )
 
 
 def draw_informative(
@@ -90,38 +80,27 @@ def draw_informative(
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class HeldoutReward:
-    """One pass over N held-out questions, without penalties."""
-
-    reward_mean: float
-    """Mean over questions of the mean over their samples."""
-    reward_std: float
-    """Between questions."""
-    zero_reward_frac: float
-    n: int
-    """Questions with at least one usable judgement."""
-    criteria: dict[str, float]
-    """Mean z of each criterion id."""
-
-
 def heldout_reward(
     results_NS: Sequence[Sequence[JudgeResult]],
     rubrics_N: Sequence[Rubric],
     *,
-    on_unavailable: OnUnavailable,
+    config: JudgingConfig,
+    step: int,
 ) -> HeldoutReward:
     """Average the judge's rewards over questions.
 
     Args:
         results_NS: S results for each of N questions.
         rubrics_N: the rubric of each question.
-        on_unavailable: what an unreachable judge means.
+        config: what failures mean, and how many there may be.
+        step: number of the step that the pass comes after.
 
     Raises:
+        JudgeAbortError: the judge fails too often for the mean to say anything.
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rewards = judge_rewards(results_NS, rubrics_N, on_unavailable=on_unavailable)
+    check_judge(results_NS, config=config, step=step)
+    rewards = judge_rewards(results_NS, rubrics_N, on_unavailable=config.on_unavailable)
     results = tuple(result for group in results_NS for result in group)
     judged_N = rewards.valid_PG.any(axis=1)
     means_N = np.nanmean(rewards.rewards_PG[judged_N], axis=1)
@@ -165,7 +144,7 @@ class HeldoutPasses:
             reward, lengths = self.ask(step)
         best_so_far = max((row.reward_mean for row in rows), default=None)
         row = HeldoutRow(
-            **asdict(reward),
+            **reward.model_dump(),
             step=step,
             response_tokens_mean=float(np.mean(lengths)),
             eval_s=time.perf_counter() - started,

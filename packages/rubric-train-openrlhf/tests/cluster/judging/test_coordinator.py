@@ -72,11 +72,12 @@ async def test_credit_is_what_rubric_core_says_and_its_rows_are_on_disk(
     assert credit.valid_PG.all()
     assert credit.shaped_PG is not None
     assert credit.outcomes_PG == (("scored",) * 4,) * 2
-    assert credit.criteria == {"named": 0.75, "parameters": 0.5, "returns": 0.25}
-    assert credit.zero_reward_by_reason == {"scored": 0.25}
-    assert credit.m_eff_mean == pytest.approx(36 / 14)
-    assert (credit.invalid_frac, credit.unavailable_frac, credit.degenerate_group_frac) == (0, 0, 0)
-    assert credit.reward_mean == pytest.approx(13 / 24)
+    assert credit.figures.criteria == {"named": 0.75, "parameters": 0.5, "returns": 0.25}
+    assert credit.figures.zero_reward_by_reason == {"scored": 0.25}
+    assert credit.figures.m_eff_mean == pytest.approx(36 / 14)
+    shares = {"invalid_frac", "unavailable_frac", "degenerate_group_frac"}
+    assert set(credit.figures.model_dump(include=shares).values()) == {0}
+    assert credit.rewards_PG.mean() == pytest.approx(13 / 24)
     lines = (config.out / "judgements" / "step_000001.jsonl").read_text().splitlines()
     rows = [JudgementRow.model_validate_json(line) for line in lines]
     assert [row.id for row in rows][:2] == ["s000001-p000-g00", "s000001-p000-g01"]
@@ -128,7 +129,7 @@ async def test_a_coordinator_that_starts_again_loses_nothing(
     assert credit.rewards_PG[0].tolist() == pytest.approx([1, 1 / 3, 5 / 6, 0])
     assert credit.valid_PG.tolist() == [[True] * 4, [True, True, False, True]]
     assert credit.advantages_PG[1, 2] == 0
-    assert credit.unavailable_frac == 1 / 8
+    assert credit.figures.unavailable_frac == 1 / 8
 
 
 async def test_what_the_ledger_did_not_keep_is_masked(
@@ -180,7 +181,10 @@ async def test_rates_are_of_all_that_was_judged_for_a_step_however_often_they_ar
     await restarted.aclose()
 
     for credit in (first, again, after_its_death):
-        assert (credit.unavailable_frac, credit.degenerate_group_frac) == (2 / 8, 0.5)
+        assert (credit.figures.unavailable_frac, credit.figures.degenerate_group_frac) == (
+            2 / 8,
+            0.5,
+        )
         np.testing.assert_array_equal(credit.advantages_PG, first.advantages_PG)
 
 

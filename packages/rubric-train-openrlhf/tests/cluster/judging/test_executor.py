@@ -214,7 +214,7 @@ def test_what_was_not_judged_is_masked_and_counted(step: Step) -> None:
         group_advantages(step.credit.rewards_PG, valid_PG=step.credit.valid_PG),
     )
     assert (step.credit.advantages_PG[~step.scored_PG] == 0).all()
-    assert step.credit.unavailable_frac == (~step.scored_PG).mean()
+    assert step.credit.figures.unavailable_frac == (~step.scored_PG).mean()
 
 
 def test_the_rows_are_those_of_the_step_though_its_coordinator_died(step: Step) -> None:
@@ -287,7 +287,7 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
     with pytest.raises(ClusterError, match="does not answer"):
         ask(coordinator.heldout, 4, [])
     assert time.monotonic() - started < 30
-    assert TaskSet(tasks).rubric(name)
+    assert TaskSet(tasks)[name].rubric
 
 
 def _kill_a_judge(coordinator: Any) -> None:

@@ -20,7 +20,7 @@ from ray.exceptions import ActorDiedError, RayActorError
 from rubric_judge.console.progress import Phase, current
 from rubric_train_openrlhf.cluster.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.step.passes import Timing
+from rubric_train_openrlhf.run.records import Timing
 
 _log = structlog.get_logger()
 

@@ -16,7 +16,7 @@ from vllm import SamplingParams
 
 from rubric_train_openrlhf.cluster.sampling import fleet, judge_calls, policy_run, samples
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
-from rubric_train_openrlhf.step.passes import draw_informative
+from rubric_train_openrlhf.step.passes import draw_informative, total_timing
 
 
 class RubricSamplesGenerator(SamplesGenerator):
@@ -72,8 +72,14 @@ class RubricSamplesGenerator(SamplesGenerator):
             max_resample_rounds=dynamic.max_resample_rounds,
             step=step,
         )
-        kept = [drawn.groups[place] for drawn, places in rounds for place in places]
-        return samples.Draw.of_rounds([drawn for drawn, _ in rounds], groups=kept)
+        draws = [drawn for drawn, _ in rounds]
+        return samples.Draw(
+            groups=[drawn.groups[place] for drawn, places in rounds for place in places],
+            generated_tokens=sum(drawn.generated_tokens for drawn in draws),
+            timing=total_timing([drawn.timing for drawn in draws]),
+            resent=sum(drawn.resent for drawn in draws),
+            prompts=sum(drawn.prompts for drawn in draws),
+        )
 
     def draw_heldout(self) -> samples.Draw:
         """Sample and judge the held-out questions, with the same draws in every pass."""

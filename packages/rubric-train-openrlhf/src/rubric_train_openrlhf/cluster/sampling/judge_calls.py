@@ -14,8 +14,8 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from rubric_core import Reason
 from rubric_train_openrlhf.cluster.sampling.samples import Group, Verdict
 from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.run.records import HeldoutReward
 from rubric_train_openrlhf.step.credit import StepCredit
-from rubric_train_openrlhf.step.passes import HeldoutReward
 
 COORDINATOR = "rubric-judge"
 """The coordinator's name in the namespace of its run."""

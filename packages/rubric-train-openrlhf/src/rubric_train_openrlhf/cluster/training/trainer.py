@@ -24,9 +24,9 @@ from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training import experience, learner, trained, trainer_states
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
-from rubric_train_openrlhf.run.records import MetricsRow
+from rubric_train_openrlhf.run.records import HeldoutReward, MetricsRow
 from rubric_train_openrlhf.run.writing import EventWriter
-from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
+from rubric_train_openrlhf.step.passes import HeldoutPasses
 from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
 
 _log = structlog.get_logger()
