@@ -19,7 +19,7 @@ import anyio
 import numpy.typing as npt
 import structlog
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Rubric, Task, normalized_reward
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task, normalized_reward
 from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
@@ -30,7 +30,6 @@ from rubric_train_openrlhf.run.records import HeldoutReward
 from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informative, step_credit
 from rubric_train_openrlhf.step.passes import heldout_reward
 from rubric_train_openrlhf.step.rewards import Sizes
-from rubric_train_openrlhf.step.rows import judgement_rows
 from rubric_train_openrlhf.step.tasks import read_task_sets
 
 _TRIES = 4
@@ -111,9 +110,18 @@ class JudgeSide:
         self._previous: dict[str, JudgeResult] = {}
         self._restarts_told = 0
 
-    def rubric(self, task_id: str) -> Rubric:
-        """Rubric of a task."""
-        return self._task(task_id).rubric
+    def task(self, task_id: str) -> Task:
+        """Find a task.
+
+        Raises:
+            ClusterError: none has this id.
+        """
+        if (task := self._tasks.get(task_id)) is not None:
+            return task
+        raise ClusterError(
+            f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
+            "judge's; start the run again in another `out`"
+        )
 
     async def judge(self, task_id: str, response: str) -> tuple[str, JudgeResult]:
         """Judge a response; one that is being judged already is not judged twice.
@@ -125,7 +133,7 @@ class JudgeSide:
             ClusterError: no task has this id.
             LedgerError: the ledger cannot be read.
         """
-        view = self._task(task_id).judge_view(response)
+        view = self.task(task_id).judge_view(response)
         key = self._ledger.key(view, judge=self.pool.fingerprint)
         if (task := self._under_way.get(key)) is None:
             task = self._under_way[key] = asyncio.create_task(self._judge_in_turn(view))
@@ -146,9 +154,9 @@ class JudgeSide:
         """
         return [[self._result(name) for name in group] for group in judgements_PG]
 
-    def rubrics(self, judgements_PG: Iterable[Sequence[str]]) -> list[Rubric]:
-        """Return the rubric of each group."""
-        return [self.rubric(_task_of(group)) for group in judgements_PG]
+    def tasks(self, judgements_PG: Iterable[Sequence[str]]) -> list[Task]:
+        """Return the task of each group."""
+        return [self.task(JudgementId.read(group[0]).task_id) for group in judgements_PG]
 
     def forget(self, judgements: Iterable[str]) -> None:
         """Drop judgements; the ledger keeps them."""
@@ -174,14 +182,6 @@ class JudgeSide:
         """End the judge, and close the ledger."""
         await self.pool.aclose()
         self._ledger.close()
-
-    def _task(self, task_id: str) -> Task:
-        if (task := self._tasks.get(task_id)) is not None:
-            return task
-        raise ClusterError(
-            f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
-            "judge's; start the run again in another `out`"
-        )
 
     def _result(self, name: str) -> JudgeResult:
         if result := self._recent.get(name) or self._previous.get(name):
@@ -244,7 +244,7 @@ class JudgeCoordinator:
         side = await self._side()
         judgement, result = await side.judge(task_id, response)
         if result.outcome is not Outcome.UNAVAILABLE:
-            return Verdict(judgement, normalized_reward(result, side.rubric(task_id)))
+            return Verdict(judgement, normalized_reward(result, side.task(task_id).rubric))
         return Verdict(judgement, 0.0 if self._config.judge.on_unavailable == "zero" else None)
 
     async def spread(
@@ -272,7 +272,7 @@ class JudgeCoordinator:
         before, results_PG = side.results(before_PG), side.results(judgements_PG)
         check_judge([*before, *results_PG], config=self._config.judge, step=step)
         sizes = Sizes.of(lengths_PG, ended_PG)
-        return informative(results_PG, side.rubrics(judgements_PG), sizes, config=self._config)
+        return informative(results_PG, side.tasks(judgements_PG), sizes, config=self._config)
 
     async def credit(
         self,
@@ -305,17 +305,15 @@ class JudgeCoordinator:
             side = await self._side()
             results_PG, dropped = side.results(judgements_PG), side.results(dropped_PG)
             check_judge([*results_PG, *dropped], config=self._config.judge, step=step)
-            ids_P, rubrics_P = map(_task_of, judgements_PG), side.rubrics(judgements_PG)
-            credit, judged = step_credit(
+            credit, rows = step_credit(
                 step,
                 results_PG,
-                list(zip(ids_P, rubrics_P, strict=True)),
+                side.tasks(judgements_PG),
                 Sizes.of(lengths_PG, ended_PG),
                 dropped_PG=dropped,
                 config=self._config,
             )
             credit = replace(credit, judge_restarts=side.take_restarts())
-            rows = list(judgement_rows(judged))
             await asyncio.to_thread(side.folder.write_judgements, step, rows)
             side.forget(chain(*judgements_PG, *dropped_PG))
             side.drop_old()
@@ -333,8 +331,8 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side = await self._side()
-        results_NS, rubrics_N = side.results(judgements_NS), side.rubrics(judgements_NS)
-        reward = heldout_reward(results_NS, rubrics_N, config=self._config.judge, step=step)
+        results_NS, tasks_N = side.results(judgements_NS), side.tasks(judgements_NS)
+        reward = heldout_reward(results_NS, tasks_N, config=self._config.judge, step=step)
         side.forget(chain(*judgements_NS))
         return reward
 
@@ -350,7 +348,3 @@ class JudgeCoordinator:
                 # In a thread: it waits for the judge's processes, and others ask meanwhile.
                 self._opened = await asyncio.to_thread(JudgeSide, self._config)
         return self._opened
-
-
-def _task_of(group: Sequence[str]) -> str:
-    return JudgementId.read(group[0]).task_id

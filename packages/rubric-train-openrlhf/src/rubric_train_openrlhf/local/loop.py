@@ -17,9 +17,9 @@ from rubric_train_openrlhf.policy import concatenate
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
 from rubric_train_openrlhf.run.live_summary import best_row
-from rubric_train_openrlhf.run.records import HeldoutReward, Timing
+from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, Timing
 from rubric_train_openrlhf.step import passes, rows
-from rubric_train_openrlhf.step.credit import JudgedStep, check_judge, informative, step_credit
+from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
 
 _log = structlog.get_logger()
 
@@ -43,9 +43,9 @@ def train(run: LocalRun) -> None:
     with progress.phase("training", total=config.steps, unit="steps") as phase:
         phase.start_at(run.start.step)
         for step in range(run.start.step + 1, config.steps + 1):
-            record, judged = _one_step(run, step=step, position=prompts_drawn)
+            record, judgements = _one_step(run, step=step, position=prompts_drawn)
             prompts_drawn += record.prompts_drawn
-            row, judgements = rows.metrics_row(record), rows.judgement_rows(judged)
+            row = rows.metrics_row(record)
             run.folder.write_step(row, rollouts=rows.rollout_rows(record), judgements=judgements)
             run.events.write("train", row, step=step)
             _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
@@ -56,16 +56,17 @@ def train(run: LocalRun) -> None:
                     _save(run, step=step, prompts_drawn=prompts_drawn)
 
 
-def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepRecord, JudgedStep]:
+def _one_step(
+    run: LocalRun, *, step: int, position: int
+) -> tuple[rows.StepRecord, list[JudgementRow]]:
     """Sample, judge and update."""
     started = time.perf_counter()
     rounds, timing = sample_step(run, step=step, position=position)
     groups = [drawn[place] for drawn, places in rounds for place in places]
-    ids_P = [group.view.task_id for group in groups]
-    credit, judged = step_credit(
+    credit, judgements = step_credit(
         step,
         [group.results for group in groups],
-        [(task_id, run.inputs.tasks[task_id].rubric) for task_id in ids_P],
+        [run.inputs.tasks[group.view.task_id] for group in groups],
         sizes_of(groups),
         dropped_PG=[
             group.results
@@ -98,7 +99,7 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepReco
         update_s=now - judged_at,
         step_s=now - started,
     )
-    return record, judged
+    return record, judgements
 
 
 def _validate_if_due(run: LocalRun, heldout: passes.HeldoutPasses, *, step: int) -> bool:
@@ -164,8 +165,8 @@ def sample_step(
 
     def differs(groups: Sequence[JudgedGroup]) -> list[bool]:
         results_PG = [group.results for group in groups]
-        rubrics_P = [tasks[group.view.task_id].rubric for group in groups]
-        return informative(results_PG, rubrics_P, sizes_of(groups), config=config)
+        tasks_P = [tasks[group.view.task_id] for group in groups]
+        return informative(results_PG, tasks_P, sizes_of(groups), config=config)
 
     wanted = config.rollout.prompts
     if config.dynamic_sampling is None:
@@ -217,7 +218,7 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
     )
     reward = passes.heldout_reward(
         [group.results for group in groups],
-        [task.rubric for task in tasks.values()],
+        list(tasks.values()),
         config=config.judge,
         step=step,
     )

@@ -1,23 +1,23 @@
 """The credit of a step: what the judgements of its groups make of every response.
 
 Both backends call `step_credit`. What crosses to the policy's side holds numbers, ids of criteria
-and names of reasons; `JudgedStep` stays with the judge.
+and names of reasons; the rows of the judgements stay with the judge.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
-from rubric_core import JudgeResult, Outcome, Rubric
+from rubric_core import JudgeResult, Outcome, Rubric, Task
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
-from rubric_train_openrlhf.run.records import JudgingFigures
+from rubric_train_openrlhf.run.records import JudgementRow, JudgingFigures, row_id
 from rubric_train_openrlhf.step import rewards as earned
 from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
 
@@ -43,22 +43,9 @@ class StepCredit:
     """Processes of the judge that died since the step before and were replaced."""
 
 
-@dataclass(frozen=True)
-class JudgedStep:
-    """The judgements of P groups of G, and what was made of them."""
-
-    step: int
-    tasks_P: Sequence[tuple[str, Rubric]]
-    """Task id and rubric of each group."""
-    results: tuple[JudgeResult, ...]
-    """Prompt-major: row p·G + g."""
-    rewards: Rewards
-    credit: Credit
-
-
 def informative(
     results_PG: Sequence[Sequence[JudgeResult]],
-    rubrics_P: Sequence[Rubric],
+    tasks_P: Sequence[Task],
     sizes: Sizes,
     *,
     config: TrainConfig,
@@ -68,6 +55,7 @@ def informative(
     Raises:
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
+    rubrics_P = [task.rubric for task in tasks_P]
     rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
     return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
 
@@ -75,29 +63,29 @@ def informative(
 def step_credit(
     step: int,
     results_PG: Sequence[Sequence[JudgeResult]],
-    tasks_P: Sequence[tuple[str, Rubric]],
+    tasks_P: Sequence[Task],
     sizes: Sizes,
     *,
     dropped_PG: Sequence[Sequence[JudgeResult]] = (),
     config: TrainConfig,
-) -> tuple[StepCredit, JudgedStep]:
+) -> tuple[StepCredit, list[JudgementRow]]:
     """Work out the credit of a step.
 
     Args:
         step: number of the step.
         results_PG: P groups of G results.
-        tasks_P: task id and rubric of each group.
+        tasks_P: the task of each group.
         sizes: the responses' lengths, and whether they ended.
         dropped_PG: groups without a spread, which were judged for the step too.
         config: of the run.
 
     Returns:
-        What crosses to the policy's side, and what stays on the judge's.
+        What crosses to the policy's side, and the rows of the judgements, which do not.
 
     Raises:
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rubrics_P = tuple(rubric for _, rubric in tasks_P)
+    rubrics_P = [task.rubric for task in tasks_P]
     results = tuple(chain.from_iterable(results_PG))
     rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
     credit = earned.assign_credit(rewards, shaped_PG, estimator=config.advantage)
@@ -122,7 +110,31 @@ def step_credit(
             np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P
         ),
     )
-    return for_policy, JudgedStep(step, tasks_P, results, rewards, credit)
+    return for_policy, list(_judgement_rows(step, results_PG, tasks_P, rewards, credit))
+
+
+def _judgement_rows(
+    step: int,
+    results_PG: Sequence[Sequence[JudgeResult]],
+    tasks_P: Sequence[Task],
+    rewards: Rewards,
+    credit: Credit,
+) -> Iterator[JudgementRow]:
+    """What the judge said, and what every criterion gave to the advantage."""
+    for p, (task, group) in enumerate(zip(tasks_P, results_PG, strict=True)):
+        for g, result in enumerate(group):
+            attribution = _by_id(task.rubric, credit.attribution_PGM[p, g])
+            if shaping := float(credit.shaping_PG[p, g]):
+                attribution["shaping"] = shaping
+            yield JudgementRow(
+                id=row_id(step=step, prompt=p, response=g),
+                step=step,
+                task_id=task.task_id,
+                result=result,
+                z=_by_id(task.rubric, rewards.z_PGM[p, g]),
+                shares=_by_id(task.rubric, task.rubric.shares_M),
+                attribution=attribution,
+            )
 
 
 def check_judge(
@@ -208,3 +220,12 @@ def _shaped(
         results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable
     )
     return rewards, earned.shaped_rewards(rewards.rewards_PG, sizes, config=config)
+
+
+def _by_id(rubric: Rubric, values_M: FloatArray) -> dict[str, float]:
+    """Name the values, less the padding; what is nan does not exist and is left out."""
+    return {
+        criterion_id: float(value)
+        for criterion_id, value in zip(rubric.ids, values_M, strict=False)
+        if not np.isnan(value)
+    }

@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 import structlog
 
-from rubric_core import JudgeResult, Rubric
+from rubric_core import JudgeResult, Task
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import JudgingConfig, ValidationConfig
 from rubric_train_openrlhf.errors import NoInformativePromptError
@@ -82,7 +82,7 @@ _log = structlog.get_logger()
 
 def heldout_reward(
     results_NS: Sequence[Sequence[JudgeResult]],
-    rubrics_N: Sequence[Rubric],
+    tasks_N: Sequence[Task],
     *,
     config: JudgingConfig,
     step: int,
@@ -91,7 +91,7 @@ def heldout_reward(
 
     Args:
         results_NS: S results for each of N questions.
-        rubrics_N: the rubric of each question.
+        tasks_N: the task of each question.
         config: what failures mean, and how many there may be.
         step: number of the step that the pass comes after.
 
@@ -99,6 +99,7 @@ def heldout_reward(
         JudgeAbortError: the judge fails too often for the mean to say anything.
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
+    rubrics_N = [task.rubric for task in tasks_N]
     check_judge(results_NS, config=config, step=step)
     rewards = judge_rewards(results_NS, rubrics_N, on_unavailable=config.on_unavailable)
     results = tuple(result for group in results_NS for result in group)

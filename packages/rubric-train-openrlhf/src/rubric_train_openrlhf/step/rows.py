@@ -6,11 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from rubric_core import Rubric
 from rubric_train_openrlhf.run import records
-from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
+from rubric_train_openrlhf.step.credit import StepCredit
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,27 +95,6 @@ def rollout_rows(record: StepRecord) -> Iterator[records.RolloutRow]:
         )
 
 
-def judgement_rows(judged: JudgedStep) -> Iterator[records.JudgementRow]:
-    """What the judge said, and what every criterion gave to the advantage."""
-    size = judged.rewards.rewards_PG.shape[1]
-    for row, result in enumerate(judged.results):
-        prompt, member = divmod(row, size)
-        task_id, rubric = judged.tasks_P[prompt]
-        attribution = _by_id(rubric, judged.credit.attribution_PGM[prompt, member])
-        shaping = float(judged.credit.shaping_PG[prompt, member])
-        if shaping:
-            attribution["shaping"] = shaping
-        yield records.JudgementRow(
-            id=records.row_id(step=judged.step, prompt=prompt, response=member),
-            step=judged.step,
-            task_id=task_id,
-            result=result,
-            z=_by_id(rubric, judged.rewards.z_PGM[prompt, member]),
-            shares=_by_id(rubric, rubric.shares_M),
-            attribution=attribution,
-        )
-
-
 def log_figures(row: records.MetricsRow) -> dict[str, float]:
     """A step's figures under flat names, for the trackers that OpenRLHF writes to."""
     numbers = row.model_dump(exclude={"step", "criteria", "zero_reward_by_reason", "cluster"})
@@ -131,12 +108,3 @@ def log_figures(row: records.MetricsRow) -> dict[str, float]:
     for prefix, table in tables.items():
         flat |= {f"{prefix}/{name}": value for name, value in table.items()}
     return flat
-
-
-def _by_id(rubric: Rubric, values_M: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Name the values, less the padding; what is nan does not exist and is left out."""
-    return {
-        criterion_id: float(value)
-        for criterion_id, value in zip(rubric.ids, values_M, strict=False)
-        if not np.isnan(value)
-    }
