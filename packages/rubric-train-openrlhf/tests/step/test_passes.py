@@ -6,6 +6,7 @@ import pytest
 
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import ValidationConfig
+from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutReward
 from rubric_train_openrlhf.step.passes import HeldoutPasses
@@ -27,8 +28,7 @@ def passes(folder: RunFolder, *, means: list[float]) -> HeldoutPasses:
 
     return HeldoutPasses(
         folder,
-        config=ValidationConfig(every=2),
-        steps=5,
+        config=PolicySettings(steps=5, validation=ValidationConfig(every=2)),
         progress=Progress.silent(),
         ask=ask,
     )

@@ -16,7 +16,6 @@ from itertools import chain
 from typing import Any
 
 import anyio
-import numpy.typing as npt
 import structlog
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task, normalized_reward
@@ -251,8 +250,7 @@ class JudgeCoordinator:
         self,
         step: int,
         judgements_PG: Sequence[Sequence[str]],
-        lengths_PG: npt.ArrayLike,
-        ended_PG: npt.ArrayLike,
+        sizes: Sizes,
         before_PG: Sequence[Sequence[str]] = (),
     ) -> list[bool]:
         """Tell which groups of a round have rewards that differ, penalties included.
@@ -260,8 +258,7 @@ class JudgeCoordinator:
         Args:
             step: that the groups were drawn for.
             judgements_PG: names of judgements.
-            lengths_PG: tokens of the responses.
-            ended_PG: whether they came to their end token.
+            sizes: the responses' lengths, and whether they ended.
             before_PG: names of what was judged for the step in earlier rounds.
 
         Raises:
@@ -271,15 +268,13 @@ class JudgeCoordinator:
         side = await self._side()
         before, results_PG = side.results(before_PG), side.results(judgements_PG)
         check_judge([*before, *results_PG], config=self._config.judge, step=step)
-        sizes = Sizes.of(lengths_PG, ended_PG)
         return informative(results_PG, side.tasks(judgements_PG), sizes, config=self._config)
 
     async def credit(
         self,
         step: int,
         judgements_PG: Sequence[Sequence[str]],
-        lengths_PG: npt.ArrayLike,
-        ended_PG: npt.ArrayLike,
+        sizes: Sizes,
         dropped_PG: Sequence[Sequence[str]] = (),
     ) -> StepCredit:
         """Divide the credit of a step and write its judgement rows.
@@ -289,8 +284,7 @@ class JudgeCoordinator:
         Args:
             step: number of the step.
             judgements_PG: names of judgements, in the order of the step's rows.
-            lengths_PG: tokens of the responses.
-            ended_PG: whether they came to their end token.
+            sizes: the responses' lengths, and whether they ended.
             dropped_PG: names of what dynamic sampling dropped.
 
         Raises:
@@ -309,7 +303,7 @@ class JudgeCoordinator:
                 step,
                 results_PG,
                 side.tasks(judgements_PG),
-                Sizes.of(lengths_PG, ended_PG),
+                sizes,
                 dropped_PG=dropped,
                 config=self._config,
             )

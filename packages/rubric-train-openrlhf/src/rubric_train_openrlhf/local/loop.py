@@ -16,7 +16,7 @@ from rubric_train_openrlhf.local.update import UpdateBatch
 from rubric_train_openrlhf.policy import concatenate
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
-from rubric_train_openrlhf.run.live_summary import best_row
+from rubric_train_openrlhf.run.live_summary import best_step
 from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, Timing
 from rubric_train_openrlhf.step import passes, rows
 from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
@@ -31,13 +31,7 @@ def train(run: LocalRun) -> None:
         RubricError: what the run failed of, as `run_grpo` lists it.
     """
     config, progress = run.config, run.watch.progress
-    heldout = passes.HeldoutPasses(
-        run.folder,
-        config=config.validation,
-        steps=config.steps,
-        progress=progress,
-        ask=partial(ask_heldout, run),
-    )
+    heldout = passes.HeldoutPasses(run.folder, config, progress, partial(ask_heldout, run))
     _validate_if_due(run, heldout, step=run.start.step)
     prompts_drawn = run.start.prompts_drawn
     with progress.phase("training", total=config.steps, unit="steps") as phase:
@@ -123,9 +117,9 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
     )
     checkpoints = run.folder.checkpoints
     save_checkpoint(checkpoints, run.sampler.policy, state)
-    best_step = best_row(run.folder).step if run.inputs.heldout is not None else step
-    mark_best(checkpoints, step=best_step)
-    prune(checkpoints, keep=run.config.checkpoint.keep, best={best_step})
+    best = best_step(run.folder, up_to=step)
+    mark_best(checkpoints, step=step if best is None else best)
+    prune(checkpoints, keep=run.config.checkpoint.keep, best={best})
 
 
 def sample_step(
@@ -168,17 +162,7 @@ def sample_step(
         tasks_P = [tasks[group.view.task_id] for group in groups]
         return informative(results_PG, tasks_P, sizes_of(groups), config=config)
 
-    wanted = config.rollout.prompts
-    if config.dynamic_sampling is None:
-        rounds = [(draw(0, 0, wanted), list(range(wanted)))]
-    else:
-        rounds = passes.draw_informative(
-            draw,
-            spread=differs,
-            wanted=wanted,
-            max_resample_rounds=config.dynamic_sampling.max_resample_rounds,
-            step=step,
-        )
+    rounds = passes.draw_rounds(draw, spread=differs, config=config, step=step)
     return rounds, passes.total_timing(timings)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count, islice
 from typing import NamedTuple
 
 import torch
@@ -222,10 +223,8 @@ def _batches(
     """Go through the shuffled pairs again and again, every pair once per round."""
     generator = torch.Generator().manual_seed(seed)
     size = min(config.batch_size, len(pairs))
-    order: list[int] = []
+    rounds = (torch.randperm(len(pairs), generator=generator) for _ in count())
+    order = (int(index) for index in chain.from_iterable(rounds))
     for _ in range(config.steps):
-        if len(order) < size:
-            order += [int(index) for index in torch.randperm(len(pairs), generator=generator)]
-        taken, order = order[:size], order[size:]
-        prompts, answers = zip(*(pairs[index] for index in taken), strict=True)
+        prompts, answers = zip(*(pairs[index] for index in islice(order, size)), strict=True)
         yield pack_responses(prompts, answers, device=policy.device)

@@ -151,15 +151,12 @@ def check_judge(
         JudgeAbortError: a rate is above its threshold; says which, and the reasons' counts.
     """
     results = list(chain.from_iterable(groups))
-    invalid_frac = outcome_frac(results, Outcome.INVALID)
-    unavailable_frac = outcome_frac(results, Outcome.UNAVAILABLE)
+    limits = {"invalid": config.max_invalid_frac, "unavailable": config.max_unavailable_frac}
+    fracs = {name: outcome_frac(results, Outcome(name)) for name in limits}
     broken = [
-        f"{name} judgements {rate:.1%} > judge.{field}={limit}"
-        for name, field, rate, limit in (
-            ("invalid", "max_invalid_frac", invalid_frac, config.max_invalid_frac),
-            ("unavailable", "max_unavailable_frac", unavailable_frac, config.max_unavailable_frac),
-        )
-        if rate > limit
+        f"{name} judgements {fracs[name]:.1%} > judge.max_{name}_frac={limit}"
+        for name, limit in limits.items()
+        if fracs[name] > limit
     ]
     if not broken:
         return
@@ -169,8 +166,8 @@ def check_judge(
         f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
         "repair the judge and continue with --resume, or raise the limit",
         step=step,
-        invalid_frac=invalid_frac,
-        unavailable_frac=unavailable_frac,
+        invalid_frac=fracs["invalid"],
+        unavailable_frac=fracs["unavailable"],
         reasons=reasons,
     )
 

@@ -12,7 +12,8 @@ import structlog
 
 from rubric_core import JudgeResult, Task
 from rubric_judge.console.progress import Progress
-from rubric_train_openrlhf.config.sections import JudgingConfig, ValidationConfig
+from rubric_train_openrlhf.config.sections import JudgingConfig
+from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutReward, HeldoutRow, Timing
@@ -29,15 +30,14 @@ def total_timing(parts: Sequence[Timing]) -> Timing:
     )
 
 
-def draw_informative(
+def draw_rounds(
     draw: Callable[[int, int, int], _Round],
     *,
     spread: Callable[[_Round], Sequence[bool]],
-    wanted: int,
-    max_resample_rounds: int,
+    config: PolicySettings,
     step: int,
 ) -> list[tuple[_Round, list[int]]]:
-    """Draw prompts until enough of their groups have rewards that differ.
+    """Draw the prompts of a step; with dynamic sampling, until enough have rewards that differ.
 
     Each round draws as many new prompts as are still missing, so nothing that could be trained on
     is thrown away.
@@ -45,8 +45,7 @@ def draw_informative(
     Args:
         draw: (round, prompts drawn before it, number of prompts) → judged groups of new prompts.
         spread: whether the rewards of each group of a round differ.
-        wanted: number of groups.
-        max_resample_rounds: rounds after the first.
+        config: of the run, which has the number of groups, and of rounds after the first.
         step: that the groups are for.
 
     Returns:
@@ -55,9 +54,12 @@ def draw_informative(
     Raises:
         NoInformativePromptError: still too few after the last round.
     """
+    wanted, dynamic = config.rollout.prompts, config.dynamic_sampling
+    if dynamic is None:
+        return [(draw(0, 0, wanted), list(range(wanted)))]
     rounds: list[tuple[_Round, list[int]]] = []
     drawn = found = 0
-    for number in range(max_resample_rounds + 1):
+    for number in range(dynamic.max_resample_rounds + 1):
         groups = draw(number, drawn, wanted - found)
         differs = spread(groups)
         kept = [place for place, keep in enumerate(differs) if keep]
@@ -68,7 +70,7 @@ def draw_informative(
             return rounds
     raise NoInformativePromptError(
         f"step {step}: only {found} of {wanted} prompts had responses of different reward, after "
-        f"{drawn} prompts in {max_resample_rounds + 1} rounds; check that the judge tells "
+        f"{drawn} prompts in {dynamic.max_resample_rounds + 1} rounds; check that the judge tells "
         "responses apart, raise rollout.group_size or dynamic_sampling.max_resample_rounds, or "
         "switch dynamic_sampling off",
         step=step,
@@ -119,9 +121,7 @@ class HeldoutPasses:
     """The held-out passes of a run: before training, every so many steps, and at the end."""
 
     folder: RunFolder
-    config: ValidationConfig
-    steps: int
-    """Of the whole run."""
+    config: PolicySettings
     progress: Progress
     ask: Callable[[int], tuple[HeldoutReward, Sequence[int]]]
     """Asks all questions after a step: what the judge gave, and the tokens of each response."""
@@ -136,7 +136,7 @@ class HeldoutPasses:
             JudgeAbortError: the judge fails too often for the mean to say anything.
         """
         rows = self.folder.read_heldout()
-        due = step % self.config.every == 0 or step == self.steps
+        due = step % self.config.validation.every == 0 or step == self.config.steps
         if not due or any(row.step == step for row in rows):
             return None
         started = time.perf_counter()

@@ -253,6 +253,8 @@ class SampleRequest:
     """`vllm.SamplingParams`."""
     max_length: int
     """Longest prompt and response together, in tokens."""
+    group: int = 0
+    """Requests of a group go to one engine, which computes their prompt once."""
 
 
 async def judged_sample(

@@ -43,16 +43,11 @@ class RubricPPOTrainer(_Trainer):
         super().__init__(*parts, **generation)
         self._run = run = policy_run.read_policy_run()
         self._folder = RunFolder(run.out)
-        self._checkpoints = trainer_states.PolicyCheckpoints(
-            self._folder, config=run.checkpoint, heldout=run.heldout
-        )
+        self._checkpoints = trainer_states.PolicyCheckpoints(self._folder, config=run.checkpoint)
         coordinator = judge_calls.find_coordinator(run.namespace)
         self._coordinator = judge_calls.CoordinatorClient(coordinator)
-        self._fleet = fleet.EngineFleet(
-            self.vllm_engines,
-            max_len=run.cluster.max_len,
-            rejoin=partial(self._send_weights, "rejoin_engines"),
-        )
+        rejoin = partial(self._send_weights, "rejoin_engines")
+        self._fleet = fleet.EngineFleet(self.vllm_engines, rejoin=rejoin)
         # Every rank has responses of its own: rings and tensor-parallel groups are refused.
         self._shares = trained.Shares(run.optim.updates_per_rollout, ranks=run.cluster.policy_gpus)
         paths = ClusterPaths(run.out)
@@ -97,13 +92,8 @@ class RubricPPOTrainer(_Trainer):
             Progress.silent() as self._progress,
             summary_kept(self._folder, progress=self._progress) as self._summary_file,
         ):
-            self._passes = HeldoutPasses(
-                self._folder,
-                config=self._run.validation,
-                steps=self._run.steps,
-                progress=self._progress,
-                ask=self._ask_heldout,
-            )
+            asked = self._run, self._progress, self._ask_heldout
+            self._passes = HeldoutPasses(self._folder, *asked)
             with self._progress.phase("giving the engines their weights"):
                 self._go_back(position)
             self._summary_file.begin(wall_s=position.wall_s)
