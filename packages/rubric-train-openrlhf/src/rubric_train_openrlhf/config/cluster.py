@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
@@ -216,10 +216,9 @@ class ClusterConfig(Section):
         on_cpu = self.device == "cpu" and self.deepspeed.attention == "flash_attention_2"
         return "eager" if on_cpu else self.deepspeed.attention
 
-    def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
-        """What in this layout cannot run, by itself or with the sampling and updates asked for."""
-        problems = self._layout_problems() | self._batch_problems(rollout, optim)
-        yield from (said for said, is_so in problems.items() if is_so)
+    def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> dict[str, bool]:
+        """What to say of this layout, by itself and with sampling and updates; whether it is so."""
+        return self._layout_problems() | self._batch_problems(rollout, optim)
 
     def _layout_problems(self) -> dict[str, bool]:
         """What to say of the layout, and whether it is so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import isfinite
 from typing import Annotated, Literal, Self
 
@@ -67,7 +66,7 @@ class TrainConfig(PolicySettings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if problems := list(self.problems()):
+        if problems := self.problems():
             raise ValueError("; ".join(problems))
         return self
 
@@ -76,12 +75,12 @@ class TrainConfig(PolicySettings):
         """Responses per step (B = P·G)."""
         return self.rollout.prompts * self.rollout.group_size
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> list[str]:
         """What the sections, each right in itself, do not let each other do."""
-        yield from (said for said, is_so in self._misfits().items() if is_so)
+        table = self._misfits()
         if self.backend == "openrlhf":
-            yield from self.cluster.problems(self.rollout, self.optim)
-            yield from (said for said, is_so in self._cluster_misfits().items() if is_so)
+            table |= self.cluster.problems(self.rollout, self.optim) | self._cluster_misfits()
+        return [said for said, is_so in table.items() if is_so]
 
     def _misfits(self) -> dict[str, bool]:
         """What to say of the sections of every backend, and whether it is so."""

@@ -44,10 +44,10 @@ class Answering:
         self.calls.append(method)
 
     def _answer(self, request: Any, number: int) -> dict[str, Any]:
-        ties = int(request.label.removeprefix("t")) % 2 == 0
+        ties = int(request.task_id.removeprefix("t")) % 2 == 0
         # The first group of the batch has rewards that differ, the second has not.
         judged = self._groups[1 if ties else 0].samples[number % 4].judgement.text
-        name = f"{request.label}:{number}"
+        name = f"{request.task_id}:{number}"
         self._results[name] = self._results[judged]
         return {
             "prompt": request.prompt,

@@ -46,7 +46,7 @@ class RubricPPOTrainer(_Trainer):
         self._checkpoints = trainer_states.PolicyCheckpoints(self._folder, config=run.checkpoint)
         coordinator = judge_calls.find_coordinator(run.namespace)
         self._coordinator = judge_calls.CoordinatorClient(coordinator)
-        rejoin = partial(self._send_weights, "rejoin_engines")
+        rejoin = partial(self._send_weights, rejoin=True)
         self._fleet = fleet.EngineFleet(self.vllm_engines, rejoin=rejoin)
         # Every rank has responses of its own: rings and tensor-parallel groups are refused.
         self._shares = trained.Shares(run.optim.updates_per_rollout, ranks=run.cluster.policy_gpus)
@@ -92,8 +92,7 @@ class RubricPPOTrainer(_Trainer):
             Progress.silent() as self._progress,
             summary_kept(self._folder, progress=self._progress) as self._summary_file,
         ):
-            asked = self._run, self._progress, self._ask_heldout
-            self._passes = HeldoutPasses(self._folder, *asked)
+            self._passes = HeldoutPasses(self._folder, self._run, self._progress, self._ask_heldout)
             with self._progress.phase("giving the engines their weights"):
                 self._go_back(position)
             self._summary_file.begin(wall_s=position.wall_s)
@@ -142,7 +141,7 @@ class RubricPPOTrainer(_Trainer):
         self._checkpoints.go_back(position.step)
         self._fleet.check()
         if position.step:
-            self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
+            self._fleet.synchronise(self._send_weights)
 
     def _one_step(self, step: int, *, position: int, events: EventWriter) -> tuple[MetricsRow, int]:
         """Sample, judge, update and hand the new weights over.
@@ -164,7 +163,7 @@ class RubricPPOTrainer(_Trainer):
             trained.check_trained(found, drawn.groups, made.credit, step=step)
         at["update"] = time.perf_counter()
         with phase("giving the engines the new weights"):
-            self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
+            self._fleet.synchronise(self._send_weights)
         at["sync"] = time.perf_counter()
         figures["sampler_gap"] = made.sampler_gap
         figures["engine_restarts"] = self._fleet.take_restarts()
@@ -212,7 +211,8 @@ class RubricPPOTrainer(_Trainer):
         """Call a method of every process that trains, and wait for all of them."""
         return ray.get(self.actor_model_group.async_run_method(method_name=method, **arguments))
 
-    def _send_weights(self, method: str) -> bool:
+    def _send_weights(self, *, rejoin: bool = False) -> bool:
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up", tags=["weights"])
-        return self._fleet.take_part(self.actor_model_group.async_run_method(method_name=method))
+        actors, name = self.actor_model_group, "broadcast_to_vllm"
+        return self._fleet.take_part(actors.async_run_method(method_name=name, rejoin=rejoin))
