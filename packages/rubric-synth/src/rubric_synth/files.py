@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from rubric_core.files import open_file, replacing
+from rubric_core.files import replacing
 from rubric_synth.errors import OutputError
 
 UNCHANGED: Final = "nothing was changed, free the space or choose another folder"
@@ -106,9 +105,3 @@ def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
             if left.suffix in _TEMPORARY:
                 with contextlib.suppress(OSError):
                     left.unlink()
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,7 +13,7 @@ import numpy as np
 from rubric_eval import statistics
 from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
-from rubric_eval.records.run import Measure, Measured
+from rubric_eval.records.run import Measure, Measured, ModelQuality
 from rubric_eval.statistics.bootstrap import FloatArray
 
 _SAME: Final = {
@@ -150,11 +150,6 @@ def _shown(value: Any) -> str:
 
 FEWEST_QUESTIONS = 5
 """That a criterion or field needs to be shown by itself."""
-_OF_MEASURED: Final = (
-    *("model", "benchmark", "measure", "judge", "seeds", "answers", "chance", "tokens_mean"),
-    *("invalid_frac", "unavailable_frac", "truncated_frac", "no_answer_frac"),
-)
-"""What a score takes over from the values as it is."""
 
 
 def score(measured: Measured, settings: CompareSettings) -> ModelScore:
@@ -175,7 +170,8 @@ def score(measured: Measured, settings: CompareSettings) -> ModelScore:
     chance = measured.chance
     return ModelScore(
         **interval.model_dump(),
-        **{name: getattr(measured, name) for name in _OF_MEASURED},
+        **measured.model_dump(include=set(ModelQuality.model_fields)),
+        answers=measured.answers,
         clusters=len(set(measured.clusters)),
         zero_frac=sum(value == 0 for value in values) / len(values),
         is_above_chance=None if chance is None else interval.is_above(chance),

@@ -154,7 +154,7 @@ def model_signs(
         words=_mean(signs, "words", settings),
         reward_length=results.rank_correlation(rewards, lengths, documents, **settings.draws),
         reward_length_within=results.within_correlation(
-            rewards, lengths, questions, documents, seed=settings.seed
+            rewards, lengths, questions, documents, **settings.draws
         ),
         hedges=_mean(signs, "hedges", settings),
         appeals=_mean(signs, "appeals", settings),

@@ -246,17 +246,26 @@ class QuestionRow(Record):
     """Of the passage that answers are judged against."""
 
 
-class AnswerRow(Record):
-    """An answer of a model: a line of answers/MODEL/seed_S.jsonl."""
+class RowOfAnswer(Record):
+    """A line about one answer; the task comes first, as `is_of_another` has it."""
 
     task_id: str
-    doc_hash: str
     sample: int = Field(ge=0)
-    prompt_sha256: str
-    """Of the question as the model was given it."""
-
     key: str
     """SHA-256 of model fingerprint, prompt, decoding and seed: whose answer, and to what."""
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """Task, sample and key: which answer it is."""
+        return self.task_id, self.sample, self.key
+
+
+class AnswerRow(RowOfAnswer):
+    """An answer of a model: a line of answers/MODEL/seed_S.jsonl."""
+
+    doc_hash: str
+    prompt_sha256: str
+    """Of the question as the model was given it."""
 
     text: str | None
     """None where no answer came."""
@@ -267,15 +276,10 @@ class AnswerRow(Record):
     detail: str = ""
 
 
-class ScoreRow(Record):
+class ScoreRow(RowOfAnswer):
     """What a judge gave an answer: a line of scores/JUDGE/MODEL/seed_S.jsonl."""
 
-    task_id: str
     doc_hash: str
-    sample: int = Field(ge=0)
-    key: str
-    """The answer's."""
-
     outcome: Outcome
     reason: Reason | None = None
     reward: float | None = Field(ge=0, le=1)
@@ -319,15 +323,12 @@ def mean_z(of_answers: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in z_of.items()}
 
 
-class ReasoningRow(Record):
+class ReasoningRow(RowOfAnswer):
     """What a judge wrote: a line of judgements/JUDGE/MODEL/seed_S.jsonl, for people to read.
 
     A judge may quote the passage; a report shows this only with `--reveal-grounding`.
     """
 
-    task_id: str
-    sample: int = Field(ge=0)
-    key: str
     reasoning: str
     answered_by: Answerer | None = None
     """The deployment and the model that judged; None where no model did."""

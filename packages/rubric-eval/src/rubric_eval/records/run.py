@@ -185,28 +185,52 @@ class Measure(StrEnum):
     """0 or 1 an item."""
 
 
-class Measured(Record):
-    """N questions, K values each; ids, hashes and numbers alone."""
+class AnswersQuality(Record):
+    """How answers came out, whatever they are worth."""
 
-    measure: Measure
+    unavailable_frac: float = 0.0
+    """Share of all answers that no model gave or no judge judged; they are left out."""
+
+    truncated_frac: float | None = None
+    tokens_mean: float | None = None
+
+
+class BenchmarkQuality(AnswersQuality):
+    """The same of answers to one benchmark."""
+
     benchmark: str
     """"heldout", or the name of a transfer task."""
 
-    model: str
-    fingerprint: str
-    """The model's."""
+    chance: float | None = None
+    """Accuracy of guessing."""
 
+    no_answer_frac: float | None = None
+
+
+class ModelQuality(BenchmarkQuality):
+    """The same of one model's, measured in one way."""
+
+    measure: Measure
+    model: str
     judge: str | None = None
     """Name of the judge, for rewards."""
+
+    seeds: tuple[int, ...]
+    invalid_frac: float = 0.0
+    """Of judged answers; they count as reward 0."""
+
+
+class Measured(ModelQuality):
+    """N questions, K values each; ids, hashes and numbers alone."""
+
+    fingerprint: str
+    """The model's."""
 
     protocol: str
     """Decoding, template and judge as a JSON object: comparable only where it is the same."""
 
     prompt_form: str | None = None
     """How questions were put to the model, such as "chat"; None where it does not say."""
-
-    chance: float | None = None
-    """Accuracy of guessing."""
 
     ids: tuple[str, ...] = Field(min_length=1)
     clusters: tuple[str, ...]
@@ -218,28 +242,17 @@ class Measured(Record):
     fields: tuple[str, ...] = ()
     """Field or subject of each question, for a breakdown; empty where unknown."""
 
-    seeds: tuple[int, ...]
     values_NK: tuple[tuple[float | None, ...], ...]
     """K = seeds · samples, seed-major; None where nothing could be measured."""
 
     criteria_z_N: tuple[dict[str, float], ...] = ()
     """Mean z over the K judged answers, by criterion; for rewards."""
 
-    invalid_frac: float = 0.0
-    """Of judged answers; they count as reward 0."""
-
-    unavailable_frac: float = 0.0
-    """Of all N·K answers; they are None."""
-
     reasons: dict[str, int] = Field(default_factory=dict)
     """Why answers are invalid or unavailable, with how many are."""
 
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many answers each fallback of a `litellm_config` judged."""
-
-    truncated_frac: float | None = None
-    no_answer_frac: float | None = None
-    tokens_mean: float | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
