@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -44,6 +44,12 @@ class Pair:
     def differences_N(self) -> FloatArray:
         """Of each question, a − b."""
         return self.a_N - self.b_N
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Both models, the benchmark and the judge, as records of a difference have them."""
+        a = self.a
+        return {"a": a.model, "b": self.b.model, "benchmark": a.benchmark, "judge": a.judge}
 
     @property
     def left_out(self) -> int:
@@ -233,11 +239,8 @@ def _result(
         ci_low=low,
         ci_high=high,
         n=test.n,
-        a=pair.a.model,
-        b=pair.b.model,
-        benchmark=pair.a.benchmark,
+        **pair.named,
         measure=pair.a.measure,
-        judge=pair.a.judge,
         a_mean=float(pair.a_N.mean()),
         b_mean=float(pair.b_N.mean()),
         clusters=test.clusters,
@@ -246,9 +249,7 @@ def _result(
         lost=int(np.sum(differences_N < 0)),
         test=test.name,
         p=test.p_value,
-        p_adjusted=decision.p_adjusted,
-        is_significant=decision.is_significant,
-        level=decision.level,
+        **asdict(decision),
         decided_low=decided_low,
         decided_high=decided_high,
         detectable=test.detectable(alpha=decision.level, power=settings.power),

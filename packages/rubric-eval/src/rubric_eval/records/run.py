@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self
+from importlib import metadata
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -142,36 +144,58 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def check_plan(*, seeds: Sequence[int], max_unavailable_frac: float) -> None:
-    """Refuse seeds and shares that can only be a mistake.
+@dataclass(frozen=True, kw_only=True)
+class EvalPlan:
+    """How models are asked, whatever they are asked.
 
     Raises:
         ConfigError: no seed, one twice or below 0, or a share outside of [0, 1].
     """
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise ConfigError(
-            f"seeds {list(seeds)!r}: give one or more different ones, 0 or above",
-            location="seeds",
-        )
-    if not 0 <= max_unavailable_frac <= 1:
-        raise ConfigError(
-            f"max-unavailable-frac {max_unavailable_frac!r} must be from 0 to 1",
-            location="max-unavailable-frac",
-        )
 
+    decoding: Decoding
+    seeds: tuple[int, ...] = (0,)
+    max_unavailable_frac: float = 0.05
 
-def check_models(models: Sequence[ModelEntry]) -> None:
-    """Refuse names that stand for two models.
+    def __post_init__(self) -> None:
+        """Refuse seeds and shares that can only be a mistake."""
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise ConfigError(
+                f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
+                location="seeds",
+            )
+        if not 0 <= self.max_unavailable_frac <= 1:
+            raise ConfigError(
+                f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
+                location="max-unavailable-frac",
+            )
 
-    Raises:
-        ConfigError: no model, or two with one name.
-    """
-    names = Counter(model.name for model in models)
-    if not names or max(names.values()) > 1:
-        raise ConfigError(
-            f"models {list(names)!r}: give at least one, each with a name of its own as "
-            "NAME=KIND:WHERE",
-            location="models",
+    def run_of(
+        self, models: Sequence[ModelEntry], *, packages: Sequence[str], **asked: Any
+    ) -> EvalRun:
+        """Return what run.json says of this plan alone.
+
+        Args:
+            models: in the order of the table.
+            packages: that take part.
+            asked: the fields of `EvalRun` that say what is asked.
+
+        Raises:
+            ConfigError: no model, or two with one name.
+        """
+        names = Counter(model.name for model in models)
+        if not names or max(names.values()) > 1:
+            raise ConfigError(
+                f"models {list(names)!r}: give at least one, each with a name of its own as "
+                "NAME=KIND:WHERE",
+                location="models",
+            )
+        return EvalRun(
+            started=now(),
+            models=tuple(models),
+            decoding=self.decoding,
+            seeds=self.seeds,
+            versions={name: metadata.version(name) for name in packages},
+            **asked,
         )
 
 
