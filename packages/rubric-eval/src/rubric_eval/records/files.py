@@ -153,8 +153,7 @@ def read_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalR
         remedy = "restore the file, or evaluate into a new folder"
         raise RubricFileError.of_validation(error, remedy, path=folder.run) from None
     if edits is not None and run.status == "finished":
-        digests.check_content(folder.run, run, text, edits)
-        digests.check_identities(folder.run, run, edits)
+        digests.check_manifest(folder.run, run, text, edits)
     return run
 
 
@@ -182,28 +181,24 @@ def _refuse_newer(path: Path, text: bytes) -> None:
         )
 
 
-def read_finished_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalRun:
+def read_finished_run(folder: EvalFolder, *, edits: digests.Edits) -> EvalRun:
     """Read the manifest of an evaluation that ran to its end.
 
     Args:
         folder: of the evaluation.
-        edits: where it is noted that it was edited; refused at once when left out.
+        edits: where it is noted that it was edited.
 
     Raises:
         EvalFolderError: there is none, or it runs still, was stopped, or failed.
-        EvalEditedError: it was edited.
         RubricFileError, OSError: as `read_run`.
     """
-    noted = digests.Edits() if edits is None else edits
-    run = read_run(folder, edits=noted)
+    run = read_run(folder, edits=edits)
     if run.status != "finished":
         why = f": {run.error}" if run.error else ""
         raise EvalFolderError(
             f"the evaluation in {folder.root} is {run.status}, not finished{why}; run the command "
             "that started it again, which goes on where it was"
         )
-    if edits is None:
-        noted.refuse()
     return run
 
 

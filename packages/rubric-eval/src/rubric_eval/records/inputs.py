@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from rubric_core.files import file_sha256
 from rubric_core.locks import LOCK_FILE
-from rubric_eval.records.run import Record
+from rubric_eval.records.run import InputFile, Record
 
 
 class EvalFolder:
@@ -67,15 +67,6 @@ def _of(seed: int) -> str:
 
 
 _PARTS: Final = ("answers", "items", "scores")
-
-
-class InputFile(Record):
-    """A file that was read."""
-
-    path: str
-    """From the folder of the file that was made of it, with slashes."""
-
-    sha256: str
 
 
 class Derived(Record):

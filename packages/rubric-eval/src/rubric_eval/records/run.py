@@ -28,17 +28,21 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 """Of a model or judge in tables and file names."""
 
 
-class ModelEntry(Record):
-    """One model of an evaluation."""
+class Entry(Record):
+    """A model or a judge of an evaluation."""
 
     name: Name
-    spec: str
-    """As it was given, such as `policy:runs/q/base`; never a key."""
-
     fingerprint: str
-    """SHA-256 of the identity, in hexadecimal; two runs with the same one share answers."""
+    """SHA-256, in hexadecimal, of all that may change an answer or a judgement."""
 
     identity: dict[str, JsonValue]
+
+
+class ModelEntry(Entry):
+    """One model; two runs with the same fingerprint, that of the identity, share answers."""
+
+    spec: str
+    """As it was given, such as `policy:runs/q/base`; never a key."""
 
     form: str | None = None
     """How questions are put to it, as its responder says; see `rubric_core.SaysPromptForm`."""
@@ -54,14 +58,8 @@ class ModelEntry(Record):
         return form if isinstance(form, str) else None
 
 
-class JudgeEntry(Record):
-    """One judge of an evaluation."""
-
-    name: Name
-    fingerprint: str
-    """SHA-256 of all that may change a judgement: model, prompt, parameters, router file."""
-
-    identity: dict[str, JsonValue]
+class JudgeEntry(Entry):
+    """One judge; its fingerprint is of model, prompt, parameters and router file."""
 
 
 class Questions(Record):
@@ -76,13 +74,18 @@ class Questions(Record):
     count: int = Field(ge=1)
 
 
-class FileDigest(Record):
-    """A file of an evaluation as its end left it."""
+class InputFile(Record):
+    """A file that was read."""
 
     path: str
-    """From the evaluation's folder, with slashes."""
+    """From the folder of the file that tells of it, with slashes."""
 
     sha256: str
+
+
+class FileDigest(InputFile):
+    """A file of an evaluation as its end left it."""
+
     size: int = Field(ge=0)
     """Bytes."""
 
