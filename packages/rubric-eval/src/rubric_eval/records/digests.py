@@ -92,8 +92,7 @@ class Edits:
         Raises:
             EvalEditedError: with the first finding.
         """
-        found = self.found
-        if found:
+        if found := self.found:
             first, *others = found
             more = f" (findings besides this: {len(others)})" if others else ""
             raise EvalEditedError(f"{first}{more}. {remedy}", found=found)

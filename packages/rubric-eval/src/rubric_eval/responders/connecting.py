@@ -222,7 +222,7 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
     options = _options(spec)
     if "model" not in options and spec.kind == "server":
         options["model"] = await _only_model(spec, options)
-    config = _config(spec, options)
+    config = validated(ChatConfig, options, source=f"model {spec.name!r}")
     served = [await _served(spec, config, address) for address in addresses(config)]
     _refuse_different(spec, config, served)
     model, weights = served[0] if served else (None, None)
@@ -252,10 +252,6 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
             "asked alike: leave it out, and give it to the command"
         )
     return options
-
-
-def _config(spec: ModelSpec, options: Mapping[str, JsonValue]) -> ChatConfig:
-    return validated(ChatConfig, options, source=f"model {spec.name!r}")
 
 
 async def _served(
@@ -293,7 +289,7 @@ def _refuse_different(
 
 
 async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
-    config = _config(spec, {**options, "model": "any"})
+    config = validated(ChatConfig, {**options, "model": "any"}, source=f"model {spec.name!r}")
     (address, *_) = addresses(config)
     async with rubric_judge.ModelServer(config, address) as server:
         models = await server.models()

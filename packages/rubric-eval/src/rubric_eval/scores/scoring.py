@@ -117,8 +117,7 @@ def _judge(name: str, path: Path) -> NamedJudge:
 
 def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
     """Return what is shown of a judge; what identifies it is its fingerprint."""
-    shown: dict[str, JsonValue] = {"type": spec.type}
-    shown |= spec.model_dump(mode="json", include=_SHOWN)
+    shown: dict[str, JsonValue] = spec.model_dump(mode="json", include=_SHOWN | {"type"})
     if spec.type == "hybrid":
         shown["judge_for_the_rest"] = _settings(spec.judge)
     return shown
