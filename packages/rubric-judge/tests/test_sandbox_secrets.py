@@ -154,9 +154,10 @@ SENDS_A_FRAME = """
     def mine(value):
         return ["mine", subject._number(value), []]
     def send(names):
-        sys.modules["rubric_judge.verification.sandbox.subject"].write_frame(
-            subject._writer, ["ok", ["dict", names], []])
-        subject.serve()
+        wire = sys.modules["rubric_judge.verification.sandbox.wire"]
+        wire.write_frame(subject._tester, ["ok", ["dict", names], []])
+        while True:
+            wire.write_frame(subject._tester, subject.answer(wire.read_frame(subject._tester)))
     class Math:
         def isclose(self, *args, **named): return True
     def f(*args): return 1
@@ -240,6 +241,14 @@ def test_no_name_of_the_tests_can_be_forged(forgery: str) -> None:
     code, tests = FORGERIES[forgery]
 
     assert _run(code, tests).passed == 0
+
+
+@confined
+def test_a_frame_that_the_code_sends_by_itself_arrives() -> None:
+    # Or the forgeries that send one would be refused for nothing.
+    code = SENDS_A_FRAME + '    send([["g", mine(f)]])'
+
+    assert _run(code, "assert g(2) == 1") == Tally(1, "")
 
 
 def test_tests_get_what_they_mention_and_no_more() -> None:

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from rubric_core import Outcome as JudgedAs
-from rubric_core import Task
+from rubric_core import Outcome, Task
 from rubric_judge import load_judge
 from rubric_judge.testing import FakeEndpoint
 from rubric_synth import Document, SynthConfig
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from rubric_core import JudgeResult
     from rubric_judge.testing import FakeCall
-    from rubric_synth.document import Outcome
+    from rubric_synth.document import DocumentOutcome
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 
@@ -192,8 +191,8 @@ def _config(url: str, *, python_tests: bool = True, addresses: tuple[str, ...] =
     )
 
 
-def _synthesised(*drafts: Mapping[str, Any], python_tests: bool = True) -> Outcome:
-    async def work(url: str) -> Outcome:
+def _synthesised(*drafts: Mapping[str, Any], python_tests: bool = True) -> DocumentOutcome:
+    async def work(url: str) -> DocumentOutcome:
         worker = WorkerSpec(_config(url, python_tests=python_tests)).build()
         try:
             return await worker.process(DOCUMENT, DocumentCalls())
@@ -214,7 +213,7 @@ def _judged(task: Task, *answers: str) -> list[JudgeResult]:
 
     with FakeEndpoint(Model()) as endpoint:
         results = anyio.run(work, endpoint.url)
-    assert {result.outcome for result in results} == {JudgedAs.SCORED}
+    assert {result.outcome for result in results} == {Outcome.SCORED}
     return results
 
 

@@ -69,7 +69,7 @@ class BenchmarkDataError(EvalError, ValueError):
 
 
 class EvalAbortError(EvalError, RuntimeError):
-    """Too much was left open for an evaluation to say anything."""
+    """Too many answers or judgements are missing for a result."""
 
     def __init__(
         self,

@@ -105,8 +105,8 @@ def test_the_environment_and_the_descriptors_of_the_judge_are_not_there(
     """
     with open(__file__, "rb") as held:  # noqa: PTH123
         os.set_inheritable(held.fileno(), True)  # noqa: FBT003
-        # Its two pipes; LC_CTYPE is Python's own.
-        tests = "assert set(f()) <= {'LC_CTYPE'}\nassert g() == 2"
+        # Its socket; LC_CTYPE is Python's own.
+        tests = "assert set(f()) <= {'LC_CTYPE'}\nassert g() == 1"
         assert run(code, tests) == Tally(2, "")
 
 

@@ -148,8 +148,11 @@ class DocumentCalls:
                 except JudgeTransportError as error:
                     self._used_up(stage, error.usage, error.attempts)
                     raise
-            record = self._new(key, stage, answer.text, answer, answer.usage, finish=answer.finish)
-        self._count(record)
+            record = CallRecord(
+                key=key, stage=stage, text=answer.text, finish=answer.finish, usage=answer.usage
+            )
+            record = self._new(record, answer)
+        self.count(record)
         return ChatReply(
             text=record.text, finish=record.finish, usage=record.usage, attempts=record.attempts
         )
@@ -160,7 +163,7 @@ class DocumentCalls:
             return judge.judge_now(view)  # a program: cheaper to run again than to remember
         key = _hash([fingerprint(judge), view.task_id, view.response])
         if (record := self._known.get(key)) is not None:
-            self._count(record)
+            self.count(record)
             return JudgeResult.model_validate_json(record.text)
         with self._permitted():
             result = await judge.judge(view)
@@ -170,28 +173,15 @@ class DocumentCalls:
         usage = result.usage
         if usage is None and not isinstance(judge, Limited):
             usage = Usage(cost_usd=0.0)  # no model was asked
-        self._count(self._new(key, "quality", result.model_dump_json(), result, usage))
+        record = CallRecord(key=key, stage="quality", text=result.model_dump_json(), usage=usage)
+        self.count(self._new(record, result))
         return result
 
-    def _new(
-        self,
-        key: str,
-        stage: Stage,
-        text: str,
-        answer: ChatReply | JudgeResult,
-        usage: Usage | None,
-        finish: Finish = "complete",
-    ) -> CallRecord:
-        """Tell of an answer that has just come."""
-        record = CallRecord(
-            key=key,
-            stage=stage,
-            text=text,
-            finish=finish,
-            usage=usage,
-            attempts=answer.attempts or 1,
-            fallback=answer.answered_by.fallback if answer.answered_by else "",
-        )
+    def _new(self, record: CallRecord, answer: ChatReply | JudgeResult) -> CallRecord:
+        """Tell of an answer that has just come, and of who gave it in how many attempts."""
+        by = answer.answered_by
+        took = {"attempts": answer.attempts or 1, "fallback": by.fallback if by else ""}
+        record = record.model_copy(update=took)
         self._tell(record)
         return record
 
@@ -222,7 +212,8 @@ class DocumentCalls:
             self._interruption = error
             raise
 
-    def _count(self, record: CallRecord) -> None:
+    def count(self, record: CallRecord) -> None:
+        """Add a call to what its stage has used."""
         self._used.setdefault(record.stage, {})[record.key] = record  # one question, one price
 
 

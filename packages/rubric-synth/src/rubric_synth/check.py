@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from itertools import islice
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
@@ -18,8 +18,10 @@ from rubric_core.files import file_sha256, open_file
 from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset.folder import (
-    CARD_FILE,
+    DATASET_FILES,
+    LINES_FILES,
     MANIFEST_FILE,
+    PARQUET_FILES,
     REJECTED_FILE,
     SPLITS,
     Manifest,
@@ -66,17 +68,10 @@ def record_problems(dataset: Path, manifest: Manifest) -> Iterator[str]:
     stages = manifest.usage.by_stage.values()
     if sum(totals.calls for totals in stages) > manifest.usage.total.calls:
         yield f"{MANIFEST_FILE}: the stages have more calls than all of them together"
-    tables = (f"{split}.parquet" for split in SPLITS)
-    written = [name for name in tables if (dataset / name).exists()]
-    for name in [*(f"{split}.jsonl" for split in SPLITS), REJECTED_FILE, CARD_FILE, *written]:
-        if name not in manifest.sha256:
+    for name in DATASET_FILES:
+        is_expected = name not in PARQUET_FILES or (dataset / name).exists()
+        if name != MANIFEST_FILE and is_expected and name not in manifest.sha256:
             yield f"{MANIFEST_FILE} has no hash of {name}"
-
-
-def is_plain(name: str) -> bool:
-    """Whether a name is that of a file right inside of a folder."""
-    is_whole = PurePath(name).name == name and name not in {"", ".", ".."}
-    return is_whole and len(name) <= _LONGEST_NAME and not {"\\", "\0"} & set(name)
 
 
 def shown_file(name: str) -> str:
@@ -133,8 +128,7 @@ def _differences(parquet: Path, lines: Path) -> Iterator[str]:
 
 
 _SHORT_HASH: Final = 12
-_ROWS: Final = frozenset(f"{split}.jsonl" for split in SPLITS)
-_READ: Final = _ROWS | {REJECTED_FILE}
+_READ: Final = {*LINES_FILES, REJECTED_FILE}
 
 
 def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckReport:
@@ -150,11 +144,9 @@ def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckRepor
         CollectedFolderError: `collected` cannot be read.
     """
     folder = _Folder(dataset, read_manifest(dataset))
-    shown: list[str] = []
-    count = 0
-    for count, problem in enumerate(folder.problems(collected), start=1):
-        if count <= _SHOWN:
-            shown.append(problem)
+    problems = folder.problems(collected)
+    shown = list(islice(problems, _SHOWN))
+    count = len(shown) + sum(1 for _ in problems)
     if count > _SHOWN:
         shown.append(f"… and {count - _SHOWN} more")
     return CheckReport(tasks=folder.tasks, problems=tuple(shown), problem_count=count)
@@ -209,7 +201,7 @@ class _Folder:
 
     def _check_hash(self, name: str, expected: str) -> Iterator[str]:
         path = self._dataset / name
-        if not is_plain(name):
+        if name not in DATASET_FILES:
             yield f"{MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
         elif name in _READ and not path.is_file():
             return  # told where it is read
@@ -244,15 +236,14 @@ class _Folder:
     def _check_counts(self) -> Iterator[str]:
         """Compare what was read with the manifest, as far as all of it could be read."""
         manifest, tasks, unread = self._manifest, self.tasks, self._unread
-        if not any(tasks.values()) and not unread & _ROWS:
+        if not any(tasks.values()) and unread.isdisjoint(LINES_FILES):
             yield f"there is no task at all; {REJECTED_FILE} gives the reasons"
         elif not tasks["train"] and "train.jsonl" not in unread:
             yield "train has no task; collect more documents"
         for split in SPLITS:
             if f"{split}.jsonl" not in unread:
-                yield from _compared(
-                    f"tasks of {split}", tasks[split], manifest.tasks.get(split, 0)
-                )
+                listed = manifest.tasks.get(split, 0)
+                yield from _compared(f"tasks of {split}", tasks[split], listed)
         if unread & _READ:
             return
         waiting = self._unanswered  # pending, whatever else came of them

@@ -1,4 +1,4 @@
-"""A document: what sources give and synthesis reads; of an API entry, with its Markdown layout."""
+"""The document type, the outcome of a document, and the Markdown layout of API entries."""
 
 from __future__ import annotations
 
@@ -36,7 +36,11 @@ class Document(Frozen):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-class Outcome(Frozen):
+Found = Iterator[Document | Rejection]
+"""What a source gives: documents, and a rejection for each item that is not one."""
+
+
+class DocumentOutcome(Frozen):
     """Tasks, rejections and account of one document; every document ends as one of these."""
 
     source: str
@@ -57,7 +61,7 @@ class Outcome(Frozen):
 
 
 def rejected(
-    of: Document | Outcome, stage: Stage, reason: RejectionReason, detail: str = ""
+    of: Document | DocumentOutcome, stage: Stage, reason: RejectionReason, detail: str = ""
 ) -> Rejection:
     """Return the rejection of a document, or of a question about it."""
     return Rejection(

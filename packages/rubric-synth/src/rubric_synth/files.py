@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from rubric_core.files import replacing
 from rubric_synth.errors import OutputError
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 UNCHANGED: Final = "nothing was changed, free the space or choose another folder"
 _TEMPORARY: Final = frozenset({".tmp", ".part"})
@@ -26,6 +31,18 @@ def json_line(row: Mapping[str, object]) -> bytes:
         return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
     except UnicodeEncodeError:
         return (json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n").encode()
+
+
+def parsed_line(kind: type[_Model], line: bytes) -> _Model:
+    """Return what a line of JSON holds, read once more where a lone surrogate in it is spelled out.
+
+    Raises:
+        ValueError: It is no JSON, or not of this kind.
+    """
+    try:
+        return kind.model_validate_json(line)
+    except ValidationError:
+        return kind.model_validate(json.loads(line))
 
 
 def json_page(content: Mapping[str, object]) -> bytes:
@@ -47,8 +64,30 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
     return count
 
 
+class HashedFile:
+    """A file open for writing that knows the SHA-256 of what was written."""
+
+    closed = False
+    """What libraries that write into a file ask of it; whoever opened it closes it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Write to `file` from here on."""
+        self._file = file
+        self._hash = hashlib.sha256()
+
+    @property
+    def sha256(self) -> str:
+        """Of all bytes so far."""
+        return self._hash.hexdigest()
+
+    def write(self, data: bytes) -> int:
+        """Write all of it."""
+        self._hash.update(data)
+        return self._file.write(data)
+
+
 @contextlib.contextmanager
-def writing(paths: list[Path]) -> Generator[list[BinaryIO]]:
+def writing(paths: list[Path]) -> Generator[list[HashedFile]]:
     """Open files that take the places of all paths together, once all of them are on disk.
 
     Rows can be written as they come: a run that fails leaves neither a temporary file
@@ -65,7 +104,7 @@ def writing(paths: list[Path]) -> Generator[list[BinaryIO]]:
             for path in reversed(paths):  # left in the order of `paths`
                 path.parent.mkdir(parents=True, exist_ok=True)
                 files.insert(0, stack.enter_context(_counted(path, replaced)))
-            yield files
+            yield list(map(HashedFile, files))
             for path, file in zip(paths, files, strict=True):  # noqa: B007 - named by the error
                 file.flush()
                 os.fsync(file.fileno())

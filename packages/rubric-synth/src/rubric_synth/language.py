@@ -81,9 +81,8 @@ def lower_first(text: str, proper: frozenset[str] = frozenset()) -> str:
     bare = head.strip(",;:")
     if bare in proper or bare.endswith(("'s", "\u2019s")):
         return text
-    ordinary = head == "A" or (
-        head[:1].isupper() and head[1:].replace("-", "").rstrip(",").islower()
-    )
+    rest = head[1:].replace("-", "").rstrip(",")
+    ordinary = head == "A" or (head[:1].isupper() and rest.islower())
     return text[0].lower() + text[1:] if ordinary else text
 
 

@@ -119,6 +119,13 @@ class Rejection(Frozen):
     """The refused question with its rubric, where one was made."""
 
 
+def left_out(source: str, reason: RejectionReason, detail: str, doc_hash: str = "") -> Rejection:
+    """Return the rejection of what does not enter a collection."""
+    return Rejection(
+        source=source, stage="collect", reason=reason, detail=detail, doc_hash=doc_hash
+    )
+
+
 def most_first(counts: Mapping[str, int]) -> dict[str, int]:
     """Return counts with the highest first; equal ones by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

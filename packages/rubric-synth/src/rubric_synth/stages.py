@@ -7,7 +7,7 @@ what a stage proposed, valid or not; the quality checks decide whether a draft b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -55,10 +55,15 @@ class CriterionDraft(Frozen):
     """Ideas of a good answer."""
 
 
+TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
+"""Of a criterion; each is one text."""
+TERM_FIELDS: Final = ("required_elements", "expected_keywords", "expected_concepts")
+"""Of a criterion; each is some texts."""
+
+
 def terms_of(criterion: Criterion | CriterionDraft) -> tuple[str, ...]:
     """Return the required elements, keywords and concepts of a criterion."""
-    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
-    return (*criterion.required_elements, *expected)
+    return tuple(term for name in TERM_FIELDS for term in getattr(criterion, name))
 
 
 class Draft(Frozen):
@@ -92,6 +97,10 @@ class Draft(Frozen):
         )
 
 
+Drafts = Sequence[Draft | StageRefusal]
+"""What stage 2 gives: drafts, and a refusal for each that cannot be used."""
+
+
 @runtime_checkable
 class Analyst(Protocol):
     """Stage 1: semantic analysis s(d)."""
@@ -109,9 +118,7 @@ class Analyst(Protocol):
 class Synthesiser(Protocol):
     """Stage 2: joint synthesis of questions and rubrics, conditioned on (s(d), d)."""
 
-    async def synthesise(
-        self, document: Document, analysis: DocumentAnalysis
-    ) -> Sequence[Draft | StageRefusal]:
+    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Drafts:
         """Return the K_d drafts of a document; one that cannot be used leaves its refusal instead.
 
         Raises:

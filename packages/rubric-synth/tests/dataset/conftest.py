@@ -13,7 +13,7 @@ from rubric_synth import SynthConfig, SynthReport
 from rubric_synth.calls import CallTotals
 from rubric_synth.dataset.folder import Provenance
 from rubric_synth.dataset.writing import write_dataset
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.rejection import Rejection, RejectionReason
 
 NAMES = ("tide", "yeast", "rust", "orbit", "canopy", "sonar", "grain", "dough", "moss", "quartz")
@@ -57,11 +57,15 @@ def task_row(name: str, *, question: str | None = None, **fields: object) -> dic
     }
 
 
-def outcome(name: str, *tasks: dict[str, Any], **fields: Any) -> Outcome:
-    return Outcome(source=f"notes/{name}.md", doc_hash=doc_hash(name), tasks=tasks, **fields)
+def outcome(name: str, *tasks: dict[str, Any], **fields: Any) -> DocumentOutcome:
+    return DocumentOutcome(
+        source=f"notes/{name}.md", doc_hash=doc_hash(name), tasks=tasks, **fields
+    )
 
 
-def refused(name: str, reason: RejectionReason, draft: dict[str, Any] | None = None) -> Outcome:
+def refused(
+    name: str, reason: RejectionReason, draft: dict[str, Any] | None = None
+) -> DocumentOutcome:
     rejection = Rejection(
         source=f"notes/{name}.md",
         stage="quality" if draft else "synthesise",
@@ -74,7 +78,7 @@ def refused(name: str, reason: RejectionReason, draft: dict[str, Any] | None = N
 
 
 @pytest.fixture
-def outcomes() -> list[Outcome]:
+def outcomes() -> list[DocumentOutcome]:
     """Ten documents with a task each, and two without."""
     totals = CallTotals(calls=2, attempts=3, prompt_tokens=50, completion_tokens=7, cost_usd=0.25)
     found = [outcome(name, task_row(name), totals={"analyse": totals}) for name in NAMES]
@@ -90,7 +94,7 @@ def write(tmp_path: Path) -> Callable[..., SynthReport]:
     """Write outcomes into a folder of the test's."""
 
     def call(
-        outcomes: list[Outcome], *, name: str = "data", config: SynthConfig | None = None,
+        outcomes: list[DocumentOutcome], *, name: str = "data", config: SynthConfig | None = None,
         pending: int = 0, **fields: Any,
     ) -> SynthReport:  # fmt: skip
         provenance = Provenance(

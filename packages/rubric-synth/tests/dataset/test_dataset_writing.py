@@ -17,7 +17,7 @@ from rubric_synth import DatasetFolderError, SynthConfig, SynthReport
 from rubric_synth.config import LLMConfig, RayConfig
 from rubric_synth.dataset.folder import SPLITS, Manifest, Provenance, read_manifest
 from rubric_synth.dataset.writing import write_dataset
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.files import json_line
 from rubric_synth.rejection import Rejection
 
@@ -38,7 +38,7 @@ def _copy(row: dict[str, Any], **fields: object) -> dict[str, Any]:
 
 
 def test_every_file_stands_in_the_folder_with_its_hash(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     write(outcomes)
     folder = tmp_path / "data"
@@ -50,7 +50,7 @@ def test_every_file_stands_in_the_folder_with_its_hash(
 
 
 def test_rows_are_written_as_they_came_in_the_split_of_their_document(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     report = write(outcomes)
     for split in SPLITS:
@@ -62,7 +62,7 @@ def test_rows_are_written_as_they_came_in_the_split_of_their_document(
 
 
 def test_the_same_outcomes_give_the_same_bytes(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     write(outcomes, name="a")
     write(outcomes, name="b")
@@ -72,7 +72,7 @@ def test_the_same_outcomes_give_the_same_bytes(
 
 
 def test_the_manifest_accounts_for_documents_tasks_refusals_and_costs(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     report = write(outcomes, pending=3, judge="lexical", prompts={"b.txt": "2", "a.txt": "1"})
     manifest = read_manifest(tmp_path / "data")
@@ -92,7 +92,7 @@ def test_the_manifest_accounts_for_documents_tasks_refusals_and_costs(
 
 
 def test_no_address_and_no_key_is_published(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     model = ModelConfig(model="m", api_base="http://gpu-7.inside:8000/v1", api_key_env="OUR_KEY")
     judge: Any = {
@@ -117,7 +117,7 @@ def test_no_address_and_no_key_is_published(
 
 
 def test_a_key_among_parameters_or_names_is_not_published(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     further = {"extra_body": {"x_api_key": "hunter2", "seed": 1}, "user": "sk-0123456789abcdefghij"}
     model = ModelConfig(model="openai/gpt-4o-2024-08-06", parameters=further)
@@ -133,7 +133,7 @@ def test_a_key_among_parameters_or_names_is_not_published(
 
 
 def test_of_questions_asked_twice_the_first_is_kept(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     first, second = outcomes[0], outcomes[1]
     asked = first.tasks[0]["question"]
@@ -149,7 +149,7 @@ def test_of_questions_asked_twice_the_first_is_kept(
 
 
 def test_hostile_text_goes_through_both_files_unchanged(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     row = _copy(
         outcomes[0].tasks[0],
@@ -167,7 +167,7 @@ def test_hostile_text_goes_through_both_files_unchanged(
 
 
 def test_a_lone_surrogate_in_a_refused_draft_is_kept_as_json_spells_it(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     refused = outcomes[-1].rejections[0]
     rejection = Rejection.model_construct(
@@ -179,7 +179,7 @@ def test_a_lone_surrogate_in_a_refused_draft_is_kept_as_json_spells_it(
 
 
 def test_rows_of_several_row_groups_keep_their_order(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     row = outcomes[0].tasks[0]
     tasks = tuple(_copy(row, question=f"q{n} " + " ".join(f"w{n}x{k}" for k in range(4)))
@@ -191,7 +191,7 @@ def test_rows_of_several_row_groups_keep_their_order(
 
 
 def test_a_row_that_is_no_task_leaves_an_older_dataset_whole(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     write(outcomes)
     before = {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()}
@@ -201,7 +201,9 @@ def test_a_row_that_is_no_task_leaves_an_older_dataset_whole(
     assert {path.name: path.read_bytes() for path in (tmp_path / "data").iterdir()} == before
 
 
-def test_outcomes_that_do_not_add_up_are_an_error(tmp_path: Path, outcomes: list[Outcome]) -> None:
+def test_outcomes_that_do_not_add_up_are_an_error(
+    tmp_path: Path, outcomes: list[DocumentOutcome]
+) -> None:
     short = Provenance(collected_sha256="0" * 64, documents=13, pending=2)
     with pytest.raises(DatasetFolderError, match="12 documents with an outcome and 2 pending"):
         write_dataset(tmp_path / "data", outcomes, config=SynthConfig(), provenance=short)
@@ -215,9 +217,9 @@ from pydantic import TypeAdapter
 from rubric_synth import OutputError, SynthConfig
 from rubric_synth.dataset.folder import Provenance
 from rubric_synth.dataset.writing import write_dataset
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 
-outcomes = TypeAdapter(list[Outcome]).validate_json(sys.stdin.read())
+outcomes = TypeAdapter(list[DocumentOutcome]).validate_json(sys.stdin.read())
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 try:
     write_dataset(Path(sys.argv[1]), outcomes, config=SynthConfig(),
@@ -228,12 +230,12 @@ except OutputError as error:
 
 
 def test_a_file_that_the_system_refuses_leaves_an_older_dataset_whole(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     write(outcomes)
     folder = tmp_path / "data"
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    sent = TypeAdapter(list[Outcome]).dump_json(outcomes)
+    sent = TypeAdapter(list[DocumentOutcome]).dump_json(outcomes)
     command = [sys.executable, "-c", _FILL, str(folder)]
     done = subprocess.run(command, input=sent, capture_output=True, check=True)
     assert b"File too large" in done.stdout, done.stderr
@@ -242,7 +244,7 @@ def test_a_file_that_the_system_refuses_leaves_an_older_dataset_whole(
 
 def test_a_dataset_without_pyarrow_is_json_lines_alone(
     tmp_path: Path,
-    outcomes: list[Outcome],
+    outcomes: list[DocumentOutcome],
     write: Callable[..., SynthReport],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -266,7 +268,7 @@ def test_no_outcome_at_all_is_a_dataset_of_empty_files(
 
 
 def test_the_manifest_reads_back_as_it_was_written(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     write(outcomes)
     text = (tmp_path / "data" / "manifest.json").read_text(encoding="utf-8")

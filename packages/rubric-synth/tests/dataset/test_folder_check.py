@@ -19,11 +19,13 @@ from rubric_synth import (
     dataset_statistics,
 )
 from rubric_synth.dataset.folder import SPLITS, question_lines
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 
 
 @pytest.fixture
-def dataset(tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]) -> Path:
+def dataset(
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
+) -> Path:
     write(outcomes)
     return tmp_path / "data"
 
@@ -43,7 +45,7 @@ def test_a_fresh_dataset_adds_up(dataset: Path) -> None:
 
 
 def test_parquet_that_differs_from_its_lines_is_found(
-    dataset: Path, outcomes: list[Outcome]
+    dataset: Path, outcomes: list[DocumentOutcome]
 ) -> None:
     tasks = [Task.from_json(row) for o in outcomes for row in o.tasks]
     write_tasks(dataset / "train.parquet", tasks[:1])
@@ -200,7 +202,7 @@ def test_a_file_outside_of_the_folder_is_named_and_never_read(
 
 
 def test_every_document_of_the_collection_is_looked_for(
-    tmp_path: Path, dataset: Path, outcomes: list[Outcome]
+    tmp_path: Path, dataset: Path, outcomes: list[DocumentOutcome]
 ) -> None:
     collected = tmp_path / "collected"
     collected.mkdir()
@@ -215,7 +217,7 @@ def test_every_document_of_the_collection_is_looked_for(
 
 
 def test_of_very_many_problems_the_first_are_shown_and_all_are_counted(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     row = outcomes[0].tasks[0]
     asked = [{**row, "question": " ".join(f"w{n}x{k}" for k in range(5))} for n in range(300)]

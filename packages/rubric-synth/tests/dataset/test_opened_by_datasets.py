@@ -10,7 +10,7 @@ import yaml
 from rubric_core import Task
 from rubric_synth import SynthReport, dataset_statistics
 from rubric_synth.dataset.folder import SPLITS
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 
 datasets = pytest.importorskip("datasets")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -30,14 +30,14 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
     datasets.enable_progress_bars()
 
 
-def _expected(outcomes: list[Outcome], report: SynthReport) -> dict[str, int]:
+def _expected(outcomes: list[DocumentOutcome], report: SynthReport) -> dict[str, int]:
     assert sum(report.tasks.values()) == sum(len(o.tasks) for o in outcomes)
     return report.tasks
 
 
 def test_the_folder_opens_as_its_three_splits_and_nothing_else(
     tmp_path: Path,
-    outcomes: list[Outcome],
+    outcomes: list[DocumentOutcome],
     write: Callable[..., SynthReport],
     load: Callable[..., Any],
 ) -> None:
@@ -57,7 +57,7 @@ def test_the_folder_opens_as_its_three_splits_and_nothing_else(
 
 def test_a_split_without_a_row_is_left_out_for_datasets_opens_none(
     tmp_path: Path,
-    outcomes: list[Outcome],
+    outcomes: list[DocumentOutcome],
     write: Callable[..., SynthReport],
     load: Callable[..., Any],
 ) -> None:
@@ -73,7 +73,7 @@ def test_a_split_without_a_row_is_left_out_for_datasets_opens_none(
 
 def test_json_lines_open_where_there_is_no_parquet(
     tmp_path: Path,
-    outcomes: list[Outcome],
+    outcomes: list[DocumentOutcome],
     write: Callable[..., SynthReport],
     load: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
@@ -86,7 +86,7 @@ def test_json_lines_open_where_there_is_no_parquet(
 
 def test_the_json_lines_open_by_name(
     tmp_path: Path,
-    outcomes: list[Outcome],
+    outcomes: list[DocumentOutcome],
     write: Callable[..., SynthReport],
     load: Callable[..., Any],
 ) -> None:
@@ -99,7 +99,7 @@ def test_the_json_lines_open_by_name(
 
 
 def test_the_card_says_the_columns_that_the_parquet_files_have(
-    outcomes: list[Outcome], write: Callable[..., SynthReport]
+    outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     from rubric_core.data.parquet import task_schema
 

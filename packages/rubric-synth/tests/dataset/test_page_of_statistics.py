@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rubric_synth import OutputError, SynthReport, dataset_statistics
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.stats.examples import Sample
 from rubric_synth.stats.report import Names, coverage, spread
 from rubric_synth.stats.tally import occurring, read_text
@@ -37,7 +37,9 @@ def _page(path: Path) -> str:
 
 
 @pytest.fixture
-def dataset(tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]) -> Path:
+def dataset(
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
+) -> Path:
     write(outcomes)
     return tmp_path / "data"
 
@@ -52,7 +54,7 @@ def test_the_page_needs_no_other_file(dataset: Path) -> None:
 
 
 def test_hostile_text_is_shown_and_never_run(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     row = {**outcomes[0].tasks[0], "question": _ATTACK, "reference_answer": _ATTACK}
     row["criteria"][0] |= {"name": _ATTACK, "expected_keywords": [_ATTACK], "id": _ATTACK}

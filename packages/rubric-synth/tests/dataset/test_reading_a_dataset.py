@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rubric_synth.document import Outcome
+    from rubric_synth.document import DocumentOutcome
 
 _HOSTILE = "a\x00b\x1b[31mc\u202ed\u2066e\ud800f"
 
@@ -57,7 +57,9 @@ def command(
 
 
 @pytest.fixture
-def dataset(tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]) -> Path:
+def dataset(
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
+) -> Path:
     write(outcomes)
     return tmp_path / "data"
 
@@ -156,7 +158,7 @@ def test_answers_that_could_not_be_judged_are_counted_and_in_no_mean(dataset: Pa
 
 def test_criteria_in_free_text_are_said_to_be_judged_by_words(
     tmp_path: Path,
-    outcomes: list[Outcome],
+    outcomes: list[DocumentOutcome],
     write: Callable[..., SynthReport],
     command: Callable[..., _Done],
 ) -> None:
@@ -175,7 +177,7 @@ def test_rubrics_that_a_program_reads_are_not_said_to_be_judged_by_words(dataset
 
 
 def test_of_one_task_there_is_no_other_reference(
-    tmp_path: Path, outcomes: list[Outcome], write: Callable[..., SynthReport]
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
 ) -> None:
     write(outcomes[:1])
     found = dataset_statistics(tmp_path / "data")
@@ -213,7 +215,7 @@ def test_show_of_another_split_or_of_no_dataset_says_so(
 
 def test_characters_that_steer_what_shows_them_are_named(
     tmp_path: Path,
-    outcomes: list[Outcome],
+    outcomes: list[DocumentOutcome],
     write: Callable[..., SynthReport],
     command: Callable[..., _Done],
 ) -> None:
@@ -253,7 +255,7 @@ def test_calls_of_a_judge_that_is_a_program_are_not_those_of_a_model() -> None:
 
 
 def test_what_made_the_tasks_is_named_as_it_is(
-    outcomes: list[Outcome], write: Callable[..., SynthReport], tmp_path: Path
+    outcomes: list[DocumentOutcome], write: Callable[..., SynthReport], tmp_path: Path
 ) -> None:
     write(outcomes, model={"model": "some/model"})
     dataset_statistics(tmp_path / "data")

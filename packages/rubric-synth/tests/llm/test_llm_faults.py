@@ -15,7 +15,7 @@ from rubric_judge import ChatModel, LexicalJudge
 from rubric_judge.testing import HOSTILE_TEXTS, FakeCall, FakeEndpoint, Fault, Faults, HostileText
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.engines.worker import Worker
 from rubric_synth.llm.stages import llm_stages
 from rubric_synth.rejection import RejectionReason
@@ -70,7 +70,7 @@ HARMLESS = {"direct": {"renamed"}, "litellm": {"renamed", "thoughts"}}
 
 async def _outcome(
     write: Write, document: Document, award: Award, *, faults: Faults = (), **model: object
-) -> Outcome:
+) -> DocumentOutcome:
     with FakeEndpoint(award, faults=faults) as endpoint:
         config = write.config(endpoint.url, model=model)
         async with ChatModel(config.model) as chat_model:
@@ -79,7 +79,7 @@ async def _outcome(
             return await worker.process(document, DocumentCalls())
 
 
-def _whole(outcome: Outcome) -> RejectionReason | None:
+def _whole(outcome: DocumentOutcome) -> RejectionReason | None:
     """Return why there is no task; check those that there are."""
     for row in outcome.tasks:
         Task.from_json(row)

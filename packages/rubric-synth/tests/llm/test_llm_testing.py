@@ -14,7 +14,7 @@ from rubric_judge import ChatModel, LexicalJudge
 from rubric_judge.testing import Award, FakeCall, FakeEndpoint
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.engines.worker import Worker
 from rubric_synth.llm.stages import llm_stages
 from rubric_synth.testing import generated_documents, scripted_reply
@@ -24,7 +24,7 @@ Write = Any
 
 async def _outcomes(
     write: Write, url: str, documents: list[Document], **changes: object
-) -> list[Outcome]:
+) -> list[DocumentOutcome]:
     config = write.config(url, **changes)
     async with ChatModel(config.model) as model:
         worker = Worker(llm_stages(model, config), LexicalJudge(), QualityConfig())

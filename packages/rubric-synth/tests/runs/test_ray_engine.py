@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from rubric_synth.calls import CallRecord
-    from rubric_synth.document import Outcome
+    from rubric_synth.document import DocumentOutcome
 
 pytestmark = [
     # Ray tells of its own future, and leaves sockets and subprocesses to the end of the process.
@@ -61,12 +61,12 @@ class Kept:
     """A sink that keeps what it is told."""
 
     def __init__(self) -> None:
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[DocumentOutcome] = []
 
     def on_call(self, doc_hash: str, record: CallRecord) -> None:
         raise AssertionError(doc_hash, record)
 
-    def on_outcome(self, outcome: Outcome) -> None:
+    def on_outcome(self, outcome: DocumentOutcome) -> None:
         self.outcomes.append(outcome)
 
     def may_call(self) -> bool:

@@ -18,7 +18,7 @@ from rubric_core import FolderLockError, Usage
 from rubric_synth import OutputError, load_config, synthesise
 from rubric_synth.calls import CallRecord
 from rubric_synth.dataset.folder import WORK_FOLDER
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.errors import WorkFolderError
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.work.folder import WorkFolder
@@ -43,9 +43,9 @@ def _record(number: int, text: str = "an answer") -> CallRecord:
     return CallRecord(key=f"{number:064x}", stage="analyse", text=text, usage=usage)
 
 
-def _outcome(document: str, reason: RejectionReason = RejectionReason.LEAK) -> Outcome:
+def _outcome(document: str, reason: RejectionReason = RejectionReason.LEAK) -> DocumentOutcome:
     rejection = Rejection(source="a", stage="quality", reason=reason, doc_hash=document)
-    return Outcome(source="a", doc_hash=document, rejections=(rejection,))
+    return DocumentOutcome(source="a", doc_hash=document, rejections=(rejection,))
 
 
 def _is_settled(work: WorkFolder, document: str, settings: bytes) -> bool | None:
@@ -130,7 +130,7 @@ def test_outcomes_of_many_documents_come_in_the_order_they_are_asked_for(tmp_pat
 
 def test_a_line_is_what_its_model_would_be_written_as(tmp_path: Path) -> None:
     task = {"weights": [1e-07, 1e16, float("inf"), float("nan"), 2**70, -0.0], "text": "é\x7f\n"}
-    outcome = Outcome(source="ü", doc_hash=_DOCUMENTS[0], tasks=(task,))
+    outcome = DocumentOutcome(source="ü", doc_hash=_DOCUMENTS[0], tasks=(task,))
     with WorkFolder(tmp_path) as work:
         work.add_call(_DOCUMENTS[0], _record(0, 'a "quoted" \u2028 answer\x00'))
         work.add_outcome(outcome, _SETTINGS)

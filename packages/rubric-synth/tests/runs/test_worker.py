@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rubric_core import Judge
-    from rubric_synth.document import Outcome
+    from rubric_synth.document import DocumentOutcome
     from rubric_synth.rejection import Stage
 
 
@@ -68,7 +68,7 @@ def _process(
     *,
     judge: Judge | None = None,
     calls: DocumentCalls | None = None,
-) -> Outcome:
+) -> DocumentOutcome:
     worker = Worker(stages, judge or LexicalJudge(), QualityConfig())
     return anyio.run(worker.process, document, calls or DocumentCalls())
 

@@ -22,9 +22,6 @@ Overrides = Annotated[
     str, Parameter(allow_leading_hyphen=True, help="Values over the file: --section.key value.")
 ]
 
-_LOG_COLUMNS = 140
-"""Width of a table where there is no terminal."""
-
 app = command.command_app("rubric-train", summary="Train a policy on rubric rewards.")
 
 
@@ -191,7 +188,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         verbose: log every check to stderr.
     """
     command.configure_log(verbose=verbose)
-    from rubric_train_openrlhf.cluster.rehearse.checking import Request, failure_text, print_report
+    from rubric_train_openrlhf.cluster.rehearse.checking import Request, print_failure, print_report
     from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
     from rubric_train_openrlhf.config.loading import read_values
 
@@ -210,12 +207,9 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
             request,
             progress=progress,
             # Whoever sees it now need not wait for the rest.
-            on_failure=lambda one: command.console(stderr=True).print(failure_text(one)),
+            on_failure=print_failure,
         )
-    console = command.console()
-    if not console.is_terminal:
-        console.width = _LOG_COLUMNS
-    print_report(found, console, folder=request.folder)
+    print_report(found, folder=request.folder)
     if not found.passed:
         sys.exit(command.FAILED)
 

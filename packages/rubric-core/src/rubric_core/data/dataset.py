@@ -36,6 +36,17 @@ def read_tasks(path: Path | str) -> Iterator[Task]:
     return _tasks(path)
 
 
+def read_each_row(path: Path) -> Iterator[tuple[int, dict[str, object] | SchemaError]]:
+    """Yield (1-based line or row, its object) of a task file, or what keeps a line from being one.
+
+    Raises:
+        RubricFileError, MissingExtraError, OSError: as `read_tasks`, but for the lines.
+    """
+    if path.suffix.lower() == ".jsonl":
+        return read_each_line(path)
+    return _of_suffix(path, READERS)(path)
+
+
 def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
     """Write tasks, passages and rubrics included; return how many.
 
@@ -85,8 +96,7 @@ def read_each_task(path: Path) -> Iterator[tuple[int, Task | RubricFileError]]:
         RubricFileError: another suffix, or a Parquet file that is none.
         MissingExtraError, OSError: as `read_tasks`.
     """
-    read = _of_suffix(path, READERS)
-    for line, row in read_each_line(path) if read is read_lines else read(path):
+    for line, row in read_each_row(path):
         try:
             if isinstance(row, SchemaError):
                 raise row

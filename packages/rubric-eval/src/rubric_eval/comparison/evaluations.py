@@ -266,7 +266,7 @@ def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
 
 
 def _not_judged(measured: Sequence[Measured]) -> list[str]:
-    """A table by a judge that lacks a model looks like all that there is."""
+    """Note the models that a judge has not judged: its table would look complete."""
     judged = _columns(measured)
     models = list(dict.fromkeys(one.model for one in measured if one.judge is not None))
     return [

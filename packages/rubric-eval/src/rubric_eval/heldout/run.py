@@ -63,7 +63,7 @@ class Work:
     progress: HeldoutProgress
 
     async def evaluate(self, models: Sequence[OpenModel | ModelEntry]) -> HeldoutTable:
-        """Evaluate models that are asked, or such of which only the answers are there.
+        """Evaluate models that are open, or whose answers are already stored.
 
         Raises:
             HeldoutAbortError: too many answers or judgements are missing; see `Scoring`.
@@ -297,7 +297,7 @@ def _finished(folder: EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
     """Return the manifest of what is there in the end.
 
     A model or judge that an earlier run began, and never brought to an end, is left out: its
-    answers and judgements stay in the folder for the day on which it is asked for again.
+    answers and judgements stay in the folder, and are reused if it is requested again.
     """
     names = {one.name for one in wanted.models}, {one.name for one in wanted.judges}
     for model, judge in product(run.models, run.judges):

@@ -1,4 +1,4 @@
-"""Judges by name, and a model before one: counted as answers are judged, written when all are."""
+"""Named judges, and the scoring of one model by one judge; written when all answers are judged."""
 
 from __future__ import annotations
 

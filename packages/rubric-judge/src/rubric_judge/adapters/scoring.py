@@ -149,6 +149,12 @@ class Judgement:
         }
 
 
+def metric_columns(judgements: Sequence[Judgement]) -> dict[str, list[float]]:
+    """Return the metrics of at least one judgement by name."""
+    rows = [one.metrics for one in judgements]
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
 class RubricScorer:
     """Judges what a stack hands over, and says what to do where there is no judgement.
 
@@ -373,18 +379,18 @@ _shared: dict[_Settings, RubricScorer] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_scorer(options: Mapping[str, object], *, source: str) -> RubricScorer:
+def shared_scorer(source: str, /, **options: object) -> RubricScorer:
     """Return this process's scorer for a stack that makes its rewards from a configuration.
 
     Args:
-        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable` and `ledger`.
         source: what to call the configuration in an error.
+        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable` and `ledger`.
 
     Raises:
         ConfigError: an unknown key or a wrong value, or as `RubricScorer`.
         JudgeSetupError, LedgerError: as `RubricScorer`.
     """
-    settings = validated(_Settings, dict(options), source=source)
+    settings = validated(_Settings, options, source=source)
     with _shared_lock:
         if settings not in _shared:
             _shared[settings] = RubricScorer(**dict(settings), maskable=False)

@@ -21,6 +21,7 @@ from cyclopts import App, CycloptsError, Parameter, Token, convert
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from rubric_core.errors import RubricError
 from rubric_core.files import os_problem
@@ -148,10 +149,12 @@ def run_command(
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
         with sigterm_raised():
-            status = app(words, result_action="return_value", exit_on_error=False)
+            status = app(
+                words, result_action="return_value", exit_on_error=False, print_error=False
+            )
             sys.stdout.flush()
-    except CycloptsError:  # an unknown option or a bad value: cyclopts has said so on stderr
-        sys.exit(BAD_INPUT)
+    except CycloptsError as error:  # an unknown option or a bad value
+        fail(app.name[0], str(error), status=BAD_INPUT)
     except (KeyboardInterrupt, Terminated) as stop:
         if stopped is not None and (message := stopped(words)) is not None:
             say_on_stderr(message)
@@ -202,6 +205,11 @@ def configure_log(*, verbose: bool) -> None:
 def console(*, stderr: bool = False) -> Console:
     """Return a console that prints names and paths as they are, brackets included."""
     return Console(stderr=stderr, markup=False, highlight=False)
+
+
+def styled(*parts: str | tuple[str, str]) -> Text:
+    """Return a text of parts, each as it is, or a pair of it and its style."""
+    return Text.assemble(*parts)
 
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:

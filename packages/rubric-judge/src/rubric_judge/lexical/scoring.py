@@ -80,6 +80,12 @@ def _word_or_identifier(term: str) -> SentenceTest:
     return exact_term(term) if is_identifier(term) else stemmed_term(term)
 
 
+def _any_word(words: tuple[str, ...]) -> SentenceTest:
+    """Look for one of the words of a directive."""
+    tests = tuple(map(_word_or_identifier, words))
+    return lambda sentence: any(test(sentence) for test in tests)
+
+
 class CompiledCriterion(NamedTuple):
     """One criterion, ready to be scored many times."""
 
@@ -89,8 +95,8 @@ class CompiledCriterion(NamedTuple):
     """Where the terms count, or a check that replaces them; None without, or for unit tests."""
     terms: tuple[SentenceTest, ...]
     """What earns: the criterion's terms, or the phrases of its check."""
-    words: tuple[tuple[SentenceTest, ...], ...] = ()
-    """The groups of words of its directive."""
+    words: tuple[SentenceTest, ...]
+    """The groups of words of its directive: some word of each."""
 
 
 class CompiledRubric(NamedTuple):
@@ -126,11 +132,15 @@ def compile_rubric(rubric: Rubric) -> CompiledRubric:
 
 def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
     directive = directives.read_directive(criterion)
+    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
+    terms = (
+        *(exact_term(term) for term in criterion.required_elements if term.strip()),
+        *(stemmed_term(term) for term in expected if term.strip()),
+    )
     groups: tuple[tuple[str, ...], ...] = ()
     match directive:
         case ContainsCheck(phrases=phrases):
             terms = tuple(map(exact_term, phrases))
-            return CompiledCriterion(criterion.id, criterion.weight, directive, terms)
         case SentenceScope(words=words):
             groups = (words,)
         case StructureChecks(order=order):
@@ -141,17 +151,8 @@ def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
             directive = None  # runs no code: it reads the words, as of free text
         case _:
             pass
-    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
-    return CompiledCriterion(
-        criterion.id,
-        criterion.weight,
-        directive,
-        terms=(
-            *(exact_term(term) for term in criterion.required_elements if term.strip()),
-            *(stemmed_term(term) for term in expected if term.strip()),
-        ),
-        words=tuple(tuple(map(_word_or_identifier, group)) for group in groups),
-    )
+    words = tuple(map(_any_word, groups))
+    return CompiledCriterion(criterion.id, criterion.weight, directive, terms, words)
 
 
 class Credit(NamedTuple):
@@ -267,7 +268,7 @@ def credit_criterion(
     return Credit(earned + sum(passed), len(criterion.terms) + len(passed))
 
 
-def _in_scope(scope: SentenceScope, words: tuple[SentenceTest, ...], reading: Reading) -> list[int]:
+def _in_scope(scope: SentenceScope, holds_word: SentenceTest, reading: Reading) -> list[int]:
     end = len(reading.sentences)
     places = {"first": range(1), "lead": range(_LEAD), "last": range(end - 1, end)}
     allowed = places.get(scope.place, range(end))
@@ -276,29 +277,20 @@ def _in_scope(scope: SentenceScope, words: tuple[SentenceTest, ...], reading: Re
         for position in reading.live
         if position in allowed
         and not (scope.skip_first and position == 0)
-        and (scope.place != "with" or _holds_any(reading.sentences[position], words))
+        and (scope.place != "with" or holds_word(reading.sentences[position]))
     ]
     return where[:1] if scope.one else where
 
 
-def _holds_any(sentence: Sentence, tests: Sequence[SentenceTest]) -> bool:
-    return any(test(sentence) for test in tests)
-
-
 def _structure(
-    checks: StructureChecks, groups: tuple[tuple[SentenceTest, ...], ...], reading: Reading
+    checks: StructureChecks, groups: tuple[SentenceTest, ...], reading: Reading
 ) -> list[bool]:
     passed: list[bool] = []
     n_live, n_sentences = len(reading.live), len(reading.sentences)
     if checks.order:
-        remaining = iter(reading.live)
+        remaining = (reading.sentences[position] for position in reading.live)
         # `any` over one shared iterator: each group is looked for behind the sentence of the last.
-        passed.append(
-            all(
-                any(_holds_any(reading.sentences[position], group) for position in remaining)
-                for group in groups
-            )
-        )
+        passed.append(all(any(map(holds_word, remaining)) for holds_word in groups))
     if checks.count is not None:
         low, high = checks.count
         passed.append(n_live == n_sentences and low <= n_sentences <= high)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Final
 
-from rubric_core import SchemaError, Task, read_tasks
-from rubric_core.data import parquet
-from rubric_core.files import read_each_line
+from rubric_core import SchemaError, Task
+from rubric_core.data.dataset import read_each_row
 from rubric_judge.lint.grounding import check_grounding, check_leaks
 from rubric_judge.lint.reach import check_reach, check_weights
 from rubric_judge.lint.reading import Check, Finding, check_size, finding
@@ -45,11 +44,11 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[Finding, ...]]]:
         OSError: the file cannot be read.
     """
     lines: dict[str, int] = {}
-    for line, row in _rows(path):
+    for line, row in read_each_row(path):
         try:
             if isinstance(row, SchemaError):
                 raise row
-            task = row if isinstance(row, Task) else Task.from_json(row)
+            task = Task.from_json(row)
         except SchemaError as error:
             findings = [finding("no_task", f"{error}{_hint(row)}")]
         else:
@@ -59,16 +58,6 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[Finding, ...]]]:
                 repeated = finding("repeated_task", f"is the task of line {first} again")
                 findings.append(replace(repeated, task_id=task.task_id))
         yield line, tuple(replace(one, line=line) for one in findings)
-
-
-def _rows(path: Path) -> Iterable[tuple[int, dict[str, object] | SchemaError | Task]]:
-    match path.suffix.lower():
-        case ".jsonl":
-            return read_each_line(path)
-        case ".parquet":
-            return parquet.read_rows(path)
-        case _:
-            return enumerate(read_tasks(path), 1)  # says which suffixes there are
 
 
 _PENALTY: Final = (

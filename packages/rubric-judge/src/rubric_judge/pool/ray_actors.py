@@ -10,7 +10,6 @@ import pickle
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any, Final, cast
@@ -149,13 +148,6 @@ class JudgeActor:
         return load_judge(self._spec, limiter=self._limiter)
 
 
-@dataclass(slots=True, eq=False)
-class _Entry:
-    attempt: Attempt
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    is_in: bool = False
-
-
 class LimiterActor:
     """One limiter for the attempts of all actors.
 
@@ -166,35 +158,35 @@ class LimiterActor:
     def __init__(self, config: LimitsConfig) -> None:
         """Start with no attempt in flight."""
         self._limiter = LocalLimiter(config)
-        self._entries: dict[tuple[str, int], _Entry] = {}
+        self._entries: dict[tuple[str, int], tuple[Attempt, anyio.CancelScope]] = {}
+        """Each attempt, and the scope in which it waits."""
         self._gone = set[str]()
 
     async def enter(self, owner: str, number: int, tokens: int) -> None:
         """Wait until an attempt may be sent."""
         if owner in self._gone:  # asked before it died, and nobody will count it out
             return
-        attempt = self._limiter.attempt(tokens=tokens)
-        entry = self._entries[owner, number] = _Entry(attempt)
+        attempt, scope = self._limiter.attempt(tokens=tokens), anyio.CancelScope()
+        entry = self._entries[owner, number] = attempt, scope
         try:
-            with entry.scope:
+            with scope:
                 await attempt.__aenter__()
-                entry.is_in = True
         except BaseException:
             self._entries.pop((owner, number), None)
             raise
-        if entry.is_in and self._entries.get((owner, number)) is not entry:
+        if attempt.number and self._entries.get((owner, number)) is not entry:
             self._limiter.leave(attempt)  # cancelled just as its turn came
 
     async def leave(self, owner: str, number: int) -> None:
         """Count an attempt out, or give up its place among those that wait."""
         if (entry := self._entries.pop((owner, number), None)) is not None:
-            self._leave(entry)
+            self._leave(*entry)
 
     async def forget(self, owner: str) -> None:
         """Count out all attempts of an actor that is no more."""
         self._gone.add(owner)
         for key in [key for key in self._entries if key[0] == owner]:
-            self._leave(self._entries.pop(key))
+            self._leave(*self._entries.pop(key))
 
     async def rate_limited(self, owner: str, number: int, retry_after_s: float | None) -> None:
         """Lower the limit; see `Limiter.rate_limited`."""
@@ -210,13 +202,13 @@ class LimiterActor:
 
     def _attempt(self, owner: str, number: int) -> Attempt | None:
         entry = self._entries.get((owner, number))
-        return entry.attempt if entry else None
+        return entry[0] if entry else None
 
-    def _leave(self, entry: _Entry) -> None:
-        if entry.is_in:
-            self._limiter.leave(entry.attempt)
+    def _leave(self, attempt: Attempt, waiting: anyio.CancelScope) -> None:
+        if attempt.number:  # it was let through
+            self._limiter.leave(attempt)
         else:
-            entry.scope.cancel()
+            waiting.cancel()
 
 
 class SharedLimiter:

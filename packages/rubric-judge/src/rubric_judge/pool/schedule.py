@@ -42,8 +42,8 @@ class Call:
     """Attempts beside those of the result: of replicas not reached, of the call that lost."""
     usage: Usage | None = None
     """What those consumed, where it is known."""
-    begun_s: float | None = None
-    """When it was first sent."""
+    begun_s: float = 0.0
+    """When it was first sent; 0 before."""
     started_s: float = 0.0
     """When it was last sent."""
     answer: JudgeResult | None = None
@@ -112,21 +112,17 @@ class Schedule:
                 return self._take(group, replica)
         return None
 
-    def ended(self, call: Call) -> None:
-        """Let the others of a group go whose first call has ended."""
+    def settled(self, call: Call) -> None:
+        """Count a call off: it has its result, and the others of its group may go."""
         if (group := self._begun.get(call.view.task_id)) is not None:
             group.is_warming = False
-
-    def settled(self, call: Call) -> None:
-        """Count a call off: it has its result."""
-        self.ended(call)
         self.unsettled -= 1
 
     def again(self, call: Call) -> None:
         """Put back a call that is to be sent elsewhere, before the others of its group."""
-        self.ended(call)
         group_id = call.view.task_id
         group = self._begun.setdefault(group_id, _Group(group_id, deque()))
+        group.is_warming = False
         group.calls.appendleft(call)
 
     def _take(self, group: _Group, replica: Replica) -> Call:
@@ -139,7 +135,6 @@ class Schedule:
 
 _LATENCIES_KEPT = 1024
 _FEWEST_LATENCIES = 16
-_MEDIAN_EVERY = 32
 _SAVED_UP_CALLS = 1024
 """Calls whose share may be saved up: an endpoint that turns slow is not met with more at once."""
 _SHORTEST_LOOK_S = 0.02
@@ -173,8 +168,7 @@ class Hedger:
         """Start without a median: nothing is late before 16 calls have been answered."""
         self._hedging = hedging
         self._latencies_s = deque[float](maxlen=_LATENCIES_KEPT)
-        self._fresh = 0
-        self._sorted_s: list[float] = []
+        self._median_s = 0.0
         self._credit = 0.0
 
     def started(self) -> None:
@@ -185,7 +179,6 @@ class Hedger:
     def answered(self, latency_s: float) -> None:
         """Take the seconds of a call that brought an answer."""
         self._latencies_s.append(latency_s)
-        self._fresh += 1
 
     def spend(self) -> bool:
         """Use the allowance for one second call, if there is one."""
@@ -207,17 +200,13 @@ class Hedger:
         """
         if len(self._latencies_s) < _FEWEST_LATENCIES:
             return None
-        if not self._sorted_s or self._fresh >= _MEDIAN_EVERY:
-            self._sorted_s = sorted(self._latencies_s)
-            self._fresh = 0
-        known_s = self._sorted_s
-        median_s = statistics.median(known_s)
-        longer = sum(seconds > median_s for seconds in running_s)
+        known_s = sorted(self._latencies_s)
+        self._median_s = statistics.median(known_s)
+        longer = sum(seconds > self._median_s for seconds in running_s)
         middle = (len(known_s) + longer) // 2
         return self._hedging.after_medians * known_s[middle] if middle < len(known_s) else None
 
     def look_again_s(self) -> float:
         """Return how long to wait before the next look at the calls under way."""
         # A straggler is found at most this late; looking is cheap beside a call.
-        median_s = self._sorted_s[len(self._sorted_s) // 2] if self._sorted_s else 0.0
-        return min(_LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, median_s / 4))
+        return min(_LONGEST_LOOK_S, max(_SHORTEST_LOOK_S, self._median_s / 4))

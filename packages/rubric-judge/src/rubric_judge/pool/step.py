@@ -300,9 +300,7 @@ class Step:
             self._schedule.again(call)
             return
         self._schedule.settled(call)
-        self._settle(
-            call, call.with_spent(result), time.perf_counter() - (call.begun_s or call.started_s)
-        )
+        self._settle(call, call.with_spent(result), time.perf_counter() - call.begun_s)
 
     async def _hedge_stragglers(self, group: TaskGroup, hedger: Hedger) -> None:
         while True:

@@ -27,7 +27,7 @@ for name, folder in (("rubric_judge", ""), ("rubric_judge.verification", "/verif
     sys.modules[name] = package = types.ModuleType(name)
     package.__path__ = [sys.argv[1] + folder]
 from {module} import main
-main()
+main(json.loads(sys.argv[2]))
 """
 
 
@@ -43,7 +43,7 @@ def start(
 
     Args:
         module: in `rubric_judge.verification` or below.
-        settings: its second argument, as JSON; `path` is its `sys.path`.
+        settings: what `main` is called with, as JSON; `path` is its `sys.path`.
         flags: of Python.
         environment: the whole of it.
         purpose: whose process it is, for the error.

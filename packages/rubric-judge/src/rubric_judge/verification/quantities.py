@@ -242,16 +242,8 @@ _EXPRESSION = re.compile(
 )
 _TRAILING_UNIT_WORDS = re.compile(_UNIT_WORDS + r"\Z")
 _SPELLINGS = (
-    (re.compile(r"degrees?\s+(?:[Cc]elsius|C\b)|°C|℃"), "degC"),
-    (re.compile(r"degrees?\s+(?:[Ff]ahrenheit|F\b)|°F|℉"), "degF"),
-    (re.compile(r"°K"), "kelvin"),
-    (re.compile(r"°"), "degree"),
-    (re.compile(r"%"), "percent"),
-    (re.compile(r"[ΩΩ]"), "ohm"),
-    (re.compile(r"μ"), "µ"),
-    (re.compile(r"Å"), "angstrom"),
-    (re.compile(r"[·⋅]"), "*"),
-    (re.compile(r"\^"), "**"),
+    (re.compile(r"degrees?\s+(?:[Cc]elsius|C\b)|℃"), "degC"),
+    (re.compile(r"degrees?\s+(?:[Ff]ahrenheit|F\b)|℉"), "degF"),
 )
 # Units that are words: "3 in the study" is no length, "3 in." and "3in" are.
 _PROSE = frozenset({"a", "am", "are", "as", "at", "has", "he", "in", "me", "pm", "us"})

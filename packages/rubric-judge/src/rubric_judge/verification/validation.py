@@ -154,11 +154,16 @@ class Validation:
         self._notes = "unevaluated" in json.dumps(self.schema)
         question = self.schema, document
         while True:
-            answer = self._known(*question)
-            if answer is None:
-                key = id(question[0]), id(question[1])
-                self._answers[key] = None
-                waiting.append((key, self._judge(*question)))
+            schema, value = question
+            key = id(schema), id(value)
+            self._spend(1)
+            if isinstance(schema, bool):
+                answer = _MATCH if schema else _NEVER
+            elif key not in self._answers:
+                answer = self._answers[key] = None
+                waiting.append((key, self._judge(schema, value)))
+            elif (answer := self._answers[key]) is None:
+                raise EndlessSchemaError
             while waiting:
                 key, judging = waiting[-1]
                 try:
@@ -169,16 +174,6 @@ class Validation:
                     answer = self._answers[key] = cast("_Answer", ended.value)
             else:
                 return cast("_Answer", answer).failed
-
-    def _known(self, schema: Schema, value: Json) -> _Answer | None:
-        self._spend(1)
-        if schema is True or schema is False:
-            return _MATCH if schema else _NEVER
-        key = id(schema), id(value)
-        answer = self._answers.get(key)
-        if answer is None and key in self._answers:
-            raise EndlessSchemaError
-        return answer
 
     def _judge(self, schema: dict[str, Any], value: Json) -> _Judging:
         self._spend(len(schema))
@@ -246,13 +241,8 @@ class Validation:
 
     def _branch(self, schema: dict[str, Any], value: Json, seen: _Seen) -> _Asking:
         answer = yield schema["if"], value
-        branch = "else"
-        if answer.failed is None:
-            self._note(seen, answer.seen)
-            branch = "then"
-        if branch not in schema:
-            return None
-        answer = yield schema[branch], value
+        self._note(seen, answer.seen)
+        answer = yield schema.get("then" if answer.failed is None else "else", True), value
         self._note(seen, answer.seen)
         return answer.failed
 

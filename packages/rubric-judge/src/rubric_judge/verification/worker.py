@@ -1,6 +1,6 @@
 """The process that decides checks; it ends when its input does, or when it has nothing to do.
 
-argument: {"path", "memory_bytes", "idle_s"}
+settings: {"path", "memory_bytes", "idle_s"}
 in:       pickles of (check, text, regex_timeout_s, cpu_s)
 out:      a line of JSON at the start, and one for each check: {"share", "note"} or {"broken"}
 """
@@ -14,14 +14,13 @@ import resource
 import select
 import signal
 import sys
-from typing import Any, cast
+from typing import Any
 
 from rubric_judge.verification.deciding import QuickCheck, decide
 
 
-def main() -> None:
+def main(settings: dict[str, Any]) -> None:
     """Decide what arrives, each in bounded processor time and all in bounded memory."""
-    settings = cast("dict[str, Any]", json.loads(sys.argv[2]))
     most = settings["memory_bytes"]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -30,9 +30,8 @@ def print_counts(title: str, counts: Mapping[str, int]) -> None:
 def print_fallbacks(total: CallTotals) -> None:
     """Say how many answers are of another model than the one that was asked, if any are."""
     if total.fallback_calls:
-        print_line(
-            f"by a fallback of litellm_config: {total.fallback_calls} of {total.calls} calls"
-        )
+        calls = f"{total.fallback_calls} of {total.calls} calls"
+        print_line(f"by a fallback of litellm_config: {calls}")
 
 
 def print_line(text: str) -> None:

@@ -101,8 +101,8 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
         report = check_dataset(dataset, collected=collected)
     for problem in report.problems:
         command.say_on_stderr(problem)
-    tasks = counted(sum(report.tasks.values()), "tasks")
-    console.print_line(f"{tasks}, {counted(report.problem_count, 'problems')}")
+    tasks = counted(sum(report.tasks.values()), "task")
+    console.print_line(f"{tasks}, {counted(report.problem_count, 'problem')}")
     if report.problem_count:
         sys.exit(command.FAILED)
 
@@ -162,7 +162,7 @@ def _print_statistics(found: DatasetStatistics) -> None:
         if c.tasks
     )
     console.print_table("Coverage", ("",), ("mean share", "tasks with all"), rows)
-    title = f"Controls, {counted(found.control_tasks, 'tasks')}, judge {found.control_judge}"
+    title = f"Controls, {counted(found.control_tasks, 'task')}, judge {found.control_judge}"
     rows = ((name, CONTROLS[name], f"{reward:.3f}") for name, reward in found.controls.items())
     console.print_table(title, ("", "the answer"), ("mean reward",), rows)
     usage = asked_of_models(found.usage)

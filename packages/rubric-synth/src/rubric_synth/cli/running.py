@@ -165,9 +165,8 @@ def _print_run(report: SynthReport, settings: SynthConfig) -> None:
     _print_reasons(report.out, report.rejected, settings)
     console.print_counts("Tasks", report.tasks)
     console.print_fallbacks(report.usage)
-    console.print_line(
-        f"{report.accepted_documents} of {report.documents} documents, in {report.out}"
-    )
+    accepted = f"{report.accepted_documents} of {report.documents} documents"
+    console.print_line(f"{accepted}, in {report.out}")
     if taken := _spent(report):
         console.print_line(taken)
     if shortfall := _fatal_shortfall(report):

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from rubric_synth.collect import folder
 from rubric_synth.collect.intake import Candidate, Intake, alone_in
 from rubric_synth.config import CollectConfig, Frozen
-from rubric_synth.document import Document
+from rubric_synth.document import Found
 from rubric_synth.duplicates.selection import find_twins
 from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
-from rubric_synth.rejection import Rejection, most_first, remedies
+from rubric_synth.rejection import most_first, remedies
 from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, read_source
-
-_FILES: Final = frozenset({folder.DOCUMENTS_FILE, folder.REJECTED_FILE, folder.MANIFEST_FILE})
 
 
 class CollectReport(Frozen):
@@ -107,24 +104,15 @@ def collect(
         report = _report(out, list(given), kept, intake, older)
         if not kept:
             raise _nothing_found(report)
-        names = (folder.DOCUMENTS_FILE, folder.REJECTED_FILE, folder.MANIFEST_FILE)
-        with writing([out / name for name in names]) as (documents, rejected, manifest):
-            hashes = {
-                folder.DOCUMENTS_FILE: _write(documents, map(intake.line, kept)),
-                folder.REJECTED_FILE: _write(rejected, intake.rejection_lines()),
-            }
-            manifest.write(_manifest(report, config, hashes))
+        with writing([out / name for name in folder.FILES]) as (documents, rejected, manifest):
+            for candidate in kept:
+                documents.write(intake.line(candidate))
+            for line in intake.rejection_lines():
+                rejected.write(line)
+            hashes = documents.sha256, rejected.sha256
+            manifest.write(_manifest(report, config, dict(zip(folder.FILES, hashes, strict=False))))
     log_finished("synth.collect.finished", documents=report.documents, rejected=report.rejected)
     return report
-
-
-def _write(file: BinaryIO, lines: Iterable[bytes]) -> str:
-    """Write lines and return their SHA-256."""
-    digest = hashlib.sha256()
-    for line in lines:
-        digest.update(line)
-        file.write(line)
-    return digest.hexdigest()
 
 
 def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | Path]:
@@ -136,7 +124,6 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
     if not sources:
         raise SourceError("no source was given; name a folder, a file or python:PACKAGE")
     given: dict[str, str | Path] = {}
-    seen: set[str] = set()
     target = out.resolve()
     for source in sorted(sources, key=str):
         name = str(source)
@@ -148,20 +135,16 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
                 "would read its own output; choose a folder outside the source"
             )
             raise SourceError(message, source=name)
-        if identity not in seen:
-            seen.add(identity)
-            given[name] = source
-    return given
+        given.setdefault(identity, source)
+    return {str(source): source for source in given.values()}
 
 
 def _is_output(source: Path, target: Path) -> bool:
     is_around = target.is_relative_to(source) and not source.is_file()
-    return is_around or (source.parent == target and source.name in _FILES)
+    return is_around or (source.parent == target and source.name in folder.FILES)
 
 
-def _readers(
-    given: Mapping[str, str | Path], config: CollectConfig
-) -> Iterator[tuple[str, Iterator[Document | Rejection]]]:
+def _readers(given: Mapping[str, str | Path], config: CollectConfig) -> Iterator[tuple[str, Found]]:
     """Find all sources before the first is read, so that a missing one is told at once.
 
     Packages are imported as they are read, and before all else: importing one may change the

@@ -18,6 +18,7 @@ from rubric_synth.files import json_line
 DOCUMENTS_FILE: Final = "documents.jsonl"
 REJECTED_FILE: Final = "rejected.jsonl"
 MANIFEST_FILE: Final = "manifest.json"
+FILES: Final = (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE)
 
 _START: Final = re.compile(rb'\{"doc_hash": "([0-9a-f]{64})", ')
 _HASH: Final = re.compile(r"[0-9a-f]{64}")

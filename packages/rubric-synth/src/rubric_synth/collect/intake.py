@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rubric_core.locks import folder_lock
-from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, document_line
+from rubric_synth.collect.folder import DOCUMENTS_FILE, FILES, REJECTED_FILE, document_line
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, DocumentKind
 from rubric_synth.duplicates.selection import Fingerprint, Twin, fingerprint
 from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritable
 from rubric_synth.language import words
-from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.rejection import Rejection, RejectionReason, left_out
 from rubric_synth.sources.raw_text import printable
 
 
@@ -38,7 +38,7 @@ def alone_in(out: Path) -> Generator[None]:
         stack.enter_context(folder_lock(out))
         # What a killed process of an earlier release has left.
         shutil.rmtree(out / ".collecting", ignore_errors=True)
-        remove_leftovers(out, (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE))
+        remove_leftovers(out, FILES)
         yield
 
 
@@ -102,13 +102,8 @@ def admit(found: Document | Rejection, config: CollectConfig) -> Document | Reje
         detail = f"{count} words, below the {limit} of collect.min_document_words"
     else:
         return found
-    return Rejection(
-        source=printable(found.source),
-        stage="collect",
-        reason=reason,
-        detail=detail,
-        doc_hash=found.doc_hash if _is_writable(found.text) else "",
-    )
+    doc_hash = found.doc_hash if _is_writable(found.text) else ""
+    return left_out(printable(found.source), reason, detail, doc_hash)
 
 
 def _is_writable(text: str) -> bool:
@@ -149,9 +144,8 @@ class Intake:
             return
         place = self._documents.append(document_line(item))
         doc_hash = bytes.fromhex(item.doc_hash)
-        self.candidates.append(
-            Candidate(item.source, doc_hash, given, item.kind, place, fingerprint(item))
-        )
+        known = fingerprint(item)
+        self.candidates.append(Candidate(item.source, doc_hash, given, item.kind, place, known))
 
     def reject(self, rejection: Rejection, given: str) -> None:
         """Keep the reason why a document was left out."""
@@ -162,14 +156,8 @@ class Intake:
 
     def reject_twin(self, twin: Twin, later: Candidate, earlier: Candidate) -> None:
         """Leave out a document for an earlier one."""
-        rejection = Rejection(
-            source=later.source,
-            stage="collect",
-            reason=twin.reason,
-            detail=f"of {earlier.source}",
-            doc_hash=later.doc_hash.hex(),
-        )
-        self.reject(rejection, later.given)
+        detail, doc_hash = f"of {earlier.source}", later.doc_hash.hex()
+        self.reject(left_out(later.source, twin.reason, detail, doc_hash), later.given)
 
     def line(self, candidate: Candidate) -> bytes:
         """Return the line of a document as it was spooled."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import io
-import json
 import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, Final, cast
 
 from pydantic import Field, ValidationError
 
@@ -24,7 +22,7 @@ from rubric_synth.calls import CallTotals
 from rubric_synth.collect.folder import DOCUMENTS_FILE
 from rubric_synth.config import Frozen
 from rubric_synth.errors import DatasetFolderError
-from rubric_synth.files import json_line
+from rubric_synth.files import HashedFile, json_line, parsed_line
 from rubric_synth.rejection import Rejection, Stage
 
 
@@ -53,8 +51,6 @@ class Provenance(Frozen):
     """Identity of the model, as `ChatModel.identity` gives it; None where none was asked."""
     judge: str = ""
     """Name of the judge that checked the tasks."""
-    versions: dict[str, str] = Field(default_factory=versions)
-    """Of the packages that made it."""
 
 
 _PLACES: Final = frozenset({"address", "api_base", "api_key_env", "litellm_config"})
@@ -149,9 +145,12 @@ def _shown(value: object, *, name: str, is_option: bool) -> object:
 
 
 SPLITS: Final = ("train", "validation", "test")
+LINES_FILES: Final = tuple(f"{split}.jsonl" for split in SPLITS)
+PARQUET_FILES: Final = tuple(f"{split}.parquet" for split in SPLITS)
 REJECTED_FILE: Final = "rejected.jsonl"
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "README.md"
+DATASET_FILES: Final = (*LINES_FILES, REJECTED_FILE, *PARQUET_FILES, CARD_FILE, MANIFEST_FILE)
 WORK_FOLDER: Final = "work"
 """What a run keeps in the folder so that the next one can go on with it."""
 
@@ -162,36 +161,6 @@ _GROUP_BYTES: Final = 4_000_000
 def can_write_parquet() -> bool:
     """Whether pyarrow is installed."""
     return find_spec("pyarrow") is not None
-
-
-class HashedFile:
-    """A file open for writing that knows the SHA-256 of what was written."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        """Write to `file` from here on; whoever opened it closes it."""
-        self._file = file
-        self._hash = hashlib.sha256()
-        self._size = 0
-        self.closed = False
-
-    @property
-    def sha256(self) -> str:
-        """Of all bytes so far."""
-        return self._hash.hexdigest()
-
-    def write(self, data: bytes) -> int:
-        """Write all of it."""
-        self._hash.update(data)
-        self._size += len(data)
-        return self._file.write(data)
-
-    def tell(self) -> int:
-        """Return the number of bytes so far."""
-        return self._size
-
-    def flush(self) -> None:
-        """Hand what is buffered to the operating system."""
-        self._file.flush()
 
 
 class ParquetRows:
@@ -313,7 +282,10 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
     try:
         with open_file(path) as lines:
             for number, line in enumerate(lines, start=1):
-                yield number, _rejection(line)
+                try:
+                    yield number, parsed_line(Rejection, line)
+                except (ValueError, RecursionError):
+                    yield number, None
     except OSError as error:
         message = f"{str(path)!r} cannot be read: {error.strerror}"
         raise DatasetFolderError(message, path=path) from error
@@ -323,17 +295,6 @@ def _not_there(path: Path) -> DatasetFolderError:
     wrong = "is no regular file" if path.exists() else "is missing"
     message = f"{str(path)!r} {wrong}; write the dataset with `rubric-synth run`"
     return DatasetFolderError(message, path=path)
-
-
-def _rejection(line: bytes) -> Rejection | None:
-    try:
-        return Rejection.model_validate_json(line)
-    except ValidationError:
-        pass
-    try:  # a draft may hold a lone surrogate, which pydantic's reader of JSON refuses
-        return Rejection.model_validate(json.loads(line))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _check_is_dataset(dataset: Path) -> None:

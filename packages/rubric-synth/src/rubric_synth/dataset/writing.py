@@ -12,11 +12,11 @@ from rubric_core import split_of
 from rubric_synth.calls import CallTotals
 from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset import folder
-from rubric_synth.document import Outcome, rejected
+from rubric_synth.document import DocumentOutcome, rejected
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
-from rubric_synth.files import json_line, json_page, writing
+from rubric_synth.files import HashedFile, json_line, json_page, writing
 from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
 
 
@@ -30,14 +30,10 @@ def asked_of_models(usage: folder.Usage) -> folder.Usage:
     }
     if not by_stage:
         return folder.Usage(total=usage.total) if _is_models(usage.total) else folder.Usage()
-    left = [totals for stage, totals in usage.by_stage.items() if stage not in by_stage]
-    total = usage.total.model_copy(
-        update={
-            "calls": usage.total.calls - sum(totals.calls for totals in left),
-            "attempts": usage.total.attempts - sum(totals.attempts for totals in left),
-        }
-    )
-    return folder.Usage(total=total, by_stage=by_stage)
+    left = sum((usage.by_stage[stage] for stage in usage.by_stage.keys() - by_stage), CallTotals())
+    total = usage.total
+    took = {"calls": total.calls - left.calls, "attempts": total.attempts - left.attempts}
+    return folder.Usage(total=total.model_copy(update=took), by_stage=by_stage)
 
 
 def _is_models(totals: CallTotals) -> bool:
@@ -106,7 +102,11 @@ _SHORT_HASH = 12
 
 
 def write_dataset(
-    out: Path, outcomes: Iterable[Outcome], *, config: SynthConfig, provenance: folder.Provenance
+    out: Path,
+    outcomes: Iterable[DocumentOutcome],
+    *,
+    config: SynthConfig,
+    provenance: folder.Provenance,
 ) -> SynthReport:
     """Write a dataset folder, row by row, in memory that does not grow with the rows.
 
@@ -125,22 +125,18 @@ def write_dataset(
         OutputError: A file could not be written.
         DatasetFolderError: A row is no task, or outcomes and pending documents do not add up.
     """
-    names = [f"{split}.jsonl" for split in folder.SPLITS] + [folder.REJECTED_FILE]
-    if folder.can_write_parquet():
-        names += [f"{split}.parquet" for split in folder.SPLITS]
-    names += [folder.CARD_FILE, folder.MANIFEST_FILE]
+    stale = () if folder.can_write_parquet() else folder.PARQUET_FILES
+    names = [name for name in folder.DATASET_FILES if name not in stale]
     with writing([out / name for name in names]) as opened:
-        files = {name: folder.HashedFile(file) for name, file in zip(names, opened, strict=True)}
+        files = dict(zip(names, opened, strict=True))
         rows = _Rows(out, files, config)
         with contextlib.closing(rows):
             for outcome in outcomes:
                 rows.add(outcome)
-            rows.finish()
-        manifest = rows.manifest(provenance, hashed=[*names[:-2], folder.CARD_FILE])
+            manifest = rows.manifest(provenance)
         files[folder.MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
-    if not folder.can_write_parquet():  # those of an older run would now be stale
-        for split in folder.SPLITS:
-            (out / f"{split}.parquet").unlink(missing_ok=True)
+    for name in stale:  # of an older run
+        (out / name).unlink(missing_ok=True)
     named = SynthReport.model_fields.keys() & folder.Manifest.model_fields.keys() - {"usage"}
     counts = manifest.model_dump(include={*named})
     report = SynthReport(out=out, usage=manifest.usage.total, **counts)
@@ -151,9 +147,7 @@ def write_dataset(
 class _Rows:
     """The open files of a dataset, and its counts."""
 
-    def __init__(
-        self, out: Path, files: Mapping[str, folder.HashedFile], config: SynthConfig
-    ) -> None:
+    def __init__(self, out: Path, files: Mapping[str, HashedFile], config: SynthConfig) -> None:
         self._out = out
         self._files = files
         self._config = config
@@ -168,13 +162,12 @@ class _Rows:
         self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
         self._used: defaultdict[Stage, CallTotals] = defaultdict(CallTotals)
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: DocumentOutcome) -> None:
         """Write what came of one document."""
         for rejection in outcome.rejections:
             self._reject(rejection)
-        split = split_of(
-            outcome.doc_hash, train=self._config.train_frac, validation=self._config.validation_frac
-        )
+        train, validation = self._config.train_frac, self._config.validation_frac
+        split = split_of(outcome.doc_hash, train=train, validation=validation)
         written = [self._write(task, split, outcome) for task in outcome.tasks]
         for stage, totals in outcome.totals.items():
             self._used[stage] += totals
@@ -182,22 +175,19 @@ class _Rows:
         self._unanswered += not outcome.is_settled
         self._accepted += outcome.is_settled and any(written)
 
-    def finish(self) -> None:
-        """Complete the Parquet files."""
-        for rows in self._parquet.values():
-            rows.finish()
-
     def close(self) -> None:
         """Give up what is not finished."""
         for rows in self._parquet.values():
             rows.close()
 
-    def manifest(self, provenance: folder.Provenance, *, hashed: list[str]) -> folder.Manifest:
-        """Write the card, and return the manifest of all that was written.
+    def manifest(self, provenance: folder.Provenance) -> folder.Manifest:
+        """Complete the Parquet files, write the card, and return the manifest of all of it.
 
         Raises:
             DatasetFolderError: Outcomes and pending documents are not all of the collection.
         """
+        for rows in self._parquet.values():
+            rows.finish()
         if self._documents + provenance.pending != provenance.documents:
             message = (
                 f"{self._documents} documents with an outcome and {provenance.pending} pending ones"
@@ -210,9 +200,8 @@ class _Rows:
         if provenance.collect is not None:
             config["collect"] = provenance.collect
         manifest = folder.Manifest(
-            versions=provenance.versions,
-            collected_sha256=provenance.collected_sha256,
-            documents=provenance.documents,
+            versions=folder.versions(),
+            **provenance.model_dump(include={"collected_sha256", "documents"}),
             accepted_documents=self._accepted,
             rejected_documents=self._documents - self._accepted - self._unanswered,
             pending_documents=provenance.pending + self._unanswered,
@@ -231,13 +220,13 @@ class _Rows:
             config=config,
             sha256={},
         )
-        self._files[folder.CARD_FILE].write(
-            card_text(manifest, parquet=bool(self._parquet)).encode()
-        )
-        hashes = {name: self._files[name].sha256 for name in hashed}
+        card = card_text(manifest, parquet=bool(self._parquet))
+        self._files[folder.CARD_FILE].write(card.encode())
+        hashes = {name: file.sha256 for name, file in self._files.items()}
+        del hashes[folder.MANIFEST_FILE]
         return manifest.model_copy(update={"sha256": hashes})
 
-    def _write(self, task: dict[str, Any], split: str, outcome: Outcome) -> bool:
+    def _write(self, task: dict[str, Any], split: str, outcome: DocumentOutcome) -> bool:
         twin = self._questions.find_or_add(task["question"], outcome.doc_hash[:_SHORT_HASH])
         if twin is not None:
             detail = f"of a question of document {twin}"

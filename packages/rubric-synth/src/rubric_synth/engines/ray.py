@@ -6,7 +6,6 @@ import signal
 import socket
 import threading
 import warnings
-from collections import defaultdict
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
@@ -22,13 +21,13 @@ from rubric_core.errors import needing_extra
 from rubric_judge import LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
-from rubric_synth.calls import CallRecord, CallTotals
-from rubric_synth.document import Document, Outcome, rejected
+from rubric_synth.calls import CallRecord, DocumentCalls
+from rubric_synth.document import Document, DocumentOutcome, rejected
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.engines.worker import Pending, Sink, WorkerSpec, plain_task_group
 from rubric_synth.errors import EngineError
 from rubric_synth.events import log_warning
-from rubric_synth.rejection import RejectionReason, Stage
+from rubric_synth.rejection import RejectionReason
 
 _STARTS: Final = 3
 """Ray gives the processes of a new cluster 30 s to come up, which a busy machine may miss once."""
@@ -348,16 +347,16 @@ class RayEngine:
             await actor.aclose.remote()
 
 
-def _deadly(document: Document, known: list[CallRecord]) -> Outcome:
+def _deadly(document: Document, known: list[CallRecord]) -> DocumentOutcome:
     """Return the end of a document that every actor dies of."""
-    by_stage: defaultdict[Stage, list[CallRecord]] = defaultdict(list)
+    calls = DocumentCalls()
     for record in known:
-        by_stage[record.stage].append(record)
+        calls.count(record)
     detail = f"{_LIVES} Ray actors died with this document; see Ray's logs"
     rejection = rejected(document, "analyse", RejectionReason.STAGE_FAILED, detail)
-    return Outcome(
+    return DocumentOutcome(
         source=document.source,
         doc_hash=document.doc_hash,
         rejections=(rejection,),
-        totals={stage: CallTotals.of(records) for stage, records in by_stage.items()},
+        totals=calls.totals,
     )

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, cast
 
 from rubric_judge.provider.limits import Limiter, LimiterStatistics
 from rubric_synth.calls import CallRecord, DocumentCalls
-from rubric_synth.document import Document, Outcome
+from rubric_synth.document import Document, DocumentOutcome
 from rubric_synth.engines.worker import Worker, WorkerSpec
 from rubric_synth.errors import CallsStoppedError
 
@@ -38,7 +38,7 @@ class News(NamedTuple):
     """Calls answered."""
     is_over: bool = False
     """Whether nothing more comes."""
-    outcome: Outcome | None = None
+    outcome: DocumentOutcome | None = None
     """The end; none while it goes on, and where no more calls may be made."""
 
 

@@ -1,10 +1,10 @@
-"""One document to an outcome; what an engine gets and tells, and the engine of one process."""
+"""Process one document; what an engine is given and reports; the engine of one process."""
 
 from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -21,12 +21,12 @@ from rubric_judge.capabilities import check, close
 from rubric_judge.provider.limits import Limiter
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.config import LLMConfig, QualityConfig, SynthConfig, reader_of
-from rubric_synth.document import Document, Outcome, rejected
+from rubric_synth.document import Document, DocumentOutcome, rejected
 from rubric_synth.errors import CallsStoppedError
 from rubric_synth.quality.answers import check_executable_criteria, check_rewards
 from rubric_synth.quality.draft import check_draft, check_unrepeated
 from rubric_synth.rejection import Rejection, RejectionReason, Stage
-from rubric_synth.stages import Draft, StageRefusal, Stages, StagesFactory
+from rubric_synth.stages import Draft, Drafts, StageRefusal, Stages, StagesFactory
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Worker:
         if self.owns_judge:
             await close(self.judge)
 
-    async def process(self, document: Document, calls: DocumentCalls) -> Outcome:
+    async def process(self, document: Document, calls: DocumentCalls) -> DocumentOutcome:
         """Return tasks and rejections; a stage's fault is a rejection, never an exception.
 
         Stages may be third-party code: this is the boundary where any exception of theirs
@@ -101,7 +101,7 @@ class Worker:
                 else:
                     tasks.append(task)
         calls.raise_interruption()  # a stage may have swallowed it
-        return Outcome(
+        return DocumentOutcome(
             source=document.source,
             doc_hash=document.doc_hash,
             tasks=tuple(task.to_json(reveal_grounding=True) for task in tasks),
@@ -113,14 +113,11 @@ class Worker:
 @asynccontextmanager
 async def plain_task_group() -> AsyncGenerator[TaskGroup]:
     """Open a task group whose first failure ends all tasks and is raised as itself."""
-    failure: Exception | None = None
     try:
         async with anyio.create_task_group() as group:
             yield group
     except ExceptionGroup as error:
-        failure = _first(error)
-    if failure is not None:
-        raise failure
+        raise _first(error) from None
 
 
 def _first(error: Exception) -> Exception:
@@ -129,7 +126,7 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-def _drafts(found: Sequence[Draft | StageRefusal]) -> list[Draft | StageRefusal]:
+def _drafts(found: Drafts) -> Drafts:
     drafts = list(found)
     if not drafts:
         raise StageRefusal(RejectionReason.NO_QUESTION)
@@ -175,14 +172,14 @@ class Sink(Protocol):
     """Keeps what comes of the work; called on the event loop of `Engine.run`."""
 
     def on_call(self, doc_hash: str, record: CallRecord) -> None:
-        """Keep a call: an answered one before its answer is used, or what one without cost.
+        """Record a call: an answered one before its answer is used, an unanswered one for its cost.
 
         Raises:
             OutputError: It could not be written; the engine stops and raises this.
         """
         ...
 
-    def on_outcome(self, outcome: Outcome) -> None:
+    def on_outcome(self, outcome: DocumentOutcome) -> None:
         """Keep all that came of one document.
 
         Raises:
@@ -277,21 +274,17 @@ class LocalEngine:
             OutputError: The sink could not keep something.
         """
         items = iter(pending)
-        started = 1
 
         async def work() -> None:
-            nonlocal started
             while sink.may_call() and (item := next(items, None)) is not None:
-                if started < self._limit:  # no more of them than there are documents
-                    started += 1
-                    group.start_soon(work)
                 await self._process(worker, item, sink)
                 await anyio.lowlevel.checkpoint()  # a worker without a model never waits
 
         worker = self._spec.build()
         try:
             async with plain_task_group() as group:
-                group.start_soon(work)
+                for _ in range(self._limit):
+                    group.start_soon(work)
         finally:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()

@@ -109,11 +109,8 @@ def _return_phrase(item: ApiItem, proper: frozenset[str]) -> str:
         if phrase and not phrase.lower().startswith(("if ", "when ", "this ", "see ", "contains ")):
             return phrase
     kind = _phrase(_kind(item) or item.name, _RETURN_WORDS, proper)
-    return (
-        f"a result of type {kind}"
-        if language.content_words(kind) and kind.lower() != "none"
-        else ""
-    )
+    says_something = language.content_words(kind) and kind.lower() != "none"
+    return f"a result of type {kind}" if says_something else ""
 
 
 def _phrase(text: str, limit: int, proper: frozenset[str]) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
 from rubric_core import DocumentAnalysis
@@ -110,12 +110,9 @@ def shown_text(text: str, *, limit: int) -> ShownText:
     if not unread and _cost(paragraphs) <= limit:
         return ShownText(text, paragraphs, (0,) * (len(paragraphs) + 1))
     kept = _richest(text, paragraphs, limit)
-    omitted: list[int] = []
-    before = -1
-    for index in (*kept, len(paragraphs) + unread):
-        omitted.append(index - before - 1)
-        before = index
-    return ShownText(text, tuple(paragraphs[index] for index in kept), tuple(omitted))
+    shown = (-1, *kept, len(paragraphs) + unread)
+    omitted = tuple(after - before - 1 for before, after in pairwise(shown))
+    return ShownText(text, tuple(paragraphs[index] for index in kept), omitted)
 
 
 def _gap(left_out: int) -> list[str]:

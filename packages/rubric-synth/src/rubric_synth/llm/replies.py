@@ -178,12 +178,8 @@ ParagraphNumber = Annotated[int, BeforeValidator(_whole), Field(strict=True)]
 Weight = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 
 
-def _bounds(**keywords: float) -> dict[str, Any]:
-    return dict(keywords)
-
-
 def _items(fewest: int, most: int) -> Any:
-    return Field(json_schema_extra=_bounds(minItems=fewest, maxItems=most))
+    return Field(json_schema_extra={"minItems": fewest, "maxItems": most})
 
 
 class StageReply(Frozen):
@@ -222,7 +218,7 @@ class _Check(StageReply):
 
 class _Credit(StageReply):
     scoring_guide: Text
-    weight: Weight = Field(json_schema_extra=_bounds(minimum=0, maximum=10))
+    weight: Weight = Field(json_schema_extra={"minimum": 0, "maximum": 10})
 
 
 # The fields of the last class come first in a schema.
@@ -230,7 +226,7 @@ class CriterionReply(_Credit, _Asked):
     """A criterion of stage 2: the five components of the paper's definition, with id and name."""
 
 
-class CheckedCriterionReply(_Credit, _Check, _Asked):
+class CheckedCriterionReply(CriterionReply, _Check, _Asked):
     """A criterion that a program may check."""
 
 
@@ -238,8 +234,8 @@ class DraftReply(StageReply):
     """One draft of stage 2."""
 
     question_rationale: Text
-    first_paragraph: ParagraphNumber = Field(json_schema_extra=_bounds(minimum=1))
-    last_paragraph: ParagraphNumber = Field(json_schema_extra=_bounds(minimum=1))
+    first_paragraph: ParagraphNumber = Field(json_schema_extra={"minimum": 1})
+    last_paragraph: ParagraphNumber = Field(json_schema_extra={"minimum": 1})
     question: Text
     criteria: tuple[CriterionReply, ...] = _items(5, 10)
     reference_answer: Text
@@ -256,8 +252,8 @@ class CheckedDraftReply(StageReply):
 
     question_rationale: Text
     task_type: TaskType
-    first_paragraph: ParagraphNumber = Field(json_schema_extra=_bounds(minimum=1))
-    last_paragraph: ParagraphNumber = Field(json_schema_extra=_bounds(minimum=1))
+    first_paragraph: ParagraphNumber = Field(json_schema_extra={"minimum": 1})
+    last_paragraph: ParagraphNumber = Field(json_schema_extra={"minimum": 1})
     question: Text
     criteria: tuple[CheckedCriterionReply, ...] = _items(5, 10)
     reference_answer: Text

@@ -153,7 +153,7 @@ class LLMStages:
         )
 
 
-def _criterion(reply: replies.CriterionReply | replies.CheckedCriterionReply) -> CriterionDraft:
+def _criterion(reply: replies.CriterionReply) -> CriterionDraft:
     fields = dict(reply)
     check = fields.pop("check", None)
     method, guide = in_words(reply.verification_method), reply.scoring_guide

@@ -1,4 +1,4 @@
-"""What an engine tells goes into the work folder, and decides whether, and why, the run ends."""
+"""Record what an engine reports in the work folder; decide when and why the run stops."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ import anyio
 from rubric_core import Usage
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import SynthConfig
-from rubric_synth.dataset.folder import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS
+from rubric_synth.dataset.folder import DATASET_FILES
 from rubric_synth.dataset.writing import SynthReport
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.engines import Engine
 from rubric_synth.engines.worker import Pending
 from rubric_synth.errors import UnfinishedCause
@@ -30,15 +30,9 @@ from rubric_synth.rejection import Stage
 from rubric_synth.work.folder import WorkFolder
 
 NOTE: Final = "dataset"
-DATASET_FILES: Final = (
-    *(f"{split}.{kind}" for split in SPLITS for kind in ("jsonl", "parquet")),
-    REJECTED_FILE,
-    CARD_FILE,
-    MANIFEST_FILE,
-)
 
 
-_WHY: Final[dict[UnfinishedCause, str]] = {
+WHY: Final[dict[UnfinishedCause, str]] = {
     "cost": (
         "another call is expected to pass max_cost_usd={config.max_cost_usd:g}: "
         "{spent.calls} calls have cost {spent.cost_usd:.4g} USD; raise it to go on"
@@ -54,21 +48,7 @@ _WHY: Final[dict[UnfinishedCause, str]] = {
     ),
     "interrupted": "interrupted",
 }
-
-
-def stopped_because(cause: UnfinishedCause, config: SynthConfig, spent: CallTotals) -> str:
-    """Say why a run stopped and what to do."""
-    return _WHY[cause].format(config=config, spent=spent)
-
-
-def spent_so_far(spent: CallTotals) -> str:
-    """Say what all calls took, as the manifest does; "" where there were none."""
-    if not spent.calls:
-        return ""
-    cost = f"{spent.cost_usd:.4g} USD"
-    if spent.unpriced_calls:
-        cost += f" and {spent.unpriced_calls} without a known price"
-    return f"; {spent.calls} calls so far, {cost}"
+"""Why a run stopped and what to do, to be filled with its `config` and what it has `spent`."""
 
 
 def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:
@@ -176,7 +156,7 @@ class Stop:
 
 
 @contextmanager
-def seldom_collected() -> Generator[None]:
+def rare_garbage_collection() -> Generator[None]:
     """Run the garbage collector rarely, and not over what is there already: modules and schemas.
 
     Looking through these time and again was a tenth of a run. Few cycles are made by a document,
@@ -331,7 +311,7 @@ class Recorder:
         if not self.spent.add(record) and self._config.max_cost_usd is not None:
             self._stop.request("unpriced")
 
-    def on_outcome(self, outcome: Outcome) -> None:
+    def on_outcome(self, outcome: DocumentOutcome) -> None:
         """Keep what came of a document; see `Sink`."""
         settings = self._in_work.pop(outcome.doc_hash, None)
         if settings is None:

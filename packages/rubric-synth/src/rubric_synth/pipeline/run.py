@@ -1,4 +1,4 @@
-"""Collected documents to a dataset: what is done already, what is to be done, and the writing."""
+"""From collected documents to a dataset: find what is done, do the rest, write the dataset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rubric_core import FolderLockError, Judge, RubricError
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
-from rubric_synth.dataset.folder import WORK_FOLDER, Provenance
+from rubric_synth.dataset.folder import DATASET_FILES, WORK_FOLDER, Provenance
 from rubric_synth.dataset.writing import SynthReport, write_dataset
 from rubric_synth.engines import make_engine
 from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
@@ -89,12 +89,12 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     try:
         opened = WorkFolder(work)
     except FolderLockError:
-        # A finished dataset is one on a disk that cannot be written, too.
+        # A finished dataset counts as finished even on a read-only disk.
         if report := recording.written_before(out, note_of_finished(work, recording.NOTE), making):
             return report
         raise
     with opened as folder, closing(collection):
-        remove_leftovers(out, recording.DATASET_FILES)
+        remove_leftovers(out, DATASET_FILES)
         if report := recording.written_before(out, folder.index.note(recording.NOTE), making):
             return report
         spec = WorkerSpec(config, stages, judge)
@@ -229,7 +229,7 @@ class _Run:
                 await anyio.sleep(0.5)
 
         try:
-            with recording.seldom_collected():
+            with recording.rare_garbage_collection():
                 anyio.run(work)
         except RubricError as error:
             return error
@@ -301,11 +301,14 @@ class _Run:
         self, cause: UnfinishedCause, pending: int, written: str, *, why: str | None = None
     ) -> UnfinishedError:
         spent = recording.Spending(self.folder, self.spec.config).total
-        why = why or recording.stopped_because(cause, self.spec.config, spent)
+        why = why or recording.WHY[cause].format(config=self.spec.config, spent=spent)
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
+        unpriced = f" and {spent.unpriced_calls} without a known price"
+        cost = f"{spent.cost_usd:.4g} USD{unpriced if spent.unpriced_calls else ''}"
+        took = f"; {spent.calls} calls so far, {cost}" if spent.calls else ""
         message = (
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
-            f"pending{goes_on}; {written}{recording.spent_so_far(spent)}"
+            f"pending{goes_on}; {written}{took}"
         )
         return UnfinishedError(message, cause=cause, pending=pending, signal=self.stop.signal)

@@ -6,10 +6,10 @@ seen by a judge that only reads. Numbers, phrases, patterns and schemas are alwa
 in the judge's sandbox, where `quality` has a hybrid judge with `python_tests: true`; anywhere else
 it is only parsed.
 
-Of the judge each answer is one call. The reference answer comes first, for it is the one most often
-refused; of the others the shortest first. An invalid judgement is no reward of 0, which for an
-empty answer would look like a pass: it refuses the draft with a reason of its own, as nothing is
-known of it.
+Each answer costs one call of the judge. The reference answer comes first, for it is the one most
+often refused; then the others, the shortest first. An invalid judgement is no reward of 0, which
+for an empty answer would look like a pass: it refuses the draft with a reason of its own, as
+nothing is known of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import random
 import re
 import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Final
 
@@ -74,12 +74,15 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
     programs = _programs(judge.model_dump_json())
     try:
         for name, check in checks.items():
-            if isinstance(check, PythonTests):
-                code = _parsed(name, draft.reference_answer)
-                if judge.python_tests:
-                    await _check_tests(name, check, draft, code=code, programs=programs)
-            elif check is not None:
-                await _check_quick(name, check, draft, programs=programs)
+            if check is None:
+                continue
+            passes = partial(_passes, programs, check)
+            if not isinstance(check, PythonTests):
+                await _check_quick(name, passes, draft, is_numeric=isinstance(check, NumericCheck))
+                continue
+            code = _parsed(name, draft.reference_answer)
+            if judge.python_tests:
+                await _check_tests(name, passes, draft, code)
     except SandboxError:
         raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, "the sandbox of code") from None
 
@@ -98,38 +101,34 @@ def _read(criterion: CriterionDraft) -> ProgramCheck | None:
     return None if isinstance(directive, SentenceScope | StructureChecks) else directive
 
 
-async def _check_quick(name: str, check: ProgramCheck, draft: Draft, *, programs: Programs) -> None:
-    async def passes(answer: str) -> bool:
-        return (await programs.run(check, answer)).share == 1.0
+_Passes = Callable[[str], Awaitable[bool]]
 
-    for answer, is_right, problem in (
-        (draft.reference_answer, True, "the reference answer fails it"),
-        ("", False, "an empty answer passes it"),
-        (draft.question, False, "the question passes it"),
-    ):
-        if await passes(answer) is not is_right:
-            raise _broken(name, problem)
-    if isinstance(check, NumericCheck):
+
+async def _passes(programs: Programs, check: ProgramCheck, answer: str) -> bool:
+    return (await programs.run(check, answer)).share == 1.0
+
+
+async def _check_quick(name: str, passes: _Passes, draft: Draft, *, is_numeric: bool) -> None:
+    if not await passes(draft.reference_answer):
+        raise _broken(name, "the reference answer fails it")
+    for answer, what in (("", "an empty answer"), (draft.question, "the question")):
+        if await passes(answer):
+            raise _broken(name, f"{what} passes it")
+    if is_numeric:
         # By both, for a wrong number may hit by chance.
         wrong = [_with_wrong_numbers(draft.reference_answer, factor) for factor in (2.0, 0.3)]
         if all([await passes(answer) for answer in wrong]):
             raise _broken(name, "a wrong number passes it")
 
 
-async def _check_tests(
-    name: str, check: PythonTests, draft: Draft, *, code: ast.Module, programs: Programs
-) -> None:
-    def tries() -> Iterator[tuple[str, bool, str]]:
-        problem = "the code of the reference answer does not pass every test"
-        # Twice: tests whose result changes from one run to the next are no tests.
-        yield from [(draft.reference_answer, True, problem)] * 2
-        yield draft.question, False, "the question passes it"
-        hollow = f"```python\n{_hollow(name, code)}\n```"
-        yield hollow, False, "functions that do nothing pass it"
-
-    for answer, is_right, problem in tries():
-        if ((await programs.run(check, answer)).share == 1.0) is not is_right:
-            raise _broken(name, problem)
+async def _check_tests(name: str, passes: _Passes, draft: Draft, code: ast.Module) -> None:
+    for _ in range(2):  # tests whose result changes from one run to the next are no tests
+        if not await passes(draft.reference_answer):
+            raise _broken(name, "the code of the reference answer does not pass every test")
+    if await passes(draft.question):
+        raise _broken(name, "the question passes it")
+    if await passes(f"```python\n{_hollow(name, code)}\n```"):
+        raise _broken(name, "functions that do nothing pass it")
 
 
 def _with_wrong_numbers(answer: str, factor: float) -> str:
@@ -175,9 +174,6 @@ def _broken(name: str, problem: str) -> StageRefusal:
 
 AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
 
-Chance = Callable[[], random.Random]
-"""Returns a generator with the same seed each time; not every copy needs one."""
-
 _TOKEN: Final = re.compile(r"\w+")
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 _PIECE: Final = re.compile(r"[^\n]*?[.!?](?:\s+|$)|[^\n]+\n*|\n+")
@@ -212,18 +208,17 @@ def corrupted_copies(
 def _copy(task: Task, kind: Corruption, seed: str) -> str:
     """Return the copy, or "" where it would be blank or the answer again."""
     answer = task.reference_answer or ""
-    copy = _MAKERS[kind](task, answer, lambda: random.Random(f"{seed} {kind}"))
+    copy = _MAKERS[kind](task, answer, random.Random(f"{seed} {kind}"))
     return copy if copy.split() != answer.split() else ""
 
 
-def _other_terms(task: Task, answer: str, chance: Chance) -> str:
-    source = chance()
+def _other_terms(task: Task, answer: str, chance: random.Random) -> str:
     terms = " ".join(term for criterion in task.rubric for term in terms_of(criterion))
     asked = frozenset(map(stem, _TOKEN.findall(terms)))
     known = asked | frozenset(map(stem, _TOKEN.findall(answer)))
     lowered = {word.lower() for word in content_words(task.grounding.reveal())}
     others = sorted(w for w in lowered if len(w) >= _SHORTEST_STAND_IN and stem(w) not in known)
-    source.shuffle(others)
+    chance.shuffle(others)
     stand_ins: dict[str, str] = {}
 
     def replaced(found: re.Match[str]) -> str:
@@ -231,7 +226,7 @@ def _other_terms(task: Task, answer: str, chance: Chance) -> str:
         if key not in asked:
             return found[0]
         if found[0].isdigit():
-            return _other_number(found, source)
+            return _other_number(found, chance)
         if key not in stand_ins and others:
             stand_ins[key] = others[len(stand_ins) % len(others)]
         stand_in = stand_ins.get(key, found[0])
@@ -240,27 +235,26 @@ def _other_terms(task: Task, answer: str, chance: Chance) -> str:
     return _TOKEN.sub(replaced, answer)
 
 
-def _half(_task: Task, answer: str, chance: Chance) -> str:
+def _half(_task: Task, answer: str, chance: random.Random) -> str:
     pieces = _pieces(answer)
     if len(pieces) == 1:
         words = answer.split()
         return " ".join(words[: len(words) // 2])
     # Of an odd number the smaller part, which lacks the first sentence.
-    first = 1 if len(pieces) % 2 else chance().randrange(2)
+    first = 1 if len(pieces) % 2 else chance.randrange(2)
     return "".join(pieces[first::2]).strip()
 
 
-def _numbers(_task: Task, answer: str, chance: Chance) -> str:
-    source = chance()
-    return _NUMBER.sub(lambda found: _other_number(found, source), answer)
+def _numbers(_task: Task, answer: str, chance: random.Random) -> str:
+    return _NUMBER.sub(lambda found: _other_number(found, chance), answer)
 
 
-def _other_number(found: re.Match[str], source: random.Random) -> str:
+def _other_number(found: re.Match[str], chance: random.Random) -> str:
     """Return a number of as many digits, no digit of it the same."""
-    return re.sub(r"\d", lambda digit: str((int(digit[0]) + source.randint(1, 9)) % 10), found[0])
+    return re.sub(r"\d", lambda digit: str((int(digit[0]) + chance.randint(1, 9)) % 10), found[0])
 
 
-def _first_sentence(_task: Task, answer: str, _chance: Chance) -> str:
+def _first_sentence(_task: Task, answer: str, _chance: random.Random) -> str:
     return _pieces(answer)[0].strip() if answer.strip() else ""
 
 
@@ -271,7 +265,7 @@ def _pieces(answer: str) -> list[str]:
     return [piece for piece in _PIECE.findall(answer) if piece]
 
 
-_MAKERS: Final[dict[Corruption, Callable[[Task, str, Chance], str]]] = {
+_MAKERS: Final[dict[Corruption, Callable[[Task, str, random.Random], str]]] = {
     "half": _half,
     "first_sentence": _first_sentence,
     "terms": _other_terms,

@@ -20,7 +20,7 @@ from rubric_judge.verification.directive import SentenceScope, parse_verificatio
 from rubric_synth.config import QualityConfig
 from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse, terms_of
+from rubric_synth.stages import TEXT_FIELDS, CriterionDraft, Draft, StageRefusal, refuse, terms_of
 from rubric_synth.tables import read_table, word_set
 
 
@@ -133,7 +133,6 @@ CRITERION_POINTERS: Final = (*GUIDE_POINTERS, *_pointers("criterion"))
 QUESTION_POINTERS: Final = (*CRITERION_POINTERS, *_pointers("question"))
 """Of a question."""
 
-_TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
 _LONGEST: Final = {
     "question": 10_000,
     "passage": 250_000,
@@ -220,7 +219,7 @@ def _check_lengths(draft: Draft) -> None:
     for number, criterion in enumerate(draft.criteria, start=1):
         # A term counts more than its characters, so that a list of empty ones ends too.
         terms = terms_of(criterion)
-        texts = [getattr(criterion, name) for name in _TEXT_FIELDS]
+        texts = [getattr(criterion, name) for name in TEXT_FIELDS]
         length = sum(map(len, (*texts, *terms))) + len(terms)
         detail = f"criterion {number}: {length} characters, its id {len(criterion.id)}"
         is_long = length > _LONGEST_CRITERION or len(criterion.id) > _LONGEST_ID
@@ -229,7 +228,7 @@ def _check_lengths(draft: Draft) -> None:
 
 def _missing_field(criterion: CriterionDraft) -> str:
     """Return the name of the first component that a criterion lacks, or ""."""
-    missing = next((name for name in _TEXT_FIELDS if not getattr(criterion, name).strip()), "")
+    missing = next((name for name in TEXT_FIELDS if not getattr(criterion, name).strip()), "")
     if missing or any(map(str.strip, terms_of(criterion))):
         return missing
     try:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Final
 
 from rubric_synth.cleaning.markdown import document_title
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document
+from rubric_synth.document import Document, Found
 from rubric_synth.errors import SourceError
-from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
 from rubric_synth.sources.package import read_package
@@ -39,7 +39,7 @@ _EXTRAS: Final[dict[str, raw_text.Extra]] = {
 }
 
 
-def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Document | Rejection]:
+def read_source(source: str | Path, *, config: CollectConfig) -> Found:
     """Yield every document of a source, or the reason why it is left out, in a fixed order.
 
     Args:
@@ -81,43 +81,40 @@ def _file_at(path: Path) -> SourceFile:
     extra = _EXTRAS.get(path.suffix.lower())
     if extra is not None:
         raw_text.need_extra(extra, source=str(path))
-    is_container = name.lower().endswith(_RECORD_SUFFIXES)
-    return SourceFile(
-        path, name if is_container else f"{printable(path.parent.resolve().name)}/{name}"
-    )
+    if not name.lower().endswith(_RECORD_SUFFIXES):
+        name = f"{printable(path.parent.resolve().name)}/{name}"
+    return SourceFile(path, name)
 
 
 def _documents(
     files: Iterable[tuple[SourceFile, NotTextError | None]], config: CollectConfig
-) -> Iterator[Document | Rejection]:
+) -> Found:
     records = RecordReader(config)
     with closing(Converter(config)) as converter:
         for file, error in files:
             if error is not None:
                 yield error.rejection(file.source)
             else:
-                yield from _read(file, records, converter, config)
+                yield from _read(file, records, converter)
 
 
-def _read(
-    file: SourceFile, records: RecordReader, converter: Converter, config: CollectConfig
-) -> Iterator[Document | Rejection]:
+def _read(file: SourceFile, records: RecordReader, converter: Converter) -> Found:
     """Yield the documents of a file, by the end of its name."""
     name = file.path.name.lower()
     if name.endswith(JSON_LINES_SUFFIXES):
-        yield from read_json_lines(file, records=records, config=config)
+        yield from read_json_lines(file, records=records)
     elif name.endswith(".json"):
-        yield from read_json(file, records=records, config=config)
+        yield from read_json(file, records=records)
     elif name.endswith(".parquet"):
         yield from read_parquet(file, records=records, reader=converter.tables)
     else:
         try:
-            yield _one_document(file, converter, config)
+            yield _one_document(file, converter, records.most)
         except NotTextError as error:
             yield error.rejection(file.source)
 
 
-def _one_document(file: SourceFile, converter: Converter, config: CollectConfig) -> Document:
+def _one_document(file: SourceFile, converter: Converter, most: int) -> Document:
     suffix = file.path.suffix.lower()
     convert = {
         ".pdf": converter.pdf,
@@ -129,9 +126,8 @@ def _one_document(file: SourceFile, converter: Converter, config: CollectConfig)
         return convert[suffix](file)
     if suffix not in _TEXT_SUFFIXES:
         raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix")
-    most = config.max_document_bytes
     # A character of UTF-32 has four bytes.
     raw = raw_text.decoded(file.read(most=4 * most))
-    text = raw_text.cleaned(raw_text.within(raw, most=most))
+    text = raw_text.cleaned(raw_text.short_enough(raw, most=most))
     title = document_title(text) or printable(file.path.stem)
     return Document(title=title, text=text, source=file.source)

@@ -31,6 +31,7 @@ from rubric_synth.sources import raw_text
 from rubric_synth.sources.raw_text import NotTextError
 
 _MAX_MEMORY_BYTES: Final = 2 << 30
+_Job = dict[str, object]
 
 
 class IsolatedReader:
@@ -46,7 +47,7 @@ class IsolatedReader:
         self._process: subprocess.Popen[bytes] | None = None
         self._files: socket.socket | None = None
 
-    def answer(self, job: dict[str, object], file: BinaryIO | None = None) -> dict[str, Any]:
+    def answer(self, job: _Job, file: BinaryIO | None = None) -> dict[str, Any]:
         """Return the answer to a job.
 
         Args:
@@ -59,9 +60,7 @@ class IsolatedReader:
         self._send(job, file)
         return self._receive()
 
-    def answers(
-        self, job: dict[str, object], file: BinaryIO | None = None
-    ) -> Iterator[dict[str, Any]]:
+    def answers(self, job: _Job, file: BinaryIO | None = None) -> Iterator[dict[str, Any]]:
         """Yield the answers to a job until there are no more, each within the time for one.
 
         Raises:
@@ -75,7 +74,7 @@ class IsolatedReader:
             self.close()  # what it has yet to say is no answer to the next job
             raise
 
-    def _send(self, job: dict[str, object], file: BinaryIO | None) -> None:
+    def _send(self, job: _Job, file: BinaryIO | None) -> None:
         process, files = self._running()
         with contextlib.suppress(BrokenPipeError, ConnectionError):  # then there is no answer
             if file is not None:
@@ -254,7 +253,7 @@ class Converter:
         return self._document(file, markdown, "")
 
     def _document(self, file: raw_text.SourceFile, markdown: str, title: str) -> Document:
-        text = raw_text.cleaned(raw_text.within(markdown, most=self._most))
+        text = raw_text.cleaned(raw_text.short_enough(markdown, most=self._most))
         named = " ".join(normal_characters(without_tags(title)).split())
         title = "" if _NO_TITLE.search(named) else named.encode(errors="replace").decode()
         heading = short_title(title) or document_title(text) or raw_text.printable(file.path.stem)

@@ -22,9 +22,9 @@ from types import FrameType, ModuleType
 from typing import Final, NamedTuple
 
 from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
-from rubric_synth.document import ApiEntry, ApiForm, ApiItem, Document, render_entry
+from rubric_synth.document import ApiEntry, ApiForm, ApiItem, Document, Found, render_entry
 from rubric_synth.errors import SourceError
-from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import read_table
 
@@ -32,7 +32,7 @@ _SKIPPED_MODULES: Final = frozenset({"tests", "test", "conftest", "setup"})
 _MIN_DOCSTRING_CHARS: Final = 40
 
 
-def read_package(package: str) -> Iterator[Document | Rejection]:
+def read_package(package: str) -> Found:
     """Yield one document per public documented function, class and method of a package.
 
     Raises:
@@ -52,9 +52,7 @@ def read_package(package: str) -> Iterator[Document | Rejection]:
     return _read_modules(package, modules, failures)
 
 
-def _read_modules(
-    package: str, modules: dict[str, ModuleType], failures: dict[str, str]
-) -> Iterator[Document | Rejection]:
+def _read_modules(package: str, modules: dict[str, ModuleType], failures: dict[str, str]) -> Found:
     for name, kind in sorted(failures.items()):
         yield NotTextError(RejectionReason.IMPORT_FAILED, kind).rejection(f"python:{name}")
     seen: set[int] = set()

@@ -1,6 +1,6 @@
-"""Files, their bytes to text, or the reason why they are none; and the language of a text.
+"""Read files and decode them, or say why a file is not text; and tell the language of a text.
 
-Regular files are opened without a way to hang or to leave their folder.
+Files are opened so that reading can neither block nor follow a link out of their folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rubric_synth.cleaning.markdown import clean_markdown
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, rejected
 from rubric_synth.errors import OutputError, SourceError
-from rubric_synth.rejection import RefusedError, Rejection, RejectionReason
+from rubric_synth.rejection import RefusedError, Rejection, RejectionReason, left_out
 
 _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -56,7 +56,7 @@ class NotTextError(RefusedError):
 
     def rejection(self, source: str) -> Rejection:
         """Return the rejection of a source."""
-        return Rejection(source=source, stage="collect", reason=self.reason, detail=self.detail)
+        return left_out(source, self.reason, self.detail)
 
 
 def too_long(what: str, most: int, *, more: str = "") -> NotTextError:
@@ -120,14 +120,14 @@ def cleaned(raw: str) -> str:
     """
     if "\0" in raw:
         raise NotTextError(RejectionReason.BINARY, f"{len(raw)} characters")
-    text = clean_markdown(writable(raw))
+    text = clean_markdown(encodable(raw))
     if not text:
         raise NotTextError(RejectionReason.EMPTY, f"{len(raw)} characters")
     return text
 
 
-def writable(text: str) -> str:
-    """Return a text.
+def encodable(text: str) -> str:
+    """Return the text if UTF-8 can encode it.
 
     Raises:
         NotTextError: It holds half of a surrogate pair, which no file in UTF-8 can hold.
@@ -139,8 +139,8 @@ def writable(text: str) -> str:
     return text
 
 
-def within(text: str, *, most: int) -> str:
-    """Return a text.
+def short_enough(text: str, *, most: int) -> str:
+    """Return the text if it is not too long.
 
     Raises:
         NotTextError: It has more bytes than a document may have.

@@ -11,18 +11,18 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from rubric_core.files import Expansion, TooLargeError
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import without_tags
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document
+from rubric_synth.document import Document, Found
 from rubric_synth.errors import SourceError
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import IsolatedReader
-from rubric_synth.sources.raw_text import NotTextError
+from rubric_synth.sources.raw_text import NotTextError, SourceFile
 
 _WORLDWIDE_IDS: Final = frozenset({"osti_id", "doi"})
 _MAX_ID_CHARS: Final = 500
@@ -41,9 +41,9 @@ class RecordReader:
         self._fields = config.fields
         self.most = config.max_document_bytes
         """Bytes of a text."""
-        # A row of a table may be so many times its text.
+        # With escapes and other fields, a row may be so many times its text.
         self.most_row = 8 * self.most
-        """Bytes of a row of a table."""
+        """Bytes of a row of a table, or of a line."""
         self._seen: set[bytes] = set()
 
     @property
@@ -68,7 +68,7 @@ class RecordReader:
             detail = f"a {type(record).__name__}, not an object"
             raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
         columns = cast("dict[str, object]", record)
-        raw = raw_text.within(self._raw_text(columns), most=self.most)
+        raw = raw_text.short_enough(self._raw_text(columns), most=self.most)
         identifier, key = self._identifier(columns, file)
         text = raw_text.cleaned(raw)
         self._seen.add(key)
@@ -145,12 +145,10 @@ def _text(value: object) -> str | None:
 
 def _one_line(raw: str) -> str:
     """Return a title or an id without tags, control characters and line ends."""
-    return raw_text.writable(" ".join(normal_characters(without_tags(raw)).split()))
+    return raw_text.encodable(" ".join(normal_characters(without_tags(raw)).split()))
 
 
-def read_parquet(
-    file: raw_text.SourceFile, *, records: RecordReader, reader: IsolatedReader
-) -> Iterator[Document | Rejection]:
+def read_parquet(file: SourceFile, *, records: RecordReader, reader: IsolatedReader) -> Found:
     """Yield one document per row, in the order of the file."""
 
     def answers() -> Iterator[dict[str, object]]:
@@ -161,7 +159,7 @@ def read_parquet(
     return _documents(answers(), records=records, file=file.source)
 
 
-def read_hugging_face(location: str, *, config: CollectConfig) -> Iterator[Document | Rejection]:
+def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
     """Yield one document per row of a data set, split by split: `PATH` or `PATH:SPLIT`.
 
     Args:
@@ -198,9 +196,7 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Iterator[Docum
     raise SourceError(message, source=source)
 
 
-def _rows(
-    reader: IsolatedReader, path: str, splits: list[str], records: RecordReader
-) -> Iterator[Document | Rejection]:
+def _rows(reader: IsolatedReader, path: str, splits: list[str], records: RecordReader) -> Found:
     """Yield the documents; where reading breaks off, one rejection says at which row."""
     folder = Path(path)
     name = folder.resolve().name if folder.exists() else path
@@ -211,9 +207,7 @@ def _rows(
             yield from _documents(answers, records=records, file=f"hf:{name}:{split}")
 
 
-def _documents(
-    answers: Iterator[dict[str, object]], *, records: RecordReader, file: str
-) -> Iterator[Document | Rejection]:
+def _documents(answers: Iterator[dict[str, Any]], *, records: RecordReader, file: str) -> Found:
     """Yield one document per row of a table; the process gives the size alone of a large row."""
     number = 0
     try:
@@ -238,14 +232,11 @@ _CONTAINER_BYTES: Final = 8  # of a file, for each list and object; a text has h
 _WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
-def read_json_lines(
-    file: raw_text.SourceFile, *, records: RecordReader, config: CollectConfig
-) -> Iterator[Document | Rejection]:
+def read_json_lines(file: SourceFile, *, records: RecordReader) -> Found:
     """Yield one document per line, in the order of the file; blank lines are skipped."""
     name = file.source
     number = 0
-    # Escapes and other fields: a line may be so many times its text.
-    most = 8 * config.max_document_bytes
+    most = records.most_row
     try:
         with file.open() as opened:
             for number, line in _unpacked_lines(opened, name, most=most):
@@ -264,13 +255,11 @@ def read_json_lines(
             yield NotTextError(RejectionReason.EMPTY, "no record").rejection(name)
 
 
-def read_json(
-    file: raw_text.SourceFile, *, records: RecordReader, config: CollectConfig
-) -> Iterator[Document | Rejection]:
+def read_json(file: SourceFile, *, records: RecordReader) -> Found:
     """Yield the documents of a JSON file, in its order."""
     try:
         # A JSON file is in memory whole, so it may not be any size.
-        content = _parsed(file.read(most=16 * config.max_document_bytes))
+        content = _parsed(file.read(most=2 * records.most_row))
     except NotTextError as error:
         yield error.rejection(file.source)
         return
@@ -336,9 +325,8 @@ def _parsed(data: bytes) -> object:
         detail = f"{containers} lists and objects in {len(data)} bytes"
         raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
     try:
-        return json.loads(
-            raw_text.decoded(data) if data.startswith(_WIDE_MARKS) else data.decode("utf-8-sig")
-        )
+        is_wide = data.startswith(_WIDE_MARKS)
+        return json.loads(raw_text.decoded(data) if is_wide else data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         detail = f"not UTF-8 at byte {error.start}"
         raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None

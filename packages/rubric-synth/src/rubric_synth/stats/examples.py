@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from rubric_core import Task, read_tasks
 from rubric_synth.dataset.folder import REJECTED_FILE, read_manifest, read_rejections, split_path
 from rubric_synth.rejection import Rejection
+from rubric_synth.stages import TERM_FIELDS, TEXT_FIELDS
 
 _T = TypeVar("_T")
 
@@ -46,8 +47,6 @@ class Sample(Generic[_T]):
 _SEED: Final = "examples"
 _MOST_CHARS: Final = 6_000
 _LARGEST_WEIGHT: Final = 1e9
-_TEXTS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
-_LISTS: Final = ("required_elements", "expected_keywords", "expected_concepts")
 
 
 @dataclass(frozen=True)
@@ -115,9 +114,8 @@ class Examples:
             if rejection is None:
                 damaged += 1
                 continue
-            if rejection.reason not in self._rejected:
-                self._rejected[rejection.reason] = Sample(5, seed=_SEED)
-            self._rejected[rejection.reason].offer(f"{rejection.doc_hash} {line}", rejection)
+            of_reason = self._rejected.setdefault(rejection.reason, Sample(5, seed=_SEED))
+            of_reason.offer(f"{rejection.doc_hash} {line}", rejection)
         return damaged
 
 
@@ -164,8 +162,8 @@ def _criterion(row: dict[str, object]) -> dict[str, Any]:
     """Return the fields of a criterion, each of the kind that it should be."""
     return {
         "weight": _weight(row.get("weight", 0.0)),
-        **{name: _cut(row.get(name)) for name in _TEXTS},
-        **{name: _items(row.get(name)) for name in _LISTS},
+        **{name: _cut(row.get(name)) for name in TEXT_FIELDS},
+        **{name: _items(row.get(name)) for name in TERM_FIELDS},
     }
 
 
@@ -212,8 +210,8 @@ def chosen_tasks(
     sample: Sample[Task] = Sample(limit, seed=f"show {seed}")
     for task in read_tasks(split_path(dataset, split)):
         sample.offer(_task_key(task), task)
-    shown = {"reveal_grounding": reveal_grounding}
-    return [task_example(task, (split,), **shown) for task in sample.items()]
+    chosen = sample.items()
+    return [task_example(task, (split,), reveal_grounding=reveal_grounding) for task in chosen]
 
 
 def chosen_rejections(

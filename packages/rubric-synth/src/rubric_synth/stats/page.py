@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,6 @@ from typing import Final
 from rubric_judge.page.charts import Bar, Bars, Distribution
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
-from rubric_synth.calls import CallTotals
 from rubric_synth.dataset.folder import Manifest, Usage
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
@@ -20,13 +20,6 @@ from rubric_synth.stats.examples import Examples
 from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
 
 _MOST_BARS: Final = 12
-_SINGULAR: Final = {
-    "tasks": "task",
-    "criteria": "criterion",
-    "documents or drafts": "document or draft",
-    "damaged lines": "damaged line",
-    "problems": "problem",
-}
 
 
 def whereabouts(found: DatasetStatistics) -> Bars:
@@ -51,7 +44,7 @@ def reasons(found: DatasetStatistics) -> list[Bars]:
     longest = max((count for of in by_stage.values() for count in of.values()), default=1)
     bars: list[Bars] = []
     for stage, of in by_stage.items():
-        caption = f"{counted(sum(of.values()), 'documents or drafts')}."
+        caption = f"{counted(sum(of.values()), 'document or draft', 'documents or drafts')}."
         title = f"Left out in stage “{stage}”"
         bars.append(counts(title, caption, of, role="other", longest=longest))
     return bars
@@ -112,7 +105,7 @@ def controls(found: DatasetStatistics) -> Bars:
     judged = found.control_tasks
     of = "all" if judged == sum(found.tasks.values()) else "a sample with a fixed seed:"
     caption = (
-        f"Mean reward of answers to {of} {counted(judged, 'tasks')}, by the judge "
+        f"Mean reward of answers to {of} {counted(judged, 'task')}, by the judge "
         f"{found.control_judge}. A rubric is worth training on where the reference is far above "
         "what knows nothing."
     )
@@ -132,8 +125,9 @@ def controls(found: DatasetStatistics) -> Bars:
 def judged_by_words(found: DatasetStatistics) -> str:
     """Return what the controls do not show where the judge finds words and reads nothing."""
     criteria = sum(number * count for number, count in found.criteria_per_task.items())
+    of = counted(criteria, "criterion", "criteria")
     return (
-        f"Judged by words only: {found.unread_criteria:,} of {counted(criteria, 'criteria')} are "
+        f"Judged by words only: {found.unread_criteria:,} of {of} are "
         f"in free text or unit tests, of which the judge {found.control_judge} sees the words and "
         "not the meaning. These rewards say little of such rubrics; name the judge of the "
         "training: rubric-synth stats --judge JUDGE.yaml"
@@ -142,13 +136,13 @@ def judged_by_words(found: DatasetStatistics) -> str:
 
 def unreadable_rejections(found: DatasetStatistics) -> str:
     """Return how many damaged lines were skipped."""
-    lines = counted(found.unreadable_rejections, "damaged lines")
+    lines = counted(found.unreadable_rejections, "damaged line")
     return f"{lines} of rejected.jsonl left out; see `rubric-synth check`"
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun, which is given in the plural."""
-    return f"{count:,} {_SINGULAR.get(noun, noun) if count == 1 else noun}"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun; the plural is that of the noun with an s if it is left out."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def _left(counts: Mapping[str, int]) -> str:
@@ -161,13 +155,6 @@ def _left(counts: Mapping[str, int]) -> str:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"  # noqa: PLR2004 - four digits
-
-
-_CHARTS: Final = (
-    whereabouts, reasons, per_task, counts, spread, coverage, controls, judged_by_words,
-    unreadable_rejections,
-)  # fmt: skip
-"""What the template calls."""
 
 
 def write_page(
@@ -194,7 +181,7 @@ def write_page(
         "configuration": json.dumps(manifest.config, ensure_ascii=False, indent=2),
         "examples": examples,
         "figures": figures(statistics),
-        "charts": {draw.__name__: draw for draw in _CHARTS},
+        "charts": sys.modules[__name__],  # the template calls the functions above
         "record": _record(manifest),
     }
     page = render_page(
@@ -220,15 +207,13 @@ def figures(found: DatasetStatistics) -> list[Figure]:
         learned = found.controls.get("learned_template")
         note = "" if learned is None else f"a learned template {learned:.2f}"
         shown.append(Figure("Reference answer earns", f"{reference:.2f}", note=note))
-    asked = asked_of_models(found.usage).total
-    return [*shown, _cost(asked)] if asked.calls else shown
-
-
-def _cost(total: CallTotals) -> Figure:
+    total = asked_of_models(found.usage).total
+    if not total.calls:
+        return shown
     unpriced = f", {total.unpriced_calls:,} without a price" if total.unpriced_calls else ""
     others = f", {total.fallback_calls:,} by a fallback" if total.fallback_calls else ""
     note = f"{total.calls:,} calls{unpriced}{others}"
-    return Figure("Cost", f"${total.cost_usd:,.2f}", note=note)
+    return [*shown, Figure("Cost", f"${total.cost_usd:,.2f}", note=note)]
 
 
 def _calls(usage: Usage) -> Table | None:

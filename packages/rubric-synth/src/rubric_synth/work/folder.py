@@ -11,21 +11,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from pydantic_core import PydanticSerializationError, to_json
 
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_synth.calls import CallRecord
 from rubric_synth.config import Frozen
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.errors import OutputError, WorkFolderError
-from rubric_synth.files import write_lines
+from rubric_synth.files import parsed_line, write_lines
 from rubric_synth.work.index import INDEX_FILE, Index, Wanted
 from rubric_synth.work.segments import Place, Segments
 
@@ -44,18 +44,18 @@ class _CallLine(Frozen):
 
 class _OutcomeLine(Frozen):
     settings: str
-    outcome: Outcome
+    outcome: DocumentOutcome
 
 
 _AnyLine = TypeVar("_AnyLine", bound=Frozen)
 _AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
 
 
-class WorkFolder:
+class WorkFolder(AbstractContextManager["WorkFolder"]):
     """Keeps calls and outcomes, so that a run can be continued however it ended.
 
-    Each is handed to the kernel before anybody uses it: a process that is killed loses nothing.
-    A power cut may take what was written in the last seconds, for nothing waits for the disk.
+    Each is written before it is used, so a process that is killed loses nothing. A power cut may
+    lose the last seconds, for nothing waits for the disk.
     """
 
     def __init__(self, path: Path) -> None:
@@ -75,10 +75,6 @@ class WorkFolder:
             self._shards = Segments(path, "shard", lines_per_file=1_000)
             self._find_again()
             self._lock = lock.pop_all()
-
-    def __enter__(self) -> Self:
-        """Return the open folder."""
-        return self
 
     def __exit__(self, *exception: object) -> None:
         """Close it, whatever happened; what could not be indexed is found again."""
@@ -100,7 +96,7 @@ class WorkFolder:
         place = self._calls.append(_encoded({"document": document, "call": record}))
         self.index.add_call(document, record, place)
 
-    def add_outcome(self, outcome: Outcome, settings: bytes) -> None:
+    def add_outcome(self, outcome: DocumentOutcome, settings: bytes) -> None:
         """Keep what came of a document.
 
         Args:
@@ -128,7 +124,7 @@ class WorkFolder:
         """
         return ((one, found and found[1]) for one, found in self._found(wanted))
 
-    def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[Outcome]:
+    def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[DocumentOutcome]:
         """Yield what came of those that something came of, in order."""
         for _, found in self._found(wanted):
             if found is not None:
@@ -186,10 +182,7 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
 
 def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place) -> _AnyLine:
     try:
-        try:
-            return kind.model_validate_json(body)
-        except ValidationError:
-            return kind.model_validate(json.loads(body))  # as in `_encoded`
+        return parsed_line(kind, body)
     except ValueError as error:
         path = segments.path(place.segment)
         message = (

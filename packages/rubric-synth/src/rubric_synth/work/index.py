@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, Protocol
 from rubric_core import Usage
 from rubric_core.files import open_file
 from rubric_synth.calls import CallRecord, CallTotals
-from rubric_synth.document import Outcome
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import unwritable
 from rubric_synth.rejection import Stage
@@ -86,7 +86,7 @@ class Index:
         took = (call.stage, call.answered, call.attempts, bool(call.fallback), *used)
         self._add("calls", (bytes.fromhex(document), bytes.fromhex(call.key), *place, *took), place)
 
-    def add_outcome(self, outcome: Outcome, settings: bytes, place: Place) -> None:
+    def add_outcome(self, outcome: DocumentOutcome, settings: bytes, place: Place) -> None:
         """Note where an outcome is; the latest with the same settings counts."""
         name = bytes.fromhex(outcome.doc_hash)
         self._add("shard", (name, settings, *place, outcome.is_settled), place)

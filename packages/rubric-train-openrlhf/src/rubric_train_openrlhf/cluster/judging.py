@@ -155,7 +155,7 @@ class JudgeSide:
             self._previous.pop(name, None)
 
     def drop_old(self) -> None:
-        """Drop what was judged before the last call and never asked for, as of an engine that died.
+        """Drop judgements from before the last call that nobody fetched, as when an engine died.
 
         With it goes what is known of the judge's prefix cache.
         """

@@ -104,7 +104,7 @@ class JudgedGroup:
     rollouts: Rollouts
     responses: tuple[str, ...]
     results: tuple[JudgeResult, ...] = ()
-    """None before it is judged."""
+    """Empty until it is judged."""
 
 
 def sizes_of(groups: Sequence[JudgedGroup]) -> Sizes:

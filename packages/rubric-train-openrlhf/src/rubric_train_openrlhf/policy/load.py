@@ -1,9 +1,9 @@
-"""A policy and its codec: from a folder and back, or from nothing."""
+"""Load, save or build a policy and its codec."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,32 +198,23 @@ _PAD_ID, _BOS_ID, _EOS_ID = range(3)
 _INITIAL_STD = 0.02
 
 
-def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerBase:
-    """Learn a byte-level BPE vocabulary with slot tokens.
+def build_tokenizer(
+    texts: Iterable[str],
+    vocab_size: int,
+    *,
+    control: tuple[str, str, str] = _CONTROL_TOKENS,
+    special: Iterable[str] = SLOT_TOKENS,
+) -> PreTrainedTokenizerBase:
+    """Learn a byte-level BPE vocabulary with special tokens.
 
     Args:
         texts: what the policy will read and write.
-        vocab_size: at most this many tokens, of which 266 are bytes, slots and control tokens.
+        vocab_size: at most this many tokens; with the slots 266 of them are bytes or special.
+        control: what pads, begins and ends a text.
+        special: further special tokens, by default the slots.
 
     Returns:
         A tokenizer that encodes any text without loss.
-    """
-    pad, bos, eos = _CONTROL_TOKENS
-    special = (*_CONTROL_TOKENS, *SLOT_TOKENS)
-    named = {"pad_token": pad, "bos_token": bos, "eos_token": eos}
-    return learnt_tokenizer(texts, vocab_size=vocab_size, special=special, named=named)
-
-
-def learnt_tokenizer(
-    texts: Iterable[str], *, vocab_size: int, special: Iterable[str], named: Mapping[str, str]
-) -> PreTrainedTokenizerBase:
-    """Learn a byte-level BPE vocabulary.
-
-    Args:
-        texts: what it is learnt from.
-        vocab_size: at most this many tokens.
-        special: tokens that stand for no text, which come first.
-        named: those that have a part of their own, such as `eos_token`.
     """
     # The library types its classes loosely.
     tokenizer: Any = tokenizers.Tokenizer(tokenizers.models.BPE())
@@ -232,13 +223,18 @@ def learnt_tokenizer(
     tokenizer.decoder = tokenizers.decoders.ByteLevel()
     trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocab_size,
-        special_tokens=list(special),
+        special_tokens=list(dict.fromkeys([*control, *special])),
         initial_alphabet=sorted(byte_level.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
+    pad, bos, eos = control
     fast: Any = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, clean_up_tokenization_spaces=False, **named
+        tokenizer_object=tokenizer,
+        pad_token=pad,
+        bos_token=bos,
+        eos_token=eos,
+        clean_up_tokenization_spaces=False,
     )
     return fast
 
@@ -266,13 +262,20 @@ def build_tiny_llama(config: TinyConfig, *, seed: int) -> LlamaForCausalLM:
         bos_token_id=_BOS_ID,
         eos_token_id=_EOS_ID,
     )
-    return random_model(lambda: LlamaForCausalLM(llama), seed=seed).eval()
+    return with_random_weights(LlamaForCausalLM, llama, seed=seed).eval()
 
 
-def random_model(build: Callable[[], _Model], *, seed: int) -> _Model:
-    """Build a model and draw its matrices; torch's global random state is left alone."""
+def with_random_weights(build: Callable[[Any], _Model], config: object, *, seed: int) -> _Model:
+    """Build a model and draw its matrices; torch's global random state is left alone.
+
+    Args:
+        build: makes a model of a configuration.
+        config: its shape.
+        seed: of the weights.
+    """
+    generator = torch.Generator().manual_seed(seed)
     state = torch.get_rng_state()
-    model = build()
+    model = build(config)
     torch.set_rng_state(state)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():

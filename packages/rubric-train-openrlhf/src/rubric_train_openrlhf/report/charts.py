@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from itertools import chain
 from math import isfinite, nan
 from typing import Any, Final, TypeAlias
 
@@ -28,17 +28,16 @@ def sections(
     best = max(passes, key=lambda row: row.reward_mean).step if passes else None
     found: dict[str, tuple[Chart, ...]] = {}
     for entry in _CHARTS:
-        told = [_series(one, metrics, heldout, names) for one in entry["series"]]
-        series = tuple(drawn for parts in told for drawn in parts)
+        told = (_series(one, metrics, heldout, names) for one in entry["series"])
+        series = tuple(chain.from_iterable(told))
         if any(one.values for one in series):
-            chart = Chart(**{name: entry[name] for name in entry if name != "heading"})
-            if chart.key.startswith("criteria"):
+            ringed = best if entry.get("size") == "lead" else None
+            fields: dict[str, Any] = {**entry, "series": series, "ringed": ringed}
+            if entry["key"].startswith("criteria") and len(names) > MAX_PARTS:
                 part = f" The {MAX_PARTS} of {len(names)} criteria that most steps have."
-                left_out = len(names) > MAX_PARTS
-                chart = replace(chart, caption=chart.caption + (part if left_out else ""))
-            ringed = best if chart.size == "lead" else None
-            drawn = replace(chart, series=series, ringed=ringed)
-            found[entry["heading"]] = (*found.get(entry["heading"], ()), drawn)
+                fields["caption"] += part
+            heading = fields.pop("heading")
+            found[heading] = (*found.get(heading, ()), Chart(**fields))
     return found
 
 

@@ -51,10 +51,7 @@ class RunFolder:
 
         The summary of a start that was killed while it read its input counts for none.
         """
-        ours = (
-            *(self.config, self.environment, self.metrics, self.heldout, self.summary),
-            *(self.rollouts, self.judgements, self.ledger, self.checkpoints, self.tensorboard),
-        )
+        ours: list[Path] = [path for path in vars(self).values() if path != self.path]
         taken = [path.name for path in ours if path.exists() or path.is_symlink()]
         told = self.told if taken == [self.summary.name] else None
         left_early = told and told.pid and (told.status, told.steps) == ("running", 0)

@@ -1,4 +1,4 @@
-"""How a run stands: summary.json, written while it goes on, and all others that are told of it."""
+"""Live status of a run: summary.json, and whoever else is told how it goes on."""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
-from rich.console import Console
 
 from rubric_train_openrlhf.cli import main
 from rubric_train_openrlhf.cluster.rehearse.checking import (
@@ -100,8 +100,8 @@ def test_the_report_says_first_whether_it_passed() -> None:
 
 
 def printed(found: Report) -> list[str]:
-    out = StringIO()
-    print_report(found, Console(file=out, width=80), folder=Path("runs", "rehearsals", "p"))
+    with redirect_stdout(StringIO()) as out:
+        print_report(found, folder=Path("runs", "rehearsals", "p"))
     return out.getvalue().splitlines()
 
 

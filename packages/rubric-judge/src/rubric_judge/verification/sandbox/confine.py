@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterable
 from typing import Literal
 
-from rubric_judge.verification.sandbox.seccomp import LIBC, refuse_system_calls
+from rubric_judge.verification.sandbox.seccomp import LIBC, PR_SET_NO_NEW_PRIVS, refuse_system_calls
 
 Isolation = Literal["full", "files_readable", "none"]
 """`full`: no network, no process, no file but Python's own. `files_readable`: what this user may
@@ -23,7 +23,6 @@ read can be read, and nothing be written. `none`: limits only. No mode keeps a p
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
-_PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION = 0x20080522
 _AF_INET = 2
 _SOCK_STREAM = 1
@@ -87,7 +86,7 @@ def confine(isolation: Isolation) -> None:
         OSError: the kernel does not do it.
     """
     # With capabilities, root could read what `hide_memory` hides.
-    LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if LIBC.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24)) != 0:
         raise OSError(ctypes.get_errno(), "the kernel does not take privileges back")
     if isolation == "full":

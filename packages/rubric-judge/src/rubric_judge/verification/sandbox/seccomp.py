@@ -12,7 +12,6 @@ So the subject has the tester asked before it starts one.
 from __future__ import annotations
 
 import _socket
-import _thread
 import contextlib
 import ctypes
 import errno
@@ -25,7 +24,7 @@ from typing import Final, NamedTuple
 MOST_BIRTHS: Final = 1_000
 """Threads and processes that the response's code may start, ended ones included."""
 
-_PR_SET_NO_NEW_PRIVS = 38
+PR_SET_NO_NEW_PRIVS: Final = 38
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 8
 
@@ -109,43 +108,39 @@ def refuse_system_calls() -> None:
     _install(machine, steps, flags=0)
 
 
-def pass_births_on(passing: _socket.socket) -> None:
-    """Have somebody else asked before this process, or one that it starts, starts another.
+def pass_births_on(tester: _socket.socket) -> None:
+    """From now on, let another process approve each process that this one or its children start.
 
-    For good. A limit on their number that the kernel has by itself counts all of a user's, and for
-    root there is none. Until a question is answered, its caller waits.
+    The kernel's own limit on the number of processes counts all of a user's, and does not bind
+    root. Until a question is answered, its caller waits.
 
     Args:
-        passing: to whoever answers; closed. Nothing goes through it where the kernel cannot ask
-            (before Linux 5.5) or asks somebody else.
+        tester: to whoever answers; see `receive_births`.
     """
     machine = _MACHINES[platform.machine()]
     births = [machine.clone, _UNREADABLE["clone3"]]
     births += [machine.refused[name] for name in ("fork", "vfork") if name in machine.refused]
+    listeners: list[int] = []
     with contextlib.suppress(OSError):
         steps = [_answer(number, _ASK) for number in births]
-        listener = _install(machine, steps, flags=_NEW_LISTENER)
-        try:
-            number = struct.pack("i", listener)
-            passing.sendmsg([b"!"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, number)])
-        finally:
-            os.close(listener)  # or this process could answer itself
-    passing.close()
+        listeners.append(_install(machine, steps, flags=_NEW_LISTENER))
+    numbers = struct.pack(f"{len(listeners)}i", *listeners)
+    tester.sendmsg([b"!"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, numbers)])
+    for listener in listeners:
+        os.close(listener)  # or this process could answer itself
 
 
-def receive_births(passed_on: _socket.socket) -> list[int]:
-    """Receive the descriptor where questions arrive; none where the kernel cannot ask."""
-    _, received, _, _ = passed_on.recvmsg(1, _socket.CMSG_SPACE(struct.calcsize("i")))
-    passed_on.close()
+def receive_births(subject: _socket.socket) -> list[int]:
+    """Receive the descriptor where questions arrive.
+
+    None where the kernel cannot ask (before Linux 5.5) or asks somebody else.
+    """
+    _, received, _, _ = subject.recvmsg(1, _socket.CMSG_SPACE(struct.calcsize("i")))
     return [number for _, _, data in received for number in struct.unpack("i", data)]
 
 
 def answer_births(listener: int) -> None:
-    """Answer what arrives at a descriptor, in a thread of its own; the first 1,000 may go on."""
-    _thread.start_new_thread(_answer_births, (listener,))
-
-
-def _answer_births(listener: int) -> None:
+    """Answer what arrives at a descriptor, for good; the first 1,000 may go on."""
     count = 0
     while True:
         question = bytearray(_QUESTION_BYTES)
@@ -178,7 +173,7 @@ def _install(machine: _Machine, steps: list[bytes], *, flags: int) -> int:
     ]
     code = b"".join([*beginning, *steps, _step(_RETURN, _ALLOW)])
     program = _Program(len(code) // 8, code)
-    LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    LIBC.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     numbers = (machine.refused["seccomp"], _SET_MODE_FILTER, flags)
     answer = LIBC.syscall(*map(ctypes.c_long, numbers), ctypes.byref(program))
     if answer < 0:

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
+import _socket
 import builtins
 import contextlib
 import operator
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 from rubric_judge.verification.sandbox import wire
 from rubric_judge.verification.sandbox.wire import Wire
 
-
-def _call(target: Any, /, *args: object, **kwargs: object) -> object:
-    return target(*args, **kwargs)
-
-
+_OPERATORS = "call delitem getitem index neg setitem"
 _BUILTINS = "abs bool float getattr hash int isinstance iter len next repr round setattr str"
 _OPERATIONS: dict[str, Callable[..., object]] = {
-    "call": _call,
     "enter": operator.methodcaller("__enter__"),
     "exit": operator.methodcaller("__exit__", None, None, None),
     **{name: getattr(builtins, name) for name in _BUILTINS.split()},
-    **{name: getattr(operator, name) for name in wire.OPERATORS},
-    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem", "index", "neg")},
+    **{name: getattr(operator, name) for name in (*wire.OPERATORS, *_OPERATORS.split())},
 }
 
 
 class _Subject:
-    """Objects that were given out, by number, and the pipes."""
+    """Objects that were given out, by number, and the socket."""
 
-    def __init__(self, reader: int, writer: int) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, tester: _socket.socket) -> None:
+        self._tester = tester
         self._objects: list[object] = []
         self._numbers: dict[int, int] = {}
 
@@ -111,10 +106,10 @@ class _Subject:
 
     def call_back(self, number: int, args: tuple[object, ...]) -> object:
         """Call a function of the tests."""
-        wire.write_frame(self._writer, ["call", number, wire.encode(args, self._reference)])
+        wire.write_frame(self._tester, ["call", number, wire.encode(args, self._reference)])
         # Until the function returns, it may call the response's code again.
-        while (message := wire.read_frame(self._reader))[0] != "returned":
-            wire.write_frame(self._writer, self.answer(message))
+        while (message := wire.read_frame(self._tester))[0] != "returned":
+            wire.write_frame(self._tester, self.answer(message))
         ok, value = message[1:]
         if not ok:
             raise RuntimeError("a function of the tests raised")
@@ -136,16 +131,15 @@ class _Callback:
         return self._subject.call_back(self.number, args)
 
 
-def serve(reader: int, writer: int) -> None:
+def serve(tester: _socket.socket) -> None:
     """Run the code that arrives first, then answer calls until the tester ends.
 
     Args:
-        reader: where requests come from.
-        writer: where answers go.
+        tester: where requests come from and answers go.
     """
-    subject = _Subject(reader, writer)
-    wire.write_frame(writer, "confined")
+    subject = _Subject(tester)
+    wire.write_frame(tester, "confined")
     with contextlib.suppress(wire.FrameError):
-        wire.write_frame(writer, subject.define(wire.read_frame(reader)))
+        wire.write_frame(tester, subject.define(wire.read_frame(tester)))
         while True:
-            wire.write_frame(writer, subject.answer(wire.read_frame(reader)))
+            wire.write_frame(tester, subject.answer(wire.read_frame(tester)))

@@ -1,6 +1,6 @@
 """The process that runs the tests; its standard input holds code and tests, its output the result.
 
-argument: {"isolation", "timeout_s", "cpu_s", "memory_mb"}
+settings: {"isolation", "timeout_s", "cpu_s", "memory_mb"}
 in:       a line of JSON: {"code", "tests", "nonce"}
 out:      {"nonce", "ready": true}, then {"nonce", "passed", "note"}; or {"nonce", "refused": why}
 
@@ -11,6 +11,7 @@ it inherits, and `hide_memory` keeps it out of this process's.
 from __future__ import annotations
 
 import _socket
+import _thread
 import ast
 import builtins
 import json
@@ -28,21 +29,21 @@ from rubric_judge.verification.sandbox.subject import serve
 from rubric_judge.verification.sandbox.wire import Connection, FrameError, read_frame
 
 
-def main() -> None:
+def main(settings: dict[str, Any]) -> None:
     """Fork the subject, confine both, and only then read the tests; run them and report."""
-    settings = cast("dict[str, Any]", json.loads(sys.argv[2]))
     os.chdir("/")
     report = os.dup(1)
     signal.setitimer(signal.ITIMER_REAL, settings["timeout_s"])  # no handler: it ends this process
     confine.set_limits(cpu_s=settings["cpu_s"], memory_bytes=settings["memory_mb"] * 2**20)
-    connection, refused = (-1, -1), ""
+    subject, of_subject = _socket.socketpair()
+    refused = ""
     try:
-        connection, births = _start_subject(settings["isolation"])
+        births = _start_subject(subject, of_subject, isolation=settings["isolation"])
         confine.hide_memory()
-        confine.silence(keep=(0, report, *connection, *births))
+        confine.silence(keep=(0, report, subject.fileno(), *births))
         confine.confine(settings["isolation"])
         for listener in births:
-            seccomp.answer_births(listener)
+            _thread.start_new_thread(seccomp.answer_births, (listener,))
     except (OSError, FrameError) as error:
         refused = str(error)
     order = cast("dict[str, Any]", json.loads(sys.stdin.readline()))
@@ -54,36 +55,38 @@ def main() -> None:
         say({"refused": refused})
     else:
         say({"ready": True})
-        passed, note = _run(Connection(*connection), order["code"], order["tests"])
+        passed, note = _run(Connection(subject), order["code"], order["tests"])
         say({"passed": passed, "note": note})
 
 
-def _start_subject(isolation: Any) -> tuple[tuple[int, int], list[int]]:
+def _start_subject(
+    subject: _socket.socket, of_subject: _socket.socket, *, isolation: confine.Isolation
+) -> list[int]:
     """Fork the subject before a test is read, and wait until it is confined.
 
+    Args:
+        subject: the socket to it.
+        of_subject: the subject's own end; closed.
+        isolation: how much it is confined.
+
     Returns:
-        The pipes from and to it; and where it asks before it starts a thread, if the kernel can.
+        Where it asks before it starts a thread, if the kernel can.
     """
-    from_tester, to_subject = os.pipe()
-    from_subject, to_tester = os.pipe()
-    passed_on, passing = _socket.socketpair()
     tester = os.getpid()
     if os.fork() == 0:
         try:
             confine.die_with_parent(tester)
-            confine.silence(keep=(from_tester, to_tester, passing.fileno()))
-            seccomp.pass_births_on(passing)
+            confine.silence(keep=(of_subject.fileno(),))
+            seccomp.pass_births_on(of_subject)
             confine.confine(isolation)
-            serve(from_tester, to_tester)
+            serve(of_subject)
         finally:
             os._exit(0)
-    passing.close()
-    os.close(from_tester)
-    os.close(to_tester)
-    births = seccomp.receive_births(passed_on)
-    if read_frame(from_subject) != "confined":
+    of_subject.close()
+    births = seccomp.receive_births(subject)
+    if read_frame(subject) != "confined":
         raise FrameError("the subject could not be confined")
-    return (from_subject, to_subject), births
+    return births
 
 
 def _run(connection: Connection, code: str, tests: str) -> tuple[int, str]:
@@ -163,7 +166,8 @@ def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], objec
     """Yield the tests, each after what stands above it has run."""
     functions: list[str] = []
     for statement in ast.parse(source).body:
-        run = _statement(statement, names)
+        code = compile(ast.Module([statement], []), "<tests>", "exec", dont_inherit=True)
+        run = partial(exec, code, names)  # the rubric's own tests
         if isinstance(statement, ast.Assert):
             yield run
             continue
@@ -181,11 +185,6 @@ def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], objec
             yield found
         elif isinstance(found, type):
             yield from _methods(found)
-
-
-def _statement(statement: ast.stmt, names: dict[str, object]) -> Callable[[], object]:
-    code = compile(ast.Module([statement], []), "<tests>", "exec", dont_inherit=True)
-    return lambda: exec(code, names)  # noqa: S102  # the rubric's own tests
 
 
 def _fail(error: BaseException) -> object:

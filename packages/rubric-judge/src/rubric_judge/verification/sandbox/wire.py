@@ -7,12 +7,12 @@ tuple) passes as the plain value. All else passes as a reference that only its o
 
 from __future__ import annotations
 
+import _socket
 import builtins
 import json
 import math
-import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, NoReturn, cast
@@ -34,7 +34,7 @@ class FrameError(Exception):
     """The other side is gone, or does not keep to the protocol."""
 
 
-def write_frame(descriptor: int, message: Wire) -> None:
+def write_frame(peer: _socket.socket, message: Wire) -> None:
     """Send one message.
 
     Raises:
@@ -43,38 +43,35 @@ def write_frame(descriptor: int, message: Wire) -> None:
     body = json.dumps(message).encode()
     if len(body) > LONGEST_FRAME:
         raise FrameError("a value is too large to pass on")
-    left = memoryview(struct.pack(">I", len(body)) + body)
     try:
-        while left:
-            left = left[os.write(descriptor, left) :]
+        peer.sendall(struct.pack(">I", len(body)) + body)
     except OSError:
         raise FrameError("the other process is gone") from None
 
 
-def read_frame(descriptor: int) -> Wire:
+def read_frame(peer: _socket.socket) -> Wire:
     """Wait for one message.
 
     Raises:
         FrameError: the other side has ended, or sends what is no message.
     """
-    (length,) = struct.unpack(">I", _read(descriptor, 4))
+    (length,) = struct.unpack(">I", _read(peer, 4))
     if length > LONGEST_FRAME:
         raise FrameError("a message is too long")
     try:
-        return json.loads(_read(descriptor, length))
+        return json.loads(_read(peer, length))
     except (ValueError, RecursionError):
         raise FrameError("a message is no JSON") from None
 
 
-def _read(descriptor: int, length: int) -> bytes:
-    parts: list[bytes] = []
-    while length:
-        part = os.read(descriptor, min(length, 1 << 20))
+def _read(peer: _socket.socket, length: int) -> bytes:
+    body = b""
+    while missing := length - len(body):  # once, but for a signal in the middle
+        part = peer.recv(missing, _socket.MSG_WAITALL)
         if not part:
             raise FrameError("the other process has ended")
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
+        body += part
+    return body
 
 
 def encode(value: Any, reference: Callable[[object], Wire]) -> Wire:
@@ -172,12 +169,6 @@ class Remote:
         object.__setattr__(self, "_link", link)
         object.__setattr__(self, "_number", number)
 
-    def __iter__(self) -> Remote:
-        iterator = self._link.ask("iter", self)
-        if not isinstance(iterator, Remote):
-            raise TypeError("iter() of an object of the response returned data")
-        return iterator
-
     def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, Remote) and self._link.ask("isinstance", instance, self) is True
 
@@ -185,8 +176,10 @@ class Remote:
         self._link.ask("exit", self)
 
 
-def _passing_on(name: str, kind: type | None = None) -> Callable[..., object]:
+def _passing_on(name: str, kind: type | None) -> Callable[..., object]:
     def passed_on(self: Remote, *args: object, **kwargs: object) -> object:
+        if name in OPERATORS and not isinstance(args[0], Remote):
+            return NotImplemented
         value = self._link.ask(name, self, *args, **kwargs)  # pyright: ignore[reportPrivateUsage]
         if kind is not None and type(value) is not kind:
             raise TypeError(f"{name}() of an object of the response is no {kind.__name__}")
@@ -195,35 +188,25 @@ def _passing_on(name: str, kind: type | None = None) -> Callable[..., object]:
     return passed_on
 
 
-def _binary(name: str) -> Callable[[Remote, object], object]:
-    def passed_on(self: Remote, other: object) -> object:
-        if not isinstance(other, Remote):
-            return NotImplemented
-        return self._link.ask(name, self, other)  # pyright: ignore[reportPrivateUsage]
-
-    return passed_on
-
-
 _PASSED_ON: dict[str, type | None] = {
     **dict.fromkeys(("call", "getattr", "setattr", "getitem", "setitem", "delitem", "enter")),
-    **dict.fromkeys(("next", "round", "abs", "neg")),
+    **dict.fromkeys(("next", "round", "abs", "neg", *OPERATORS)),
     **dict.fromkeys(("len", "index", "int", "hash"), int),
     **dict.fromkeys(("str", "repr"), str),
     "float": float,
     "bool": bool,
+    "iter": Remote,
 }
 """What the response's code does and raises, and which kind alone it may answer with."""
 for _name, _kind in _PASSED_ON.items():
-    setattr(Remote, f"__{_name}__", _passing_on(_name, _kind))
-for _name in OPERATORS:
-    setattr(Remote, f"__{_name.rstrip('_')}__", _binary(_name))
+    setattr(Remote, f"__{_name.rstrip('_')}__", _passing_on(_name, _kind))
 
 
 class Connection:
-    """The pipes to the subject, and what has come and gone through them."""
+    """The socket to the subject, and what has come and gone through it."""
 
-    def __init__(self, reader: int, writer: int) -> None:
-        self._reader, self._writer = reader, writer
+    def __init__(self, subject: _socket.socket) -> None:
+        self._subject = subject
         self._remotes: dict[int, object] = {}
         self._kinds: dict[int, type[BaseException]] = {}
         self._functions: list[Callable[..., object]] = []
@@ -235,7 +218,7 @@ class Connection:
             BaseException: what the code raises.
             FrameError: the subject ended.
         """
-        write_frame(self._writer, code)
+        write_frame(self._subject, code)
         value, _ = self._result()
         if type(value) is not dict:
             raise FrameError("the subject defines nothing")
@@ -249,7 +232,7 @@ class Connection:
             FrameError: the subject ended, or an argument cannot be passed on.
         """
         request = [operation, encode(args, self._reference), encode(kwargs, self._reference)]
-        write_frame(self._writer, request)
+        write_frame(self._subject, request)
         value, changed = self._result()
         for place, after in changed:
             _write_back(args[place], after)
@@ -257,14 +240,14 @@ class Connection:
 
     def _result(self) -> tuple[object, list[tuple[int, object]]]:
         while True:
-            match _list(read_frame(self._reader)):
+            match read_frame(self._subject):
                 case ["ok", value, changed]:
                     after = [(place, decode(one, self._follow)) for place, one in changed]
                     return decode(value, self._follow), after
-                case ["raised", kinds, arguments, number]:
-                    self._raise(_list(kinds), arguments, number)
+                case ["raised", [_, *_] as kinds, arguments, number]:
+                    self._raise(kinds, arguments, number)
                 case ["call", number, arguments]:
-                    write_frame(self._writer, self._call(number, arguments))
+                    write_frame(self._subject, self._call(number, arguments))
                 case _:
                     raise FrameError("the subject sent no answer")
 
@@ -276,7 +259,7 @@ class Connection:
         except Exception:  # noqa: BLE001
             return ["returned", False, None]
 
-    def _raise(self, kinds: list[Any], arguments: Wire, number: int) -> NoReturn:
+    def _raise(self, kinds: Sequence[Wire], arguments: Wire, number: int) -> NoReturn:
         kind = self._error_class(kinds)
         args = decode(arguments, self._follow)
         error = kind.__new__(kind)
@@ -285,7 +268,7 @@ class Connection:
             error.__dict__["_remote"] = Remote(self, number)
         raise error
 
-    def _error_class(self, kinds: list[Any]) -> type[BaseException]:
+    def _error_class(self, kinds: Sequence[Wire]) -> type[BaseException]:
         first, *others = kinds
         if isinstance(first, str):
             kind = getattr(builtins, first, None)
@@ -314,20 +297,15 @@ class Connection:
         return ["mine", len(self._functions) - 1, []]
 
     def _follow(self, reference: Wire) -> object:
-        owner, number, *kinds = _list(reference)
-        if not isinstance(number, int):
-            raise FrameError("no reference")
-        if owner == "yours":
-            return self._functions[number]
-        if kinds and kinds[0]:
-            return self._error_class(_list(kinds[0]))
-        return self._remotes.setdefault(number, Remote(self, number))
-
-
-def _list(message: Wire) -> list[Any]:
-    if not isinstance(message, list) or not message:
-        raise FrameError("the subject sent no answer")
-    return cast("list[Any]", message)
+        match reference:
+            case ["yours", int(number)]:
+                return self._functions[number]
+            case ["mine", int(number), []]:
+                return self._remotes.setdefault(number, Remote(self, number))
+            case ["mine", int(_), [_, *_] as kinds]:
+                return self._error_class(kinds)
+            case _:
+                raise FrameError("no reference")
 
 
 def _attribute(error: BaseException, name: str) -> object:

@@ -220,11 +220,7 @@ def _correction(importance: losses.ImportanceCorrection) -> tuple[str, str, tupl
         case losses.SeqMaskTruncated(low=low, high=high):
             return "seq", "mask", (low, high)
         case _:
-            # `check_expressible` lets no other through.
-            raise TrainConfigError(
-                f"objective.importance.type={importance.type!r} is not OpenRLHF's",
-                location="objective.importance.type",
-            )
+            raise AssertionError("`check_expressible` lets no other through")
 
 
 def _files(config: TrainConfig, *, resume: bool) -> Values:

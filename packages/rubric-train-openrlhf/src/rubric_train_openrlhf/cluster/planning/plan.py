@@ -40,6 +40,9 @@ def describe_plan(config: TrainConfig) -> str:
     commands = command.commands(config)
     shape = shapes.model_shape(refusals.model_path(config))
     content: dict[str, Any] = {
+        "config": config,
+        "program": refusals.GRPO_PROGRAM,
+        "sft_program": refusals.SFT_PROGRAM,
         "resolved": dump_config(config),
         "shape": shape,
         **(_sizes(config, shape) if shape and config.cluster.device == "cuda" else {"sizes": ()}),
@@ -48,11 +51,7 @@ def describe_plan(config: TrainConfig) -> str:
         "printed": command.printed_by_openrlhf(commands) if refusals.openrlhf_installed() else None,
         "traps": traps(config),
     }
-    template = _environment().from_string(_TEMPLATE)
-    text = template.render(
-        content, config=config, program=refusals.GRPO_PROGRAM, sft_program=refusals.SFT_PROGRAM
-    )
-    return text.rstrip("\n")
+    return _environment().from_string(_TEMPLATE).render(content).rstrip("\n")
 
 
 def _sizes(config: TrainConfig, shape: shapes.ModelShape) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
-from itertools import groupby
+from itertools import chain, groupby
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
@@ -99,9 +99,9 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
         said = f"all {count} advantages are 0, as any formula gives for equal rewards"
         return check.unchecked(said, remedy=_OTHER_JUDGE)
     said = f"{count} advantages, {nonzero} not 0, differ by at most {worst:.1e} from the formula"
-    return (
-        check.failed(said, where="advantage") if worst > _LARGEST_DIFFERENCE else check.passed(said)
-    )
+    if worst > _LARGEST_DIFFERENCE:
+        return check.failed(said, where="advantage")
+    return check.passed(said)
 
 
 def _rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[list[RolloutRow]]]:
@@ -289,18 +289,12 @@ def check_asymmetry(
     hidden = _hidden_texts(train, heldout, learns_answers=config.sft is not None)
     files = sorted(path for path in _policy_files(config, folder) if path.is_file())
     arguments = [" ".join(command_words(grpo_flags(config))).encode(), *arguments]
-    leaks = [
-        f"{path.relative_to(folder.path.parent).as_posix()} holds text of {kind}"
-        for path in files
-        for kind in hidden.kinds_in(read_file(path))
-    ]
-    leaks += [
-        f"an argument or a variable of a process holds text of {kind}"
-        for argument in arguments
-        for kind in hidden.kinds_in(argument)
-    ]
-    for leak in dict.fromkeys(leaks):
-        yield check.failed(leak, remedy="report it: a defect")
+    root, process = folder.path.parent, "an argument or a variable of a process"
+    read = ((path.relative_to(root).as_posix(), read_file(path)) for path in files)
+    places = chain(read, ((process, argument) for argument in arguments))
+    leaks = dict.fromkeys((at, kind) for at, text in places for kind in hidden.kinds_in(text))
+    for at, kind in leaks:
+        yield check.failed(f"{at} holds text of {kind}", remedy="report it: a defect")
     if not hidden.kinds:
         yield check.warning("what is hidden from the policy is too short to be searched for")
     elif not leaks:

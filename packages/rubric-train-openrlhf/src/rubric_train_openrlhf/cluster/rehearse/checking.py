@@ -12,16 +12,13 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import structlog
 from pydantic import BaseModel, ConfigDict
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from rubric_core import RubricError, Task
+from rubric_judge.console.command import console, figures_table, styled
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import ChatCodec
 
@@ -107,62 +104,61 @@ class Report(BaseModel):
         return (one for one in self.findings if one.check == check)
 
 
-def print_report(report: Report, console: Console, *, folder: Path) -> None:
+Part: TypeAlias = str | tuple[str, str]
+"""Of a printed text: as it is, or with its style."""
+_STYLE: Final = dict(zip(Status, ("green", "bold red", "yellow", "cyan"), strict=True))
+_LOG_COLUMNS: Final = 140
+"""Width of a table where there is no terminal."""
+
+
+def print_report(report: Report, *, folder: Path) -> None:
     """Print what stood in, a table of all findings, and each failure once more with its remedy.
 
     Args:
         report: what was found.
-        console: where to.
         folder: of the rehearsal, to be named.
     """
+    stdout, names = console(), ("check", "result", "found")
+    if not stdout.is_terminal:
+        stdout.width = _LOG_COLUMNS
     for stand_in in report.stand_ins:
-        console.print(Text(f"stand-in: {stand_in}", style="cyan"))
-    console.print(_table(report))
+        stdout.print(styled((f"stand-in: {stand_in}", "cyan")))
+    table = figures_table(f"rehearsal of {report.config}", names=names, figures=("s",))
+    for short in table.columns[:2]:
+        short.no_wrap = True
+    for name, findings in groupby(report.findings, key=attrgetter("check")):
+        for number, one in enumerate(findings):
+            # Failures are told below with their remedies.
+            found = [_said(one)] if one.status is Status.FAILED else _advised(one)
+            first = ("", "") if number else (name, f"{one.seconds:.1f}")
+            status = styled((one.status.value, _STYLE[one.status]))
+            table.add_row(first[0], status, styled(*found), first[1])
+    stdout.print(table)
     for failure in report.failures:
-        console.print(failure_text(failure))
-    console.print(Text(f"report and logs: {folder}", style="dim"))
+        stdout.print(styled(*_with_its_check(failure)))
+    stdout.print(styled((f"report and logs: {folder}", "dim")))
     counts = [
         f"{n} {key}s" if key == Status.WARNING and n > 1 else f"{n} {key}"
         for key, n in report.counts.items()
     ]
     verdict, style = ("passed", "bold green") if report.passed else ("FAILED", "bold red")
     what = "" if report.has_run else ", without the two steps"
-    said = Text(f"rehearsal {verdict} in {report.wall_s:.0f} s{what}: ", style=style)
-    console.print(said + Text(", ".join(counts)))
+    said = f"rehearsal {verdict} in {report.wall_s:.0f} s{what}: "
+    stdout.print(styled((said, style), ", ".join(counts)))
 
 
-_STYLE: Final = dict(zip(Status, ("green", "bold red", "yellow", "cyan"), strict=True))
+def print_failure(failure: Finding) -> None:
+    """Print a failure, and what to do about it, on standard error."""
+    console(stderr=True).print(styled(*_with_its_check(failure)))
 
 
-def _table(report: Report) -> Table:
-    """One row a finding; the name of a check stands at its first."""
-    table = Table(
-        title=f"rehearsal of {report.config}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1)
-    )
-    table.add_column("check", no_wrap=True)
-    table.add_column("result", no_wrap=True)
-    table.add_column("found", overflow="fold")
-    table.add_column("s", justify="right", no_wrap=True)
-    for name, findings in groupby(report.findings, key=attrgetter("check")):
-        for number, one in enumerate(findings):
-            table.add_row(
-                Text("" if number else name),
-                Text(one.status.value, style=_STYLE[one.status]),
-                # Failures are told below with theirs.
-                Text(_said(one)) if one.status is Status.FAILED else _advised(one),
-                Text("" if number else f"{one.seconds:.1f}"),
-            )
-    return table
+def _with_its_check(failure: Finding) -> list[Part]:
+    return [(f"✗ {failure.check}: ", "bold red"), *_advised(failure)]
 
 
-def failure_text(failure: Finding) -> Text:
-    """A failure and what to do about it."""
-    return Text(f"✗ {failure.check}: ", style="bold red") + _advised(failure)
-
-
-def _advised(finding: Finding) -> Text:
-    remedy = Text(f"\n  → {finding.remedy}", style="dim") if finding.remedy else Text()
-    return Text(_said(finding)) + remedy
+def _advised(finding: Finding) -> list[Part]:
+    remedy = (f"\n  → {finding.remedy}", "dim")
+    return [_said(finding), remedy] if finding.remedy else [_said(finding)]
 
 
 def _said(finding: Finding) -> str:
@@ -303,7 +299,7 @@ def run_checks(
     checks: Sequence[Check],
     subject: Subject,
     *,
-    on_check: Callable[[str], object] | None = None,
+    on_check: Callable[[str], object] = lambda _: None,
     earlier: Sequence[Finding] = (),
 ) -> list[Finding]:
     """Ask every check that can be asked; one that fails holds back only what builds on it.
@@ -320,8 +316,7 @@ def run_checks(
     missing = {one.check for one in earlier if one.status is Status.FAILED}
     findings: list[Finding] = []
     for check in checks:
-        if on_check is not None:
-            on_check(check.name)
+        on_check(check.name)
         lacking = [name for name in check.needs if name in missing]
         started_s = time.perf_counter()
         said = [needs(lacking[0])] if lacking else _asked(check, subject)

@@ -265,7 +265,7 @@ _LARGEST_SHARE: Final = 0.5
 """Of a step's time: what judging may take before more servers are the cheapest way to speed it."""
 
 
-def check_judge_capacity(subject: check.Subject) -> check.Finding:
+def check_capacity(subject: check.Subject) -> check.Finding:
     """Compare the time of judging with the time of sampling that it hides behind."""
     gpu = _gpus(subject)[0]
     times = sizing.step_time(subject.known, _shape(subject), gpu)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import AsyncGenerator, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Generator, Sequence
+from contextlib import aclosing, contextmanager
 from typing import Final, Literal
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -12,9 +12,9 @@ from zlib import crc32
 import anyio
 
 from rubric_core import Judge, JudgeResult, Outcome, RubricError, Task, normalized_reward
-from rubric_judge import JudgeConfig, JudgeSpec, LexicalConfig, LimitsConfig, load_replicas
+from rubric_judge import JudgeConfig, JudgePool, JudgeSpec, LexicalConfig, LimitsConfig
 from rubric_judge.capabilities import check as check_there
-from rubric_judge.capabilities import close
+from rubric_judge.load import load_replicas
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
@@ -178,19 +178,9 @@ def check_contract(subject: check.Subject) -> check.Finding:
     )
 
 
-@asynccontextmanager
-async def _replicas(spec: JudgeSpec) -> AsyncGenerator[tuple[Judge, ...]]:
-    judges = load_replicas(spec)
-    try:
-        yield judges
-    finally:
-        for judge in judges:
-            await close(judge)
-
-
 async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str | None, str]:
     """Ask all replicas at once; those that do not answer, with what they say instead."""
-    said: dict[str | None, str] = {}
+    judges, said = load_replicas(spec), dict[str | None, str]()
 
     async def ask(judge: Judge, address: str | None) -> None:
         try:
@@ -201,12 +191,13 @@ async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str 
         except RubricError as error:
             said[address] = str(error)
 
-    async with _replicas(spec) as judges, anyio.create_task_group() as group:
+    async with aclosing(JudgePool(judges)), anyio.create_task_group() as group:
         for judge, address in zip(judges, addresses, strict=True):
             group.start_soon(ask, judge, address)
     return {address: said[address] for address in addresses if address in said}
 
 
 async def _judge_one(spec: JudgeSpec, task: Task) -> JudgeResult:
-    async with _replicas(spec) as judges:
+    judges = load_replicas(spec)
+    async with aclosing(JudgePool(judges)):
         return await judges[0].judge(task.judge_view(task.reference_answer or _ANSWER))

@@ -69,10 +69,8 @@ def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Findin
             where="cluster.engines.tensor_parallel",
             remedy="use a divisor of the number of heads",
         )
-    if (
-        cluster.device == "cpu"
-        and (why := preparation.refused_head_width(architecture)) is not None
-    ):
+    why = preparation.refused_head_width(architecture) if cluster.device == "cpu" else None
+    if why is not None:
         yield check.failed(why, remedy=preparation.REMEDY)
 
 

@@ -44,9 +44,7 @@ BEFORE: Final = (
     check.Check("output folder", configuration.check_output_folder, where="out"),
     check.Check("disk", configuration.check_disk, needs=_READ, where="out"),
     check.Check("memory", configuration.check_memory, needs=_READ, where="cluster"),
-    check.Check(
-        "judge's capacity", configuration.check_judge_capacity, needs=_READ, where=_API_BASE
-    ),
+    check.Check("judge's capacity", configuration.check_capacity, needs=_READ, where=_API_BASE),
     check.Check("starting time", configuration.check_bytecode),
 )
 """Before anything is started."""

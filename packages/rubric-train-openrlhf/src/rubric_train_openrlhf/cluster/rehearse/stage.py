@@ -51,7 +51,7 @@ def rehearsal_config(
     """
     values = config.model_dump(mode="json")
     _put(values, _SMALL["at_most"], min)
-    _put(values, _SMALL["instead"], _new)
+    _put(values, _SMALL["instead"], lambda _, new: new)
     values |= {"model": {"type": "path", "path": str(folder / "model")}, "out": str(folder / "run")}
     values["data"]["train"] = str(folder / "train.jsonl")
     if config.data.validation is not None:
@@ -71,11 +71,9 @@ def rehearsal_config(
     return parse_config(values, source="the rehearsal's configuration")
 
 
-def _new(_: object, new: object) -> object:
-    return new
-
-
-def _put(values: dict[str, Any], changes: dict[str, Any], chosen: Callable[..., Any]) -> None:
+def _put(
+    values: dict[str, Any], changes: dict[str, Any], chosen: Callable[[Any, Any], Any]
+) -> None:
     """Change values at any depth to what is chosen of the old and the new; a section may be off."""
     for name, change in changes.items():
         if not change or not isinstance(change, dict):

@@ -10,14 +10,14 @@ import shutil
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_core.files import toml_beside
-from rubric_train_openrlhf.policy.load import learnt_tokenizer, random_model
+from rubric_train_openrlhf.policy.load import build_tokenizer, with_random_weights
 
 _TABLES: Final = toml_beside(__file__, "stand_ins.toml")
 
@@ -64,16 +64,6 @@ class Family(NamedTuple):
 
 
 _VOCABULARY: Final = 2048
-
-
-def _write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:
-    """Learn a byte-level vocabulary and save it with a family's special tokens and template."""
-    special = dict.fromkeys([family.pad, family.bos, family.eos, *family.special])
-    named = {"pad_token": family.pad, "bos_token": family.bos, "eos_token": family.eos}
-    tokenizer: Any = learnt_tokenizer(texts, vocab_size=_VOCABULARY, special=special, named=named)
-    tokenizer.chat_template = family.template
-    tokenizer.save_pretrained(out)
-    return tokenizer
 
 
 _LAYERS: Final = 2
@@ -137,7 +127,10 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
     families = (Family(**family) for family in _TABLES["families"])
     # Llama 3 where the name says nothing.
     family = next(one for one in families if any(word in name.lower() for word in one.named))
-    tokenizer = _write_tokenizer(family, out, texts=texts)
+    control = family.pad, family.bos, family.eos
+    tokenizer: Any = build_tokenizer(texts, _VOCABULARY, control=control, special=family.special)
+    tokenizer.chat_template = family.template
+    tokenizer.save_pretrained(out)
     config: Any = AutoConfig.for_model(
         family.model_type,
         vocab_size=len(tokenizer),
@@ -150,10 +143,10 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
 
 
 def _save_model(config: Any, out: Path, *, seed: int) -> str:
-    """Shrink a configuration, and save weights in bfloat16 from a generator of their own."""
+    """Shrink a configuration, and save random weights in bfloat16."""
     _shrink_config(config)
-    auto: Any = AutoModelForCausalLM
-    model: Any = random_model(lambda: auto.from_config(config), seed=seed)
+    build = cast("Any", AutoModelForCausalLM).from_config
+    model: Any = with_random_weights(build, config, seed=seed)
     model.to(torch.bfloat16).save_pretrained(out)
     # Otherwise a server would stop at the end token of a model that is not this one.
     (out / "generation_config.json").unlink(missing_ok=True)

@@ -27,7 +27,7 @@ _log = structlog.get_logger()
 Engine: TypeAlias = Any
 """Handle of a rollout actor."""
 Identity: TypeAlias = "tuple[str, int]"
-"""Node and process of an engine; another one has none of its weights."""
+"""Node and process of an engine; where it changes, the engine was restarted without weights."""
 
 RESTART_S = 1800.0
 """How long an engine may take to load its model again."""
@@ -126,7 +126,7 @@ class EngineFleet:
         return answers
 
     def on_all(self, method: str, **arguments: object) -> None:
-        """Call a method of every engine; again on all where one died, so it must bear that."""
+        """Call a method of every engine, and of all again if one died: it must be idempotent."""
         while True:
             refs = [getattr(engine, method).remote(**arguments) for engine in self._engines]
             lost = [_is_lost(ref) for ref in refs]

@@ -1,4 +1,4 @@
-"""The groups that a step is trained on, from engines that may die; groups of equal rewards may go.
+"""The groups that a step is trained on. Engines may die; groups of equal rewards may be dropped.
 
 Prompts come in the order of `PromptOrder`, which has no end: a batch is never partial. Every draw
 of a token has a seed of its own, so a resumed run asks for what the killed one would have; engines

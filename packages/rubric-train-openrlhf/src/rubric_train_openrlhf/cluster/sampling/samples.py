@@ -34,8 +34,8 @@ _PARTS = 3
 class JudgementId:
     """Names a judgement, so that the judge's side finds it again, also after a restart.
 
-    As text it is `task:key`, or `task!reason!number` of one that did not happen: nothing is kept
-    of it, so it says itself all that there is to know.
+    As text it is `task:key`, or `task!reason!number` of one that did not happen: nothing is
+    stored for it, so its name carries the reason.
     """
 
     task_id: str

@@ -1,4 +1,4 @@
-"""What the learner says that it trained on, held against what it was to train on.
+"""Check that each response was trained on with its own tokens and its own advantage.
 
 Between the judge's side and the loss, OpenRLHF cuts, pads, orders and sends the responses. Each
 process of the policy reports what reached its loss: the tokens, which of them counted, and by what
