@@ -20,10 +20,10 @@ Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Final
 
 from rubric_core import ConfigError, RubricError
+from rubric_core.errors import AtPathError
 
 
 class TrainError(RubricError):
@@ -40,14 +40,7 @@ class TrainConfigError(TrainError, ConfigError):
     """A training configuration that cannot be run."""
 
 
-class _AtPathError(Exception):
-    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
-        """Keep the path beside the message."""
-        super().__init__(message)
-        self.path = path
-
-
-class PolicyLoadError(_AtPathError, TrainError, FileNotFoundError):
+class PolicyLoadError(AtPathError, TrainError, FileNotFoundError):
     """No usable model at the path."""
 
 
@@ -103,7 +96,7 @@ class NonFiniteLogitsError(TrainError, ArithmeticError):
     """A policy whose next-token scores are not finite numbers."""
 
 
-class ResumeError(_AtPathError, TrainError, RuntimeError):
+class ResumeError(AtPathError, TrainError, RuntimeError):
     """A run folder that cannot be continued, or that would be overwritten."""
 
 
@@ -111,7 +104,7 @@ class ClusterError(TrainError, RuntimeError):
     """A run through OpenRLHF that could not start or go on."""
 
 
-class DiskWriteError(_AtPathError, TrainError, OSError):
+class DiskWriteError(AtPathError, TrainError, OSError):
     """A file of the run folder could not be written."""
 
 

@@ -55,17 +55,7 @@ def breakdown(pair: Pair, settings: CompareSettings) -> tuple[list[Part], int]:
             resamples=min(settings.resamples, _MOST_RESAMPLES),
             seed=settings.seed,
         )
-        parts.append(
-            Part(
-                **interval.model_dump(),
-                kind=kind,
-                name=name,
-                a=pair.a.model,
-                b=pair.b.model,
-                benchmark=pair.a.benchmark,
-                judge=pair.a.judge,
-            )
-        )
+        parts.append(Part(**interval.model_dump(), **pair.named, kind=kind, name=name))
     return parts, small
 
 
