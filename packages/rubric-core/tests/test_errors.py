@@ -9,6 +9,7 @@ import pytest
 
 from rubric_core import errors
 from rubric_core.errors import (
+    AtPathError,
     ConfigError,
     FolderLockError,
     LeakError,
@@ -38,6 +39,7 @@ EXAMPLES = [
     LeakError("broken", task_ids=("a", "b")),
     PluginError("broken"),
     ResponderError("broken"),
+    AtPathError("broken", path=Path("run")),
     FolderLockError("broken", path=Path("run")),
     MissingExtraError("broken"),
     ConfigError("broken", location="optim.lr"),

@@ -34,4 +34,5 @@ def test_a_number_that_is_no_count_is_one_line_and_no_traceback(
     structlog.reset_defaults()
     assert ended.value.code == 2
     said = capsys.readouterr().err
-    assert said == f"rubric-judge: {flag} is {count}: give 0 or more, below 2^63\n"
+    bound = ">= 0" if count < 0 else f"< {2**63}"
+    assert said == f'rubric-judge: Invalid value "{count}" for {flag}. Must be {bound}.\n'

@@ -75,7 +75,7 @@ def test_the_defaults_are_the_papers() -> None:
         ({"type": "llm", "model": "m", "api_base": "localhost"}, "an address is http://HOST"),
         ({"type": "llm", "model": "m", "api_base": ["http://a/v1"] * 2}, "several different ones"),
         ({"type": "llm", "model": "m", "litellm_config": "x", "api_base": "http://a"}, "leave out"),
-        ({"type": "llm", "model": "m", "parameters": {"stream": True}}, "'stream' is none of"),
+        ({"type": "llm", "model": "m", "parameters": {"stream": True}}, "'stream' is not allowed"),
         ({"type": "lexcal"}, "type is no kind of judge: did you mean 'lexical'?"),
         ({"type": "oracle"}, "use one of lexical, llm, plugin, hybrid"),
         ({"type": ["llm"]}, "use one of lexical, llm, plugin, hybrid"),

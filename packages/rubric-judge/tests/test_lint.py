@@ -476,7 +476,7 @@ def test_warnings_end_with_status_0_and_examples_can_be_left_out(
     ("content", "more", "problem"),
     [
         ("", (), "holds no task"),
-        ("{}", ("--examples", "-1"), "--examples is -1"),
+        ("{}", ("--examples", "-1"), 'Invalid value "-1" for --examples. Must be >= 0.'),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_clear_line(

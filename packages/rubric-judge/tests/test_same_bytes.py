@@ -277,7 +277,7 @@ async def test_a_key_that_no_header_can_hold_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, way: str, key: str
 ) -> None:
     monkeypatch.setenv("ODD_KEY", key)
-    with pytest.raises(JudgeSetupError, match="'ODD_KEY' has a line break") as caught:
+    with pytest.raises(JudgeSetupError, match="'ODD_KEY', which has a line break") as caught:
         LLMJudge(
             JudgeConfig.model_validate(
                 {**WAYS[way], "api_base": "http://127.0.0.1:1/v1", "api_key_env": "ODD_KEY"}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import Final, get_args
+from pathlib import Path
+from typing import Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from rubric_core.errors import ConfigError
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
@@ -52,6 +55,26 @@ def shown_name(name: object) -> str:
     plain = isinstance(name, str) and len(text) <= _LONGEST_NAME and _NAME.fullmatch(text)
     short = isinstance(name, int) and len(text) <= _LONGEST_NUMBER
     return text if short or (plain and not may_be_key(text)) else _UNSHOWN_NAME
+
+
+def validated(
+    model: type[_Model], given: object, *, source: str, context: dict[str, Path] | None = None
+) -> _Model:
+    """Read a configuration as a model.
+
+    Args:
+        model: the root of its tree.
+        given: what was written.
+        source: where it came from, such as the file's path.
+        context: as pydantic hands it to the model's own checks.
+
+    Raises:
+        ConfigError: see `config_error`.
+    """
+    try:
+        return model.model_validate(given, context=context)
+    except ValidationError as error:
+        raise config_error(error, model=model, source=source) from None
 
 
 def config_error(error: ValidationError, *, model: type[BaseModel], source: str) -> ConfigError:

@@ -10,8 +10,9 @@ RubricError
 │   └── UnavailableRewardError          a reward asked of a judgement that never happened
 ├── LeakError (ValueError)              a question that holds its own passage or rubric
 ├── PluginError (LookupError)           an unknown, ambiguous or unusable judge or trainer
-├── ResponderError (RuntimeError)        a model that cannot answer at all
-├── FolderLockError (RuntimeError)      a folder that another run is at work in
+├── ResponderError (RuntimeError)       a model that cannot answer at all
+├── AtPathError                         something about one file or folder
+│   └── FolderLockError (RuntimeError)  a folder that another run is at work in
 ├── MissingExtraError (ImportError)     an optional dependency that is not installed
 └── ConfigError (ValueError)            a configuration that does not fit its model
 
@@ -149,16 +150,20 @@ class ResponderError(RubricError, RuntimeError):
     """A model that cannot answer at all: it does not load, or nobody serves it."""
 
 
-class FolderLockError(RubricError, RuntimeError):
-    """A folder that another run is at work in, or that cannot be made or written into.
+class AtPathError(RubricError):
+    """Something about one file or folder.
 
     Attributes:
-        path: the folder.
+        path: the file or folder.
     """
 
-    def __init__(self, message: str, *, path: Path) -> None:
+    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
         super().__init__(message)
         self.path = path
+
+
+class FolderLockError(AtPathError, RuntimeError):
+    """A folder that another run is at work in, or that cannot be made or written into."""
 
 
 class MissingExtraError(RubricError, ImportError):

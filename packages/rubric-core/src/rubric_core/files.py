@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import secrets
@@ -15,9 +16,13 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
+
+from pydantic import BaseModel, ValidationError
 
 from rubric_core.errors import RepeatedKeyError, RubricFileError, SchemaError
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -149,6 +154,16 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal.
+
+    Raises:
+        OSError: as `open_file`.
+    """
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def toml_beside(module: str, name: str) -> dict[str, Any]:
     """Return the TOML file that lies beside a module, given the module's `__file__`."""
     return tomllib.loads(read_file(Path(module).with_name(name)).decode())
@@ -192,6 +207,77 @@ def _row(raw: bytes) -> dict[str, object] | SchemaError:
     if not isinstance(row, dict):
         return SchemaError(f"a line must hold one JSON object, not {type(row).__name__}")
     return cast("dict[str, object]", row)
+
+
+def read_growing(
+    path: Path, model: type[_Model], *, notes: list[str] | None = None
+) -> Iterator[tuple[int, _Model]]:
+    """Yield (1-based line, its row) of a JSON Lines file that a run may be writing.
+
+    Args:
+        path: the file; one that is not there holds none. Blank lines are skipped.
+        model: of the rows.
+        notes: gets a sentence on a torn last line, which is left out.
+
+    Raises:
+        RubricFileError: a broken row, with its place; or the file cannot be read.
+    """
+    if not path.exists():
+        return
+    try:
+        file = open_file(path)
+    except OSError as error:
+        raise RubricFileError(f"cannot be read: {error.strerror}", path=path) from None
+    with file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = model.model_validate_json(line)
+            except ValidationError as error:
+                if line.endswith(b"\n"):
+                    raise RubricFileError.of_validation(
+                        error, "repair or remove the row", path=path, line=number
+                    ) from None
+                if notes is not None:
+                    notes.append(
+                        f"The last line of {path.name} is incomplete and was left out: "
+                        "the run was writing it, or was stopped while it did."
+                    )
+                return
+            yield number, row
+
+
+class _OfStep(Protocol):
+    @property
+    def step(self) -> int: ...
+
+
+_Step = TypeVar("_Step", bound=_OfStep)
+
+
+def rising_steps(rows: Iterable[tuple[int, _Step]], *, path: Path) -> tuple[_Step, ...]:
+    """Return the rows of a file with a row a step, or some steps.
+
+    Args:
+        rows: each with its 1-based line.
+        path: the file.
+
+    Raises:
+        RubricFileError: a step that is not after the one before.
+    """
+    found: list[_Step] = []
+    for line, row in rows:
+        if found and row.step <= found[-1].step:
+            raise RubricFileError(
+                f"step {row.step} after step {found[-1].step}; steps must rise, so remove the rows "
+                "that a restart has repeated",
+                path=path,
+                line=line,
+                field="step",
+            )
+        found.append(row)
+    return tuple(found)
 
 
 def os_problem(error: OSError) -> str:

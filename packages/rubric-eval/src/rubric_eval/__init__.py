@@ -1,7 +1,7 @@
 """Held-out evaluation with confidence intervals.
 
-`judge_heldout` gives the held-out reward of one policy, `compare` sets several side by side with
-paired intervals, and `controls` holds what a gain must be checked against before it is claimed.
+`judge_heldout` gives the held-out reward of one policy; `compare` sets several side by side with
+paired intervals, and beside the controls that a gain must beat before it is claimed.
 Axes: N questions, K responses to each.
 """
 

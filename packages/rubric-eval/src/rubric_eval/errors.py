@@ -20,10 +20,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Final
 
 from rubric_core import JudgeResult, Outcome, RubricError
+from rubric_core.errors import AtPathError
 
 
 class EvalError(RubricError):
@@ -60,13 +60,8 @@ class EvalEditedError(EvalFolderError):
         self.found = found
 
 
-class EvalWriteError(EvalError, RuntimeError):
+class EvalWriteError(AtPathError, EvalError, RuntimeError):
     """A file of an evaluation that could not be written; what was written before is kept."""
-
-    def __init__(self, message: str, *, path: Path | None = None) -> None:
-        """Keep the file."""
-        super().__init__(message)
-        self.path = path
 
 
 class BenchmarkDataError(EvalError, ValueError):
@@ -74,7 +69,7 @@ class BenchmarkDataError(EvalError, ValueError):
 
 
 class EvalAbortError(EvalError, RuntimeError):
-    """Too much was left open for an evaluation to say anything."""
+    """Too many answers or judgements are missing for a result."""
 
     def __init__(
         self,

@@ -110,3 +110,20 @@ def test_an_interval_needs_draws_that_vary() -> None:
     assert found is not None
     assert (found.ci_low, found.ci_high) == (None, None)
     assert -1 <= found.rho <= 1
+
+
+def test_the_interval_within_questions_is_drawn_as_asked() -> None:
+    rng = np.random.default_rng(2)
+    questions = [f"q{at // 4}" for at in range(200)]
+    length_N, noise_N = rng.uniform(0, 1, (2, 200))
+    values = list(length_N + noise_N), list(length_N), questions, questions
+    wide = within_correlation(*values, confidence=0.95, resamples=199, seed=3)
+    narrow = within_correlation(*values, confidence=0.6, resamples=199, seed=3)
+    again = within_correlation(*values, confidence=0.95, resamples=1999, seed=3)
+    assert wide is not None
+    assert narrow is not None
+    assert again is not None
+    assert wide.rho == narrow.rho == again.rho
+    assert (wide.ci_low or 0) < (narrow.ci_low or 0) < wide.rho
+    assert wide.rho < (narrow.ci_high or 1) < (wide.ci_high or 1)
+    assert (wide.ci_low, wide.ci_high) != (again.ci_low, again.ci_high)

@@ -125,6 +125,16 @@ def test_length_that_pays_is_warned_of() -> None:
     assert any("its gain may be length" in warning for warning in panel.warnings)
 
 
+def test_all_intervals_have_the_confidence_that_was_asked_for() -> None:
+    asked = SETTINGS.model_copy(update={"confidence": 0.6})
+    wide, narrow = (_panel_of({"base": BASE}, one).models[0] for one in (SETTINGS, asked))
+    for sign in ("words", "hedges", "reward_length", "reward_length_within"):
+        (low, high), (lower, higher) = (
+            (getattr(one, sign).ci_low, getattr(one, sign).ci_high) for one in (narrow, wide)
+        )
+        assert lower < low < high < higher or lower == low == high == higher, sign
+
+
 def test_hedges_appeals_and_echoes_are_warned_of() -> None:
     said = "perhaps it states that partial pivoting is used, which meets the criteria"
     hacked = _answers(lambda number, _: f"{PLAIN} {number} {said}", lambda *_: 0.5)

@@ -16,6 +16,7 @@ import pytest
 
 from rubric_core import write_tasks
 from rubric_eval.answers.store import read_answers
+from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.files import ScoreRow, read_finished_run, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder
 from rubric_judge.ledger.store import Ledger
@@ -191,4 +192,5 @@ def test_an_interrupt_is_said_in_one_line_and_the_same_command_goes_on(
         ended = read_run(folder)
         assert (ended.status, ended.error) == ("failed", "stopped before the end")
         _finish(_start(tmp_path, [base, grpo], out="eval"))
-    assert read_finished_run(folder).error is None
+    with refusing_edits() as edits:
+        assert read_finished_run(folder, edits=edits).error is None

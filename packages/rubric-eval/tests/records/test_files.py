@@ -8,6 +8,7 @@ import pytest
 
 from rubric_core import Decoding, Outcome, RubricFileError
 from rubric_eval import EvalFolderError
+from rubric_eval.records.digests import Edits
 from rubric_eval.records.files import (
     ScoreRow,
     read_finished_run,
@@ -79,9 +80,9 @@ def test_an_evaluation_that_did_not_end_is_no_finished_one(tmp_path: Path, statu
     folder = EvalFolder(tmp_path)
     write_run(folder, RUN.model_copy(update={"status": status, "error": "the judge is down"}))
     with pytest.raises(EvalFolderError, match=f"is {status}, not finished: the judge is down"):
-        read_finished_run(folder)
+        read_finished_run(folder, edits=Edits())
     write_run(folder, RUN.model_copy(update={"status": "finished"}))
-    assert read_finished_run(folder).status == "finished"
+    assert read_finished_run(folder, edits=Edits()).status == "finished"
 
 
 def test_a_folder_without_a_manifest_is_no_evaluation(tmp_path: Path) -> None:

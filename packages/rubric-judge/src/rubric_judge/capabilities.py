@@ -1,4 +1,4 @@
-"""What some judges can do beyond `Judge`, and what is taken of those that cannot."""
+"""What some judges can do beyond `Judge`, and the defaults for those that cannot."""
 
 from __future__ import annotations
 

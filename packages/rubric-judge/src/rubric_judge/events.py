@@ -47,13 +47,7 @@ def litellm_settings_ignored(*, path: str, keys: Sequence[str]) -> None:
 
 def fallback_answered(by: Answerer, *, model: str) -> None:
     """Log that a fallback answers for a model; once for each model that is asked."""
-    _log().warning(
-        "judge.fallback.answered",
-        asked=model,
-        fallback=by.fallback,
-        model=by.model,
-        deployment=by.deployment,
-    )
+    _log().warning("judge.fallback.answered", asked=model, **dict(by))
 
 
 def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,6 +17,8 @@ from rubric_judge.verification.execute import Programs
 
 _VERSION = "hybrid_v2"
 _RUBRICS_KEPT = 4096
+_OF_ALL = {"scores", "total", "max_total", "reasoning", "judge"}
+"""Fields of a result that are about all criteria, whoever judged them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,27 +96,19 @@ class HybridJudge:
             }
         except (VerificationError, SandboxError) as error:
             return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
+        scores, account = _scores(view.rubric, verdicts), _account(verdicts)
         if plan.read is None:
-            scores = {c.id: 0.0 for c in plan.rest} | _scores(view.rubric, verdicts)
-            return JudgeResult.scored(
-                view.rubric, scores, judge=self.name, reasoning=_account(verdicts)
-            )
+            scores |= {c.id: 0.0 for c in plan.rest}
+            return JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning=account)
         result = await self._judge.judge(view.model_copy(update={"rubric": plan.read}))
         if result.outcome is not Outcome.SCORED or not verdicts:
             return result.with_call(judge=self.name)
-        scores = result.scores | _scores(view.rubric, verdicts)
-        view.rubric.check_scores(scores)
-        # Usage, latency, attempts and evidence are the other judge's.
-        return JudgeResult.model_validate(
-            {
-                **dict(result),
-                "scores": {name: scores[name] for name in view.rubric.ids},
-                "total": math.fsum(scores.values()),
-                "max_total": view.rubric.total_weight,
-                "reasoning": "\n\n".join(filter(None, (_account(verdicts), result.reasoning))),
-                "judge": self.name,
-            }
+        reasoning = "\n\n".join(filter(None, (account, result.reasoning)))
+        whole = JudgeResult.scored(
+            view.rubric, result.scores | scores, judge=self.name, reasoning=reasoning
         )
+        # Usage, latency, attempts and evidence are the other judge's.
+        return JudgeResult.model_validate({**dict(result), **whole.model_dump(include=_OF_ALL)})
 
     async def check(self) -> None:
         """Check the judge of the other criteria.

@@ -137,7 +137,8 @@ def _ledger(
     for entry in entries:
         who = entry.judge, entry.result.judge
         judges[who] += 1
-        _keep_first(by_judge, (who, _judged(entry)), entry)
+        judged = entry.rubric_sha256, entry.passage_sha256, entry.question_sha256, entry.response
+        _keep_first(by_judge, (who, judged), entry)
     chosen = _chosen(judges, judge, source=source) if judges else set[_JudgeKey]()
     kept: dict[Hashable, LedgerEntry] = {}
     for (who, judged), entry in by_judge.items():
@@ -146,10 +147,6 @@ def _ledger(
     for line, entry in enumerate(kept.values(), 1):
         asked = entry.question_sha256, entry.passage_sha256
         yield StoredResponse(line, entry.key, entry.task_id, entry.response, entry.result, *asked)
-
-
-def _judged(entry: LedgerEntry) -> Hashable:
-    return entry.rubric_sha256, entry.passage_sha256, entry.question_sha256, entry.response
 
 
 def _keep_first(kept: dict[_Key, LedgerEntry], key: _Key, entry: LedgerEntry) -> None:

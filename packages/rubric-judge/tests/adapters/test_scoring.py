@@ -296,7 +296,7 @@ def test_a_process_has_one_scorer_for_equal_settings(judge_file: str, tasks_file
         found = list(
             threads.map(
                 lambda workers: shared_scorer(
-                    {"judge": judge_file, "tasks": tasks_file, "workers": workers}, source="test"
+                    "test", judge=judge_file, tasks=tasks_file, workers=workers
                 ),
                 [1, 1, 1, 1, 2, 1, 1, 1],
             )

@@ -117,9 +117,9 @@ def test_a_suite_is_attacked_with(command: Command, suite: Path) -> None:
     ("words", "problem"),
     [
         (("--families", "master_kees"), "'master_kees' is no family; use some of master_keys, "),
-        (("--limit", "0"), "--limit is 0"),
-        (("--epsilon", "1.5"), "--epsilon is 1.5"),
-        (("--workers", "0"), "--workers is 0"),
+        (("--limit", "0"), 'Invalid value "0" for --limit. Must be >= 1.'),
+        (("--epsilon", "1.5"), 'Invalid value "1.5" for --epsilon. Must be < 1.'),
+        (("--workers", "0"), 'Invalid value "0" for --workers. Must be >= 1.'),
         (("none.jsonl",), "No such file"),
     ],
 )

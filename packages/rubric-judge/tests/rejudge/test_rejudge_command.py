@@ -198,7 +198,7 @@ def test_a_ledger_that_cannot_be_written_ends_with_status_1_and_loses_no_judgeme
     ("more", "problem"),
     [
         (["--only", "invalid"], "no judgement is stored beside the responses; give --before"),
-        (["--workers", "0"], "--workers is 0"),
+        (["--workers", "0"], 'Invalid value "0" for --workers. Must be >= 1.'),
         (["--before", "none.jsonl"], "rubric-judge: none.jsonl: No such file or directory\n"),
     ],
 )

@@ -111,9 +111,12 @@ def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path
         (("tasks.jsonl", "--judge", "lexical.yaml"), "--judge and RESPONSES go together"),
         (
             ("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--replicates", "0"),
-            "--replicat",
+            'Invalid value "0" for --replicates. Must be >= 1.',
         ),
-        (("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--workers", "0"), "--workers is"),
+        (
+            ("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--workers", "0"),
+            "--workers. Must",
+        ),
         (
             ("tasks.jsonl", "responses.jsonl", "--judge", "a/j.yaml", "--judge", "b/j.yaml"),
             "2 files are called 'j'",

@@ -245,7 +245,7 @@ def test_rank_correlation_within_tasks_does_not_see_what_tasks_share() -> None:
     y_N = easy_hard + np.tile([3, 2, 1, 0], 2)
     groups = [np.arange(4), np.arange(4, 8)]
 
-    assert agreement.kendall(x_N, y_N)(np.arange(8)) > 0.1
+    assert agreement.correlation(x_N, y_N, "kendalltau")(np.arange(8)) > 0.1
     assert agreement.kendall_within(x_N, y_N, groups)(np.arange(8)) == pytest.approx(-1)
 
 
@@ -253,7 +253,7 @@ def test_what_cannot_be_said_is_nan() -> None:
     constant_N = np.full(5, 0.5)
     rows = np.arange(5)
 
-    assert math.isnan(agreement.spearman(constant_N, np.arange(5.0))(rows))
+    assert math.isnan(agreement.correlation(constant_N, np.arange(5.0), "spearmanr")(rows))
     assert math.isnan(agreement.kappa(np.full((5, 1), 3), np.full((5, 1), 3))(rows))
     assert math.isnan(agreement.alpha(np.full((2, 5, 1), 3))(rows))
     assert math.isnan(agreement.icc_a1(np.stack([constant_N, constant_N]))(rows))

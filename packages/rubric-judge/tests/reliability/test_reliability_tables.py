@@ -9,7 +9,6 @@ import pytest
 from rubric_core import Task
 from rubric_judge.console.command import print_tables
 from rubric_judge.reliability import Rating, ReliabilityReport, collect, measure
-from rubric_judge.reliability.report import as_markdown, tables_of
 
 NAMES = tuple(
     f"hosted_vllm/openai/gpt-oss-20b shared_prefix_v1:0e34cc88 ({stem})"
@@ -41,7 +40,7 @@ def test_nothing_is_cut_at_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     report = measured(judges)
 
-    print_tables(tables_of(report), footer="written")
+    print_tables(report.tables(), footer="written")
 
     printed = capsys.readouterr().out
     assert "…" not in printed
@@ -62,7 +61,7 @@ def test_several_judges_are_numbered_and_the_numbers_explained(
     measured: Callable[[int], ReliabilityReport],
 ) -> None:
     report = measured(3)
-    tables = {table.title: table for table in tables_of(report)}
+    tables = {table.title: table for table in report.tables()}
 
     assert tables["Judges"].rows == tuple(
         (f"J{number}", name) for number, name in enumerate(NAMES[:3], 1)
@@ -70,4 +69,4 @@ def test_several_judges_are_numbered_and_the_numbers_explained(
     assert tables["Each judge alone"].header == ("", "J1", "J2", "J3")
     pairs = tables["Pairs of judges, one judgement each"]
     assert [row[0] for row in pairs.rows] == ["J1 − J2", "J1 − J3", "J2 − J3"]
-    assert f"| J2 | {NAMES[1]} |" in as_markdown(report, [])
+    assert f"| J2 | {NAMES[1]} |" in report.markdown([])

@@ -120,7 +120,7 @@ def test_what_is_not_installed_is_named() -> None:
         (["--host", "0.0.0.0"], "can be reached from other machines"),  # noqa: S104
         (["--token-env", "NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE"),
         (["--tasks", "missing.jsonl"], "missing.jsonl"),
-        (["--workers", "0"], "--workers is 0: give at least 1"),
+        (["--workers", "0"], 'Invalid value "0" for --workers. Must be >= 1.'),
         (["--judge", "dead.yaml"], "the judge 'openai/fake' at 'http://127.0.0.1:9/v1'"),
     ],
 )

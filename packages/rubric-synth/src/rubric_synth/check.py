@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from rubric_core import RubricFileError, Task, leaked_ngrams, read_tasks, split_of
 from rubric_core.configuration import config_error
 from rubric_core.data.parquet import task_schema
-from rubric_core.files import open_file
+from rubric_core.files import file_sha256, open_file
 from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset.folder import (
@@ -32,7 +32,6 @@ from rubric_synth.dataset.folder import (
 )
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
-from rubric_synth.files import file_sha256
 
 _LONGEST_NAME: Final = 80
 

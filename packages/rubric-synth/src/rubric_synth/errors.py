@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Literal
 
 from rubric_core import RubricError
+from rubric_core.errors import AtPathError
 
 
 class SynthError(RubricError):
@@ -36,29 +37,22 @@ class SourceError(SynthError, LookupError):
         self.source = source
 
 
-class _FileError(SynthError):
-    """Something about one file or folder."""
-
-    def __init__(self, message: str, *, path: Path | str = "") -> None:
-        """Keep the folder or file."""
-        super().__init__(message)
-        self.path = path
-
-
-class CollectedFolderError(_FileError, ValueError):
+class CollectedFolderError(AtPathError, SynthError, ValueError):
     """A folder of collected documents that cannot be read back."""
 
-    def __init__(self, message: str, *, path: Path | str = "", line: int | None = None) -> None:
+    def __init__(
+        self, message: str, *, path: Path | str | None = None, line: int | None = None
+    ) -> None:
         """Keep the file and, where there is one, the line."""
         super().__init__(message, path=path)
         self.line = line
 
 
-class DatasetFolderError(_FileError, ValueError):
+class DatasetFolderError(AtPathError, SynthError, ValueError):
     """A dataset folder that does not check."""
 
 
-class OutputError(_FileError, OSError):
+class OutputError(AtPathError, SynthError, OSError):
     """A file that could not be written."""
 
     def __reduce__(self) -> tuple[type[OutputError], tuple[object, ...], dict[str, object]]:
@@ -66,7 +60,7 @@ class OutputError(_FileError, OSError):
         return type(self), self.args, self.__dict__
 
 
-class WorkFolderError(_FileError, ValueError):
+class WorkFolderError(AtPathError, SynthError, ValueError):
     """A work folder that is in use, damaged or of another version."""
 
 

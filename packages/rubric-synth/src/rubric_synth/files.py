@@ -12,7 +12,7 @@ from typing import BinaryIO, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rubric_core.files import open_file, replacing
+from rubric_core.files import replacing
 from rubric_synth.errors import OutputError
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -144,9 +144,3 @@ def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
             if left.suffix in _TEMPORARY:
                 with contextlib.suppress(OSError):
                     left.unlink()
-
-
-def file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

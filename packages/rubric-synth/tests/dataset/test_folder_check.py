@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from rubric_core import write_tasks
+from rubric_core.files import file_sha256
 from rubric_core.schema.task import Task
 from rubric_synth import (
     CollectedFolderError,
@@ -19,7 +20,6 @@ from rubric_synth import (
 )
 from rubric_synth.dataset.folder import SPLITS, question_lines
 from rubric_synth.document import DocumentOutcome
-from rubric_synth.files import file_sha256
 
 
 @pytest.fixture

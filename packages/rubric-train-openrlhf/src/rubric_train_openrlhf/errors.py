@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from rubric_core import ConfigError, RubricError
+from rubric_core.errors import AtPathError
 
 
 class TrainError(RubricError):
@@ -40,14 +41,7 @@ class TrainConfigError(TrainError, ConfigError):
     """A training configuration that cannot be run."""
 
 
-class _AtPathError(Exception):
-    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
-        """Keep the path beside the message."""
-        super().__init__(message)
-        self.path = path
-
-
-class PolicyLoadError(_AtPathError, TrainError, FileNotFoundError):
+class PolicyLoadError(AtPathError, TrainError, FileNotFoundError):
     """No usable model at the path."""
 
 
@@ -103,7 +97,7 @@ class NonFiniteLogitsError(TrainError, ArithmeticError):
     """A policy whose next-token scores are not finite numbers."""
 
 
-class ResumeError(_AtPathError, TrainError, RuntimeError):
+class ResumeError(AtPathError, TrainError, RuntimeError):
     """A run folder that cannot be continued, or that would be overwritten."""
 
     @classmethod
@@ -116,7 +110,7 @@ class ClusterError(TrainError, RuntimeError):
     """A run through OpenRLHF that could not start or go on."""
 
 
-class DiskWriteError(_AtPathError, TrainError, OSError):
+class DiskWriteError(AtPathError, TrainError, OSError):
     """A file of the run folder could not be written."""
 
 

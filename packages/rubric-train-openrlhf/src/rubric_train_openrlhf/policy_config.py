@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -41,10 +41,12 @@ def check_model_folder(folder: Path) -> None:
             )
 
 
-class TinyConfig(BaseModel):
-    """Shape of the tiny policy; the default has 1.16 million parameters."""
+class _Settings(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+
+class TinyConfig(_Settings):
+    """Shape of the tiny policy; the default has 1.16 million parameters."""
 
     vocab_size: int = Field(default=3000, ge=300)
     """Tokens of the vocabulary, at most; few texts give fewer."""
@@ -71,11 +73,13 @@ class TinyConfig(BaseModel):
         return self
 
 
-class PretrainConfig(BaseModel):
+class PretrainConfig(_Settings):
     """Schedule of language-model training, in steps."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
+    decay: ClassVar[Literal["cosine", "linear"]] = "cosine"
+    """How the learning rate falls to a tenth."""
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.95)
+    """Of AdamW."""
     steps: PositiveInt = 200
     """Optimiser steps."""
     batch_size: PositiveInt = 8
@@ -90,11 +94,13 @@ class PretrainConfig(BaseModel):
     """Of AdamW."""
 
 
-class SftConfig(BaseModel):
+class SftConfig(_Settings):
     """Schedule of the warm start, in steps."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
+    decay: ClassVar[Literal["cosine", "linear"]] = "linear"
+    """How the learning rate falls to a tenth."""
+    betas: ClassVar[tuple[float, float]] = (0.9, 0.999)
+    """Of AdamW."""
     steps: PositiveInt = 250
     """Optimiser steps."""
     batch_size: PositiveInt = 8

@@ -30,12 +30,7 @@ class PromptOrder:
     def take(self, n: int, *, start: int) -> list[int]:
         """Indices of n prompts in a row, from a position counted from the start of the run."""
         first, last = start // self._n, (start + n - 1) // self._n
-        seeds = {
-            epoch: derived_seed(self._seed, step=epoch, purpose="order")
-            for epoch in range(first, last + 1)
-        }
-        epochs = {n: np.random.default_rng(seed).permutation(self._n) for n, seed in seeds.items()}
-        return [
-            int(epochs[position // self._n][position % self._n])
-            for position in range(start, start + n)
-        ]
+        seeds = [derived_seed(self._seed, step=k, purpose="order") for k in range(first, last + 1)]
+        epochs = [np.random.default_rng(seed).permutation(self._n) for seed in seeds]
+        skipped = start - first * self._n
+        return np.concatenate(epochs)[skipped : skipped + n].tolist()

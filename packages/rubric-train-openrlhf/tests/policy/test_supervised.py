@@ -18,7 +18,7 @@ from rubric_train_openrlhf.policy import (
     sample_groups,
     sft,
 )
-from rubric_train_openrlhf.policy.supervised import learning_rate_frac
+from rubric_train_openrlhf.policy.supervised import learning_rate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,11 +108,10 @@ def test_examples_that_are_all_too_long_are_refused(tiny_config: TinyConfig) -> 
 
 
 def test_the_learning_rate_rises_and_falls_to_a_tenth() -> None:
-    fracs = [
-        learning_rate_frac(step, steps=100, warmup_steps=10, decay="linear") for step in range(100)
-    ]
+    linear = SftConfig(steps=100, warmup_steps=10, learning_rate=1.0)
+    fracs = [learning_rate(step, linear) for step in range(100)]
     assert fracs[0] == pytest.approx(0.1)
     assert max(fracs) == fracs[9]
     assert fracs[-1] == pytest.approx(0.109)
-    cosine = learning_rate_frac(50, steps=100, warmup_steps=0, decay="cosine")
-    assert cosine == pytest.approx(0.55)
+    cosine = PretrainConfig(steps=100, warmup_steps=0, learning_rate=1.0)
+    assert learning_rate(50, cosine) == pytest.approx(0.55)

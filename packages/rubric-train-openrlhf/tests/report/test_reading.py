@@ -97,7 +97,7 @@ def test_the_error_of_a_broken_rollout_holds_none_of_its_text(
 def test_a_step_that_is_there_twice_is_refused(make_run: Callable[..., Path]) -> None:
     run = make_run(steps=3, prompts=1, group=2)
     _put_line(run / "metrics.jsonl", 3, _lines(run / "metrics.jsonl")[1])
-    assert "of step 2, after one of step 2" in str(_broken(run))
+    assert "metrics.jsonl:3: step 2 after step 2" in str(_broken(run))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from rubric_train_openrlhf.errors import DiskWriteError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.live_summary import LiveSummary, best_row
+from rubric_train_openrlhf.run.live_summary import LiveSummary, best_step
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_the_best_pass_is_the_last_that_beat_all_before(tmp_path: Path) -> None:
         heldout(4, 0.5, best=False),
     ):
         folder.write_heldout(row)
-    assert best_row(folder).step == 2
+    assert best_step(folder, up_to=4) == 2
     summary = ended(folder, "finished")
     assert (summary.best_step, summary.best_heldout_reward) == (2, 0.6)
     assert (summary.first_heldout_reward, summary.last_heldout_reward) == (0.2, 0.5)

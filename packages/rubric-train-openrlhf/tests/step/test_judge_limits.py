@@ -22,7 +22,7 @@ def results_of(*, scored: int, refused: int, timeouts: int) -> list[JudgeResult]
 
 
 def test_rates_at_the_limit_pass() -> None:
-    check_judge(results_of(scored=1, refused=1, timeouts=2), config=LIMITS, step=1)
+    check_judge([results_of(scored=1, refused=1, timeouts=2)], config=LIMITS, step=1)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_a_rate_above_its_limit_stops_the_run(refused: int, timeouts: int, words
     results = results_of(scored=4 - refused - timeouts, refused=refused, timeouts=timeouts)
 
     with pytest.raises(JudgeAbortError, match=words) as caught:
-        check_judge(results, config=LIMITS, step=5)
+        check_judge([results], config=LIMITS, step=5)
 
     copy = pickle.loads(pickle.dumps(caught.value))
     assert copy.step == 5

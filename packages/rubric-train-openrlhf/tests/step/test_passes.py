@@ -6,8 +6,10 @@ import pytest
 
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import ValidationConfig
+from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
+from rubric_train_openrlhf.run.records import HeldoutReward
+from rubric_train_openrlhf.step.passes import HeldoutPasses
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,12 +18,19 @@ if TYPE_CHECKING:
 def passes(folder: RunFolder, *, means: list[float]) -> HeldoutPasses:
     """Passes of every second step of five; each ask gives the next mean."""
     left = iter(means)
+
+    def ask(_: int) -> tuple[HeldoutReward, list[int]]:
+        mean = next(left)
+        reward = HeldoutReward(
+            reward_mean=mean, reward_std=0.1, zero_reward_frac=0.0, n=2, criteria={"a": 0.5}
+        )
+        return reward, [2, 4]
+
     return HeldoutPasses(
         folder,
-        config=ValidationConfig(every=2),
-        steps=5,
+        config=PolicySettings(steps=5, validation=ValidationConfig(every=2)),
         progress=Progress.silent(),
-        ask=lambda _: (HeldoutReward(next(left), 0.1, 0.0, 2, {"a": 0.5}), [2, 4]),
+        ask=ask,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from functools import lru_cache
@@ -12,7 +11,7 @@ from typing import Final, Literal, TypeAlias, cast
 from pydantic import JsonValue
 
 from rubric_core.errors import ConfigError
-from rubric_core.files import open_file, read_file
+from rubric_core.files import file_sha256, read_file
 
 _WEIGHTS: Final = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
 _COUNTED: Final = _WEIGHTS | {".jinja", ".json", ".model", ".py", ".tiktoken", ".txt"}
@@ -108,8 +107,7 @@ def _digest(path: Path) -> str:
 @lru_cache(maxsize=4096)
 def _sha256(path: Path, stamp: tuple[int, ...]) -> str:
     del stamp
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return file_sha256(path)
 
 
 PromptForm: TypeAlias = Literal["chat", "plain"]

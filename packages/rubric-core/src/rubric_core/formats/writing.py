@@ -75,13 +75,18 @@ def _rar(task: Task) -> dict[str, object]:
     }
 
 
-def _rubrichub(task: Task) -> dict[str, object]:
+def _verl(task: Task, **reward: object) -> dict[str, object]:
+    """A row in verl's columns, with what its reward is made of."""
     return {
         "data_source": "rubric",
         "prompt": as_messages(task.question),
-        "reward_model": {"style": "rubric", "ground_truth": "", "rubrics": _points(task)},
+        "reward_model": {"style": "rubric", **reward},
         "extra_info": {"task_id": task.task_id},
     }
+
+
+def _rubrichub(task: Task) -> dict[str, object]:
+    return _verl(task, ground_truth="", rubrics=_points(task))
 
 
 def _nemo_gym(task: Task) -> dict[str, object]:
@@ -97,13 +102,7 @@ def _nemo_gym(task: Task) -> dict[str, object]:
 
 
 def _policy(task: Task) -> dict[str, object]:
-    return {
-        "data_source": "rubric",
-        "prompt": as_messages(task.question),
-        "reward_model": {"style": "rubric", "ground_truth": task.task_id},
-        "extra_info": {"task_id": task.task_id},
-        "task_id": task.task_id,
-    }
+    return {**_verl(task, ground_truth=task.task_id), "task_id": task.task_id}
 
 
 def _title(text: str) -> str:

@@ -159,7 +159,7 @@ def group_rewards(
         results_PG: P groups of G judgements.
         rubrics_P: one rubric per group.
         on_unavailable: "mask" leaves the sample out of baseline, std and loss; "zero" gives it
-            reward 0, which trains the policy on the network's weather; "raise" stops.
+            reward 0, which makes network failures part of the reward; "raise" stops.
 
     Returns:
         Rewards [P, G], nan where masked, and the mask [P, G].

@@ -1,4 +1,4 @@
-"""Which answers are wanted, whose each is, which weights gave it; asking for what is missing."""
+"""Answers: list those needed, reuse stored ones, check the weights, ask for the rest."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class _Wanted(NamedTuple):
 
 
 class AnswerKeys:
-    """Whose answers they are, and to what: the same key, the same answer."""
+    """Keys of stored answers: equal keys mean the same answer."""
 
     def __init__(self, fingerprint: str, decoding: Decoding) -> None:
         """Take what all answers have in common.
@@ -120,9 +120,9 @@ class AnsweredBy(Record):
 
 
 def check_weights(folder: EvalFolder, model: OpenModel) -> None:
-    """Refuse a model that is another one than that of its answers; nothing is written.
+    """Refuse a model that is not the one that gave the stored answers; nothing is written.
 
-    What may be another one, or cannot be told, is logged.
+    A model that may be another one, or cannot be told apart, is logged.
 
     Raises:
         EvalFolderError: it is another one.
@@ -170,8 +170,8 @@ def _difference(folder: EvalFolder, model: OpenModel) -> tuple[dict[str, Weights
     if difference is not None and difference > OTHER:
         raise EvalFolderError(
             f"the model {model.name!r} ({model.entry.spec}) is not the one that gave the answers "
-            f"in {path.parent}, though its server calls it the same: it "
-            f"finds a fixed text differently likely, by {difference:.3f} nats a token, where "
+            f"in {path.parent}, though its server calls it the same: its log-probability of a "
+            f"fixed text differs by {difference:.3f} nats a token, where up to "
             f"{OTHER} may be chance. Evaluate it under a new name or into a new folder, or serve "
             "the former weights"
         )

@@ -46,9 +46,8 @@ def settled(rows: Iterable[AnswerRow]) -> dict[tuple[str, int, str], AnswerRow]:
     """Return the last word on each answer, by task, sample and key."""
     last: dict[tuple[str, int, str], AnswerRow] = {}
     for row in rows:
-        place = (row.task_id, row.sample, row.key)
-        if place not in last or last[place].text is None:
-            last[place] = row
+        if row.place not in last or last[row.place].text is None:
+            last[row.place] = row
     return last
 
 
@@ -156,7 +155,7 @@ class AnswerFile:
 
     def holds(self, row: AnswerRow) -> bool:
         """Whether this very row is the last word on its answer."""
-        return self._rows.get((row.task_id, row.sample, row.key)) == row
+        return self._rows.get(row.place) == row
 
     def append(self, row: AnswerRow) -> None:
         """Write one row.
@@ -188,7 +187,7 @@ class AnswerFile:
             os.ftruncate(self._descriptor, self._size)
 
     def _note(self, row: AnswerRow) -> None:
-        self._rows[row.task_id, row.sample, row.key] = row
+        self._rows[row.place] = row
         if row.text is not None:
             self._answered[row.key] = row
 

@@ -55,17 +55,7 @@ def breakdown(pair: Pair, settings: CompareSettings) -> tuple[list[Part], int]:
             resamples=min(settings.resamples, _MOST_RESAMPLES),
             seed=settings.seed,
         )
-        parts.append(
-            Part(
-                **interval.model_dump(),
-                kind=kind,
-                name=name,
-                a=pair.a.model,
-                b=pair.b.model,
-                benchmark=pair.a.benchmark,
-                judge=pair.a.judge,
-            )
-        )
+        parts.append(Part(**interval.model_dump(), **pair.named, kind=kind, name=name))
     return parts, small
 
 
@@ -276,7 +266,7 @@ def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
 
 
 def _not_judged(measured: Sequence[Measured]) -> list[str]:
-    """A table by a judge that lacks a model looks like all that there is."""
+    """Note the models that a judge has not judged: its table would look complete."""
     judged = _columns(measured)
     models = list(dict.fromkeys(one.model for one in measured if one.judge is not None))
     return [

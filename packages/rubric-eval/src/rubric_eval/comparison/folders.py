@@ -87,14 +87,12 @@ def measured_of(
     if run.kind == "transfer":
         measured = read_benchmarks(folder, run, edits)
     else:
-        # A judge that came later need not have judged every model.
         reader = JudgedReader(folder, run, edits)
         measured: list[Measured] = []
-        for model in run.models:
-            for judged in reader.read(model, run.judges):
-                measured.append(measured_rewards(run, reader.questions, judged))
-                if on_judged is not None:
-                    on_judged(judged)
+        for judged in reader.read():
+            measured.append(measured_rewards(run, reader.questions, judged))
+            if on_judged is not None:
+                on_judged(judged)
     if not measured:
         raise EvalFolderError(
             f"{folder.root} holds no score; run the command that made it again, which goes on "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from rubric_eval import statistics
 from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
-from rubric_eval.records.run import Measure, Measured
+from rubric_eval.records.run import Measure, Measured, ModelQuality
 from rubric_eval.statistics.bootstrap import FloatArray
 
 _SAME: Final = {
@@ -44,6 +44,12 @@ class Pair:
     def differences_N(self) -> FloatArray:
         """Of each question, a − b."""
         return self.a_N - self.b_N
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """Both models, the benchmark and the judge, as records of a difference have them."""
+        a = self.a
+        return {"a": a.model, "b": self.b.model, "benchmark": a.benchmark, "judge": a.judge}
 
     @property
     def left_out(self) -> int:
@@ -150,11 +156,6 @@ def _shown(value: Any) -> str:
 
 FEWEST_QUESTIONS = 5
 """That a criterion or field needs to be shown by itself."""
-_OF_MEASURED: Final = (
-    *("model", "benchmark", "measure", "judge", "seeds", "answers", "chance", "tokens_mean"),
-    *("invalid_frac", "unavailable_frac", "truncated_frac", "no_answer_frac"),
-)
-"""What a score takes over from the values as it is."""
 
 
 def score(measured: Measured, settings: CompareSettings) -> ModelScore:
@@ -175,7 +176,8 @@ def score(measured: Measured, settings: CompareSettings) -> ModelScore:
     chance = measured.chance
     return ModelScore(
         **interval.model_dump(),
-        **{name: getattr(measured, name) for name in _OF_MEASURED},
+        **measured.model_dump(include=set(ModelQuality.model_fields)),
+        answers=measured.answers,
         clusters=len(set(measured.clusters)),
         zero_frac=sum(value == 0 for value in values) / len(values),
         is_above_chance=None if chance is None else interval.is_above(chance),
@@ -237,11 +239,8 @@ def _result(
         ci_low=low,
         ci_high=high,
         n=test.n,
-        a=pair.a.model,
-        b=pair.b.model,
-        benchmark=pair.a.benchmark,
+        **pair.named,
         measure=pair.a.measure,
-        judge=pair.a.judge,
         a_mean=float(pair.a_N.mean()),
         b_mean=float(pair.b_N.mean()),
         clusters=test.clusters,
@@ -250,9 +249,7 @@ def _result(
         lost=int(np.sum(differences_N < 0)),
         test=test.name,
         p=test.p_value,
-        p_adjusted=decision.p_adjusted,
-        is_significant=decision.is_significant,
-        level=decision.level,
+        **asdict(decision),
         decided_low=decided_low,
         decided_high=decided_high,
         detectable=test.detectable(alpha=decision.level, power=settings.power),

@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from rubric_eval.records.inputs import Derived
-from rubric_eval.records.run import Measure, Record
+from rubric_eval.records.run import Measure, ModelQuality, Record
 from rubric_eval.statistics import Correction, Interval
 from rubric_eval.statistics.bootstrap import Draws
 from rubric_eval.statistics.intervals import Difference
@@ -40,14 +40,9 @@ class CompareSettings(Record):
         return {"resamples": self.resamples, "seed": self.seed}
 
 
-class ModelScore(Interval):
+class ModelScore(Interval, ModelQuality):
     """One model on one benchmark, by one judge."""
 
-    model: str
-    benchmark: str
-    measure: Measure
-    judge: str | None
-    seeds: tuple[int, ...]
     answers: int
     """Given to each question, K."""
 
@@ -57,12 +52,6 @@ class ModelScore(Interval):
     zero_frac: float
     """Share of value 0 among the answers that could be measured."""
 
-    invalid_frac: float
-    unavailable_frac: float
-    truncated_frac: float | None
-    no_answer_frac: float | None
-    tokens_mean: float | None
-    chance: float | None
     is_above_chance: bool | None
     """Whether the whole interval is; None where guessing has no accuracy."""
 

@@ -1,8 +1,8 @@
 """Policies side by side on the same held-out questions, with the controls beside them.
 
 A policy can score by form alone, so its responses are judged against another document
-(`blind_pairing`); and a policy trained by reward is sharper than the one it started from, so it is
-set against that one at its best temperature, chosen away from the test questions
+(`blind_pairing`); and training by reward sharpens a policy, so it is compared with the policy it
+started from at that one's best temperature, chosen on other questions than those of the test
 (`best_temperature`).
 """
 

@@ -297,9 +297,8 @@ def _judged(
     reader = JudgedReader(folder, run, edits)
     entries = [entry for entry in run.judges if entry.name in judges]
     found: dict[str, dict[str, results.Judged]] = {name: {} for name in judges}
-    for model in run.models:
-        for judged in reader.read(model, entries):
-            found[judged.judge.name][model.name] = observed(judged, run.seeds)
+    for judged in reader.read(entries):
+        found[judged.judge.name][judged.model.name] = observed(judged, run.seeds)
     if lacking := [name for name, models in found.items() if not models]:
         raise EvalFolderError(
             f"{folder.root} holds no score of {lacking[0]!r}; judge the answers with "

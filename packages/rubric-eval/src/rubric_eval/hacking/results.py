@@ -15,7 +15,7 @@ from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers
 from rubric_eval.statistics import Interval
-from rubric_eval.statistics.bootstrap import Draws, FloatArray, drawn_sums
+from rubric_eval.statistics.bootstrap import FloatArray, IntervalDraws, drawn_sums
 from rubric_eval.statistics.intervals import Difference
 
 _FEWEST_DOCUMENTS: Final = 5
@@ -33,12 +33,6 @@ class Correlation(Record):
 
     ci_high: float | None
     n: int
-
-
-class IntervalDraws(Draws, total=False):
-    """How the interval of a mean or a correlation is drawn."""
-
-    confidence: float
 
 
 def rank_correlation(
@@ -61,8 +55,7 @@ def within_correlation(
     y_N: Sequence[float],
     questions_N: Sequence[str],
     documents_N: Sequence[str],
-    *,
-    seed: int = 0,
+    **draws: Unpack[IntervalDraws],
 ) -> Correlation | None:
     """Correlate ranks among the answers to one question, over all questions.
 
@@ -79,7 +72,7 @@ def within_correlation(
         _centred_ranks(np.asarray(values_N, dtype=np.float64)[several], of_N[several])
         for values_N in (x_N, y_N)
     )
-    return _correlated(x_ranks, y_ranks, [documents_N[int(at)] for at in several], seed=seed)
+    return _correlated(x_ranks, y_ranks, [documents_N[int(at)] for at in several], **draws)
 
 
 def _centred_ranks(values_N: FloatArray, of_N: npt.NDArray[np.intp]) -> FloatArray:

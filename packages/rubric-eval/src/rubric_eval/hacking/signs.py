@@ -6,7 +6,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from rubric_core import ConfigError, JudgeResult, Task
@@ -89,12 +89,9 @@ _HUNDRED = 100
 
 
 @dataclass(frozen=True)
-class Signs:
-    """What is counted in one answer."""
+class Signs(results.Observed):
+    """An answer with what is counted in it."""
 
-    question: str
-    document: str
-    reward: float
     words: int
     hedges: float
     appeals: float
@@ -122,9 +119,7 @@ def signs_of(
         echo = echoes.get(one.task_id)
         found.append(
             Signs(
-                question=one.task_id,
-                document=one.doc_hash,
-                reward=one.reward,
+                **asdict(one),
                 words=len(said),
                 hedges=_HUNDRED * hedges.count(said) / max(len(said), 1),
                 appeals=float(appeals.count(said) > 0),
@@ -145,8 +140,8 @@ def model_signs(
     """
     rewards = [one.reward for one in signs]
     lengths = [float(one.words) for one in signs]
-    documents = [one.document for one in signs]
-    questions = [one.question for one in signs]
+    documents = [one.doc_hash for one in signs]
+    questions = [one.task_id for one in signs]
     knows_echoes = any(one.echoes is not None for one in signs)
     return results.ModelSigns(
         model=model,
@@ -154,7 +149,7 @@ def model_signs(
         words=_mean(signs, "words", settings),
         reward_length=results.rank_correlation(rewards, lengths, documents, **settings.draws),
         reward_length_within=results.within_correlation(
-            rewards, lengths, questions, documents, seed=settings.seed
+            rewards, lengths, questions, documents, **settings.draws
         ),
         hedges=_mean(signs, "hedges", settings),
         appeals=_mean(signs, "appeals", settings),
@@ -204,8 +199,8 @@ def _by_question(signs: Sequence[Signs], sign: str) -> tuple[dict[str, float], d
     for one in signs:
         value: float | None = getattr(one, sign)
         if value is not None:
-            values[one.question].append(value)
-            documents[one.question] = one.document
+            values[one.task_id].append(value)
+            documents[one.task_id] = one.doc_hash
     return {name: sum(found) / len(found) for name, found in values.items()}, documents
 
 
@@ -297,7 +292,7 @@ def second_opinion(
         settings: how the interval is drawn.
         judged: answers that the second judge was given.
     """
-    both = [(one.reward, one.second, one.document) for one in signs if one.second is not None]
+    both = [(one.reward, one.second, one.doc_hash) for one in signs if one.second is not None]
     if not both:
         return None
     first_N, second_N, documents_N = zip(*both, strict=True)

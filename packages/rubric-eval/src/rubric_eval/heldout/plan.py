@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import metadata
 from typing import Final
 
-from rubric_core import ConfigError, Decoding, Task
+from rubric_core import ConfigError, Task
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import EvalRun, ModelEntry, Questions, check_models, check_plan, now
+from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions
 from rubric_eval.scores.scoring import NamedJudge
 
 _TEMPLATE: Final = "{question}"
@@ -22,7 +21,7 @@ _VERSIONED: Final = ("rubric-core", "rubric-judge", "rubric-eval")
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeldoutPlan:
+class HeldoutPlan(EvalPlan):
     """Questions and how they are asked and judged.
 
     Raises:
@@ -32,10 +31,7 @@ class HeldoutPlan:
     tasks: tuple[Task, ...]
     source: str
     """Where they come from."""
-    decoding: Decoding
-    seeds: tuple[int, ...] = (0,)
     samples: int = 1
-    max_unavailable_frac: float = 0.05
     workers: int = 32
 
     def __post_init__(self) -> None:
@@ -52,7 +48,7 @@ class HeldoutPlan:
                 "drop the copies",
                 location="tasks",
             )
-        check_plan(seeds=self.seeds, max_unavailable_frac=self.max_unavailable_frac)
+        super().__post_init__()
         if self.samples < 1 or self.workers < 1:
             raise ConfigError(
                 f"samples {self.samples!r} and workers {self.workers!r} must be at least 1",
@@ -85,18 +81,14 @@ class HeldoutPlan:
         Raises:
             ConfigError: no model, or two with one name.
         """
-        check_models(models)
-        return EvalRun(
+        return self.run_of(
+            models,
+            packages=_VERSIONED,
             kind="heldout",
-            started=now(),
-            models=tuple(models),
             judges=tuple(judge.entry for judge in judges),
             questions={"heldout": self.questions},
-            decoding=self.decoding,
-            seeds=self.seeds,
             samples=self.samples,
             template=text_sha256(_TEMPLATE),
-            versions={name: metadata.version(name) for name in _VERSIONED},
         )
 
     @property

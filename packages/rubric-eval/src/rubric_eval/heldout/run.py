@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -39,60 +39,6 @@ Answers = AsyncGenerator["Answered"]
 """All answers of one model, each once, with its seed."""
 
 
-async def asked(model: OpenModel, plan: HeldoutPlan, folder: EvalFolder) -> Answers:
-    """Yield answers as they come, those that the folder holds first; then the model is closed."""
-    stream = stream_answers(
-        model,
-        plan.tasks,
-        folder=folder,
-        decoding=plan.decoding,
-        seeds=plan.seeds,
-        samples=plan.samples,
-    )
-    async with model, aclosing(stream):
-        async for answer in stream:
-            yield answer
-
-
-async def stored(model: ModelEntry, plan: HeldoutPlan, folder: EvalFolder) -> Answers:
-    """Yield the answers that the folder holds; nothing is generated.
-
-    Raises:
-        EvalFolderError: one is missing, or a file is damaged.
-    """
-    answers = list(stored_answers(folder, model, plan))
-    if len(answers) != plan.answers:
-        raise EvalFolderError(
-            f"{folder.root} holds {len(answers)} of {plan.answers} answers of model "
-            f"{model.name!r}: run the command `rubric-eval heldout` that started it to its end"
-        )
-    for answer in answers:
-        yield answer
-
-
-def stored_answers(
-    folder: EvalFolder, model: ModelEntry, plan: HeldoutPlan
-) -> Iterator[tuple[int, files.AnswerRow]]:
-    """Yield the answers of a model that a folder holds, with their seeds.
-
-    Raises:
-        EvalFolderError: a file is damaged.
-    """
-    keys = AnswerKeys(model.fingerprint, plan.decoding)
-    place = {task_id: at for at, task_id in enumerate(plan.task_ids)}
-    for seed in plan.seeds:
-        # As many steps as there are answers, whatever the plan asks for.
-        stored = [
-            (place[row.task_id], row.sample, row)
-            for row in read_answers(folder.answers(model.name, seed))
-            if row.task_id in place
-            and row.sample < plan.samples
-            and row.key == keys.of(plan.prompts[place[row.task_id]], seed=seed, sample=row.sample)
-        ]
-        for _, _, row in sorted(stored, key=lambda one: one[:2]):
-            yield seed, row
-
-
 def _nothing(*names: str) -> None:
     del names
 
@@ -107,27 +53,126 @@ class HeldoutProgress:
     """With the judge's name and the model's."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Work:
     """All answers before all judges; the files of a model are written when it is done."""
 
     folder: EvalFolder
     plan: HeldoutPlan
     judges: Sequence[NamedJudge]
-    ledger: Ledger
-    progress: HeldoutProgress = field(default_factory=HeldoutProgress)
+    progress: HeldoutProgress
 
-    async def run(self, answers: Mapping[str, Answers]) -> None:
-        """Collect, judge and write.
+    async def evaluate(self, models: Sequence[OpenModel | ModelEntry]) -> HeldoutTable:
+        """Evaluate models that are open, or whose answers are already stored.
 
         Raises:
             HeldoutAbortError: too many answers or judgements are missing; see `Scoring`.
             RubricError: a model that does not run, or a file that cannot be used.
             OSError: a file that cannot be written.
         """
+        folder = self.folder
+        entries = [one if isinstance(one, ModelEntry) else one.entry for one in models]
+        wanted = self.plan.manifest(entries, self.judges)
+        closers = [partial(close, one) for judge in self.judges for one in judge.replicas]
+        async with closing(closers):
+            with folder_lock(folder.root):
+                run = joined(folder, wanted)
+                answers: dict[str, Answers] = {}
+                for one in models:
+                    if isinstance(one, ModelEntry):
+                        answers[one.name] = self._stored(one)
+                    else:
+                        check_weights(folder, one)
+                        answers[one.name] = self._asked(one)
+                await self._check_judges(entries)
+                with under_way(folder, run, table=folder.heldout):
+                    files.write_rows(folder.questions, self.plan.question_rows())
+                    with Ledger(folder.ledger) as ledger:
+                        await self._judge(answers, ledger)
+                    done = _finished(folder, run, wanted)
+                    table = heldout_table(folder, done)
+                    files.write_json(folder.heldout, table)
+                    files.write_finished_run(folder, done)
+                return table
+
+    async def _asked(self, model: OpenModel) -> Answers:
+        """Yield answers as they come, those that the folder holds first; then close the model."""
+        plan = self.plan
+        stream = stream_answers(
+            model,
+            plan.tasks,
+            folder=self.folder,
+            decoding=plan.decoding,
+            seeds=plan.seeds,
+            samples=plan.samples,
+        )
+        async with model, aclosing(stream):
+            async for answer in stream:
+                yield answer
+
+    async def _stored(self, model: ModelEntry) -> Answers:
+        """Yield the answers that the folder holds; nothing is generated.
+
+        Raises:
+            EvalFolderError: one is missing, or a file is damaged.
+        """
+        answers = list(self._held(model))
+        if len(answers) != self.plan.answers:
+            raise EvalFolderError(
+                f"{self.folder.root} holds {len(answers)} of {self.plan.answers} answers of model "
+                f"{model.name!r}: run the command `rubric-eval heldout` that started it to its end"
+            )
+        for answer in answers:
+            yield answer
+
+    def _held(self, model: ModelEntry) -> Iterator[Answered]:
+        """Yield the answers of a model that the folder holds, with their seeds.
+
+        Raises:
+            EvalFolderError: a file is damaged.
+        """
+        plan = self.plan
+        keys = AnswerKeys(model.fingerprint, plan.decoding)
+        place = {task_id: at for at, task_id in enumerate(plan.task_ids)}
+        for seed in plan.seeds:
+            # As many steps as there are answers, whatever the plan asks for.
+            stored = [
+                (place[row.task_id], row.sample, row)
+                for row in read_answers(self.folder.answers(model.name, seed))
+                if row.task_id in place
+                and row.sample < plan.samples
+                and row.key
+                == keys.of(plan.prompts[place[row.task_id]], seed=seed, sample=row.sample)
+            ]
+            for _, _, row in sorted(stored, key=lambda one: one[:2]):
+                yield seed, row
+
+    async def _check_judges(self, models: Sequence[ModelEntry]) -> None:
+        """Ask each judge whether it is there, unless everything is judged already.
+
+        Raises:
+            JudgeSetupError: one is not.
+        """
+        plan, judges = self.plan, self.judges
+        stored = [one for model in models for _, one in self._held(model)]
+        views = [
+            plan.by_id[row.task_id].judge_view(row.text) for row in stored if row.text is not None
+        ]
+        if len(views) == plan.answers * len(models) and self.folder.ledger.exists():
+            with Ledger(self.folder.ledger) as ledger:
+                judges = [
+                    judge
+                    for judge in judges
+                    if not JudgePool(judge.replicas, ledger=ledger).knows(views)
+                ]
+        for judge in judges:
+            await JudgePool(judge.replicas).check()
+
+    async def _judge(self, answers: Mapping[str, Answers], ledger: Ledger) -> None:
+        """Collect, judge and write."""
         answer_judges = {
             judge.name: AnswerJudge(
-                JudgePool(judge.replicas, workers=self.plan.workers, ledger=self.ledger),
+                JudgePool(judge.replicas, workers=self.plan.workers, ledger=ledger),
                 self.plan.by_id,
             )
             for judge in self.judges
@@ -138,6 +183,12 @@ class Work:
                     await self._collect(model, answers_of_model, answer_judges, group)
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
+        if ledger.unwritten:
+            raise LedgerError(
+                f"{ledger.unwritten} judgements could not be written: make room, and run the same "
+                "command again",
+                path=ledger.path,
+            )
 
     async def _collect(
         self, model: str, answers: Answers, answer_judges: dict[str, AnswerJudge], group: TaskGroup
@@ -215,9 +266,9 @@ async def run_heldout(
         HeldoutAbortError: too many answers without a judgement; what is done is kept.
         ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: as the parts say.
     """
-    folder = EvalFolder(out)
+    work = Work(EvalFolder(out), plan, judges, progress or HeldoutProgress())
     async with closing([model.aclose for model in models]):
-        return await _evaluate(folder, plan, models, judges, progress=progress)
+        return await work.evaluate(models)
 
 
 async def rejudge_heldout(
@@ -238,81 +289,15 @@ async def rejudge_heldout(
     Returns, Raises:
         As `run_heldout`; EvalFolderError also where answers are missing.
     """
-    folder = EvalFolder(out)
-    return await _evaluate(folder, plan, files.read_run(folder).models, judges, progress=progress)
-
-
-async def _evaluate(
-    folder: EvalFolder,
-    plan: HeldoutPlan,
-    models: Sequence[OpenModel | ModelEntry],
-    judges: Sequence[NamedJudge],
-    *,
-    progress: HeldoutProgress | None,
-) -> HeldoutTable:
-    """Evaluate models that are asked, or such of which only the answers are there."""
-    entries = [one if isinstance(one, ModelEntry) else one.entry for one in models]
-    wanted = plan.manifest(entries, judges)
-    closers = [partial(close, one) for judge in judges for one in judge.replicas]
-    async with closing(closers):
-        with folder_lock(folder.root):
-            run = joined(folder, wanted)
-            answers: dict[str, Answers] = {}
-            for one in models:
-                if isinstance(one, ModelEntry):
-                    answers[one.name] = stored(one, plan, folder)
-                else:
-                    check_weights(folder, one)
-                    answers[one.name] = asked(one, plan, folder)
-            await _check_judges(folder, plan, entries, judges)
-            with under_way(folder, run, table=folder.heldout):
-                files.write_rows(folder.questions, plan.question_rows())
-                with Ledger(folder.ledger) as ledger:
-                    work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
-                    await work.run(answers)
-                    if ledger.unwritten:
-                        raise LedgerError(
-                            f"{ledger.unwritten} judgements could not be written: make room, and "
-                            "run the same command again",
-                            path=ledger.path,
-                        )
-                done = _finished(folder, run, wanted)
-                table = heldout_table(folder, done)
-                files.write_json(folder.heldout, table)
-                files.write_finished_run(folder, done)
-            return table
-
-
-async def _check_judges(
-    folder: EvalFolder,
-    plan: HeldoutPlan,
-    models: Sequence[ModelEntry],
-    judges: Sequence[NamedJudge],
-) -> None:
-    """Ask each judge whether it is there, unless everything is judged already.
-
-    Raises:
-        JudgeSetupError: one is not.
-    """
-    stored = [one for model in models for _, one in stored_answers(folder, model, plan)]
-    views = [plan.by_id[row.task_id].judge_view(row.text) for row in stored if row.text is not None]
-    is_complete = len(views) == plan.answers * len(models) and folder.ledger.exists()
-    if is_complete:
-        with Ledger(folder.ledger) as ledger:
-            judges = [
-                judge
-                for judge in judges
-                if not JudgePool(judge.replicas, ledger=ledger).knows(views)
-            ]
-    for judge in judges:
-        await JudgePool(judge.replicas).check()
+    work = Work(EvalFolder(out), plan, judges, progress or HeldoutProgress())
+    return await work.evaluate(files.read_run(work.folder).models)
 
 
 def _finished(folder: EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
     """Return the manifest of what is there in the end.
 
     A model or judge that an earlier run began, and never brought to an end, is left out: its
-    answers and judgements stay in the folder for the day on which it is asked for again.
+    answers and judgements stay in the folder, and are reused if it is requested again.
     """
     names = {one.name for one in wanted.models}, {one.name for one in wanted.judges}
     for model, judge in product(run.models, run.judges):

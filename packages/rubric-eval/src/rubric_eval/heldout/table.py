@@ -12,12 +12,12 @@ from scipy import stats
 
 from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.records.run import EvalRun, Measured, Record, present_mean
+from rubric_eval.records.run import AnswersQuality, EvalRun, Measured, Record, present_mean
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.statistics import Interval, score_interval
 
 
-class HeldoutRow(Interval):
+class HeldoutRow(Interval, AnswersQuality):
     """Held-out reward of one model by one judge; its interval draws documents."""
 
     model: str
@@ -30,15 +30,11 @@ class HeldoutRow(Interval):
     """Share of reward 0 among judged answers, invalid judgements included."""
     invalid_frac: float
     """Share of invalid judgements among judged answers."""
-    unavailable_frac: float
-    """Share of all answers that no model gave or no judge judged; they are left out."""
     reasons: dict[str, int]
     """Invalid and unavailable judgements by reason."""
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many answers each fallback of a `litellm_config` judged."""
-    truncated_frac: float | None
     empty_frac: float | None
-    tokens_mean: float | None
 
 
 class JudgePair(Record):
@@ -84,8 +80,7 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
         reader = JudgedReader(folder, run, edits)
         measured = {
             (judged.model.name, judged.judge.name): measured_rewards(run, reader.questions, judged)
-            for model in run.models
-            for judged in reader.read(model, run.judges)
+            for judged in reader.read()
         }
     rows = {pair: _row(one, confidence=confidence) for pair, one in measured.items()}
     judges = [judge.name for judge in run.judges]
@@ -104,11 +99,8 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
     )
 
 
-_OF_MEASURED: Final = {
-    *("model", "invalid_frac", "unavailable_frac", "truncated_frac", "tokens_mean"),
-    *("reasons", "by_fallback"),
-}
-"""What a row takes over from the values as it is."""
+_OF_MEASURED: Final = {"model", "invalid_frac", "reasons", "by_fallback"}
+"""What a row takes over from the values as it is, beside their quality."""
 
 
 def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
@@ -122,7 +114,7 @@ def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
     )
     return HeldoutRow(
         **interval.model_dump(),
-        **measured.model_dump(include=_OF_MEASURED),
+        **measured.model_dump(include=_OF_MEASURED | set(AnswersQuality.model_fields)),
         judge=measured.judge or "",
         score_10=10 * interval.mean,
         values=len(rewards),

@@ -65,9 +65,8 @@ def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | 
 def number(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GSM8K."""
     found = expressions.stated_number(results[0])
-    return _metrics(
-        results[0], found, correct=found is not None and expressions.is_number(found, target(doc))
-    )
+    is_right = found is not None and expressions.is_number(found, target(doc))
+    return _metrics(results[0], found, correct=is_right)
 
 
 def expression(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:

@@ -92,8 +92,7 @@ class Edits:
         Raises:
             EvalEditedError: with the first finding.
         """
-        found = self.found
-        if found:
+        if found := self.found:
             first, *others = found
             more = f" (findings besides this: {len(others)})" if others else ""
             raise EvalEditedError(f"{first}{more}. {remedy}", found=found)
@@ -187,8 +186,8 @@ def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived
     return found if is_as_written(text) else found.model_copy(update={"inputs": ()})
 
 
-def check_content(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
-    """Hold run.json against its own digest.
+def check_manifest(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
+    """Hold run.json against its digest, and fingerprints against what they are hashes of.
 
     Args:
         path: of run.json.
@@ -207,16 +206,6 @@ def check_content(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
     elif not is_as_written(text):
         what = "is not as the evaluation's end left it: its digest is another one"
         edits.add(path, what, is_known=False)
-
-
-def check_identities(path: Path, run: EvalRun, edits: Edits) -> None:
-    """Hold the fingerprints of models and judges against what they are hashes of.
-
-    Args:
-        path: of run.json.
-        run: what it says.
-        edits: where a difference is noted.
-    """
     for model in run.models:
         if model.fingerprint != text_sha256(canonical_json(model.identity)):
             edits.add(path, f"the fingerprint of model {model.name!r} is not that of its identity")

@@ -153,8 +153,7 @@ def read_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalR
         remedy = "restore the file, or evaluate into a new folder"
         raise RubricFileError.of_validation(error, remedy, path=folder.run) from None
     if edits is not None and run.status == "finished":
-        digests.check_content(folder.run, run, text, edits)
-        digests.check_identities(folder.run, run, edits)
+        digests.check_manifest(folder.run, run, text, edits)
     return run
 
 
@@ -182,28 +181,24 @@ def _refuse_newer(path: Path, text: bytes) -> None:
         )
 
 
-def read_finished_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalRun:
+def read_finished_run(folder: EvalFolder, *, edits: digests.Edits) -> EvalRun:
     """Read the manifest of an evaluation that ran to its end.
 
     Args:
         folder: of the evaluation.
-        edits: where it is noted that it was edited; refused at once when left out.
+        edits: where it is noted that it was edited.
 
     Raises:
         EvalFolderError: there is none, or it runs still, was stopped, or failed.
-        EvalEditedError: it was edited.
         RubricFileError, OSError: as `read_run`.
     """
-    noted = digests.Edits() if edits is None else edits
-    run = read_run(folder, edits=noted)
+    run = read_run(folder, edits=edits)
     if run.status != "finished":
         why = f": {run.error}" if run.error else ""
         raise EvalFolderError(
             f"the evaluation in {folder.root} is {run.status}, not finished{why}; run the command "
             "that started it again, which goes on where it was"
         )
-    if edits is None:
-        noted.refuse()
     return run
 
 
@@ -246,17 +241,26 @@ class QuestionRow(Record):
     """Of the passage that answers are judged against."""
 
 
-class AnswerRow(Record):
-    """An answer of a model: a line of answers/MODEL/seed_S.jsonl."""
+class RowOfAnswer(Record):
+    """A line about one answer; the task comes first, as `is_of_another` has it."""
 
     task_id: str
-    doc_hash: str
     sample: int = Field(ge=0)
-    prompt_sha256: str
-    """Of the question as the model was given it."""
-
     key: str
     """SHA-256 of model fingerprint, prompt, decoding and seed: whose answer, and to what."""
+
+    @property
+    def place(self) -> tuple[str, int, str]:
+        """Task, sample and key: which answer it is."""
+        return self.task_id, self.sample, self.key
+
+
+class AnswerRow(RowOfAnswer):
+    """An answer of a model: a line of answers/MODEL/seed_S.jsonl."""
+
+    doc_hash: str
+    prompt_sha256: str
+    """Of the question as the model was given it."""
 
     text: str | None
     """None where no answer came."""
@@ -267,15 +271,10 @@ class AnswerRow(Record):
     detail: str = ""
 
 
-class ScoreRow(Record):
+class ScoreRow(RowOfAnswer):
     """What a judge gave an answer: a line of scores/JUDGE/MODEL/seed_S.jsonl."""
 
-    task_id: str
     doc_hash: str
-    sample: int = Field(ge=0)
-    key: str
-    """The answer's."""
-
     outcome: Outcome
     reason: Reason | None = None
     reward: float | None = Field(ge=0, le=1)
@@ -319,15 +318,12 @@ def mean_z(of_answers: Iterable[Mapping[str, float]]) -> dict[str, float]:
     return {name: sum(values) / len(values) for name, values in z_of.items()}
 
 
-class ReasoningRow(Record):
+class ReasoningRow(RowOfAnswer):
     """What a judge wrote: a line of judgements/JUDGE/MODEL/seed_S.jsonl, for people to read.
 
     A judge may quote the passage; a report shows this only with `--reveal-grounding`.
     """
 
-    task_id: str
-    sample: int = Field(ge=0)
-    key: str
     reasoning: str
     answered_by: Answerer | None = None
     """The deployment and the model that judged; None where no model did."""

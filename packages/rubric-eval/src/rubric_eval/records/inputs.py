@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
-from rubric_core.files import open_file
+from rubric_core.files import file_sha256
 from rubric_core.locks import LOCK_FILE
-from rubric_eval.records.run import Record
+from rubric_eval.records.run import InputFile, Record
 
 
 class EvalFolder:
@@ -69,15 +69,6 @@ def _of(seed: int) -> str:
 _PARTS: Final = ("answers", "items", "scores")
 
 
-class InputFile(Record):
-    """A file that was read."""
-
-    path: str
-    """From the folder of the file that was made of it, with slashes."""
-
-    sha256: str
-
-
 class Derived(Record):
     """What a command made of evaluations; see `write_derived` and `read_derived`."""
 
@@ -128,7 +119,9 @@ def hashed_inputs(files: Iterable[Path], *, beside: Path) -> tuple[InputFile, ..
     Raises:
         OSError: a file cannot be read.
     """
-    return tuple(InputFile(path=path_from(beside, to=path), sha256=_sha256(path)) for path in files)
+    return tuple(
+        InputFile(path=path_from(beside, to=path), sha256=file_sha256(path)) for path in files
+    )
 
 
 def changed_inputs(
@@ -153,7 +146,7 @@ def changed_inputs(
     }
     for path in then.keys() - now.keys():  # named one by one, such as a file of tasks
         if (home / path).is_file():
-            now[path] = _sha256(home / path)
+            now[path] = file_sha256(home / path)
     return sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path))
 
 
@@ -176,8 +169,3 @@ def is_made_of(
     roots = [{one.root.resolve() for one in group} for group in (there, folders)]
     is_same = bool(inputs) and roots[0] == roots[1]
     return is_same and not changed_inputs(inputs, beside=beside, folders=there)
-
-
-def _sha256(path: Path) -> str:
-    with open_file(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

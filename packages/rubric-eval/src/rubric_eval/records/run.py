@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Annotated, Final, Literal, Self
+from importlib import metadata
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
@@ -26,17 +28,21 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 """Of a model or judge in tables and file names."""
 
 
-class ModelEntry(Record):
-    """One model of an evaluation."""
+class Entry(Record):
+    """A model or a judge of an evaluation."""
 
     name: Name
-    spec: str
-    """As it was given, such as `policy:runs/q/base`; never a key."""
-
     fingerprint: str
-    """SHA-256 of the identity, in hexadecimal; two runs with the same one share answers."""
+    """SHA-256, in hexadecimal, of all that may change an answer or a judgement."""
 
     identity: dict[str, JsonValue]
+
+
+class ModelEntry(Entry):
+    """One model; two runs with the same fingerprint, that of the identity, share answers."""
+
+    spec: str
+    """As it was given, such as `policy:runs/q/base`; never a key."""
 
     form: str | None = None
     """How questions are put to it, as its responder says; see `rubric_core.SaysPromptForm`."""
@@ -52,14 +58,8 @@ class ModelEntry(Record):
         return form if isinstance(form, str) else None
 
 
-class JudgeEntry(Record):
-    """One judge of an evaluation."""
-
-    name: Name
-    fingerprint: str
-    """SHA-256 of all that may change a judgement: model, prompt, parameters, router file."""
-
-    identity: dict[str, JsonValue]
+class JudgeEntry(Entry):
+    """One judge; its fingerprint is of model, prompt, parameters and router file."""
 
 
 class Questions(Record):
@@ -74,13 +74,18 @@ class Questions(Record):
     count: int = Field(ge=1)
 
 
-class FileDigest(Record):
-    """A file of an evaluation as its end left it."""
+class InputFile(Record):
+    """A file that was read."""
 
     path: str
-    """From the evaluation's folder, with slashes."""
+    """From the folder of the file that tells of it, with slashes."""
 
     sha256: str
+
+
+class FileDigest(InputFile):
+    """A file of an evaluation as its end left it."""
+
     size: int = Field(ge=0)
     """Bytes."""
 
@@ -142,36 +147,58 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def check_plan(*, seeds: Sequence[int], max_unavailable_frac: float) -> None:
-    """Refuse seeds and shares that can only be a mistake.
+@dataclass(frozen=True, kw_only=True)
+class EvalPlan:
+    """How models are asked, whatever they are asked.
 
     Raises:
         ConfigError: no seed, one twice or below 0, or a share outside of [0, 1].
     """
-    if not seeds or len(set(seeds)) < len(seeds) or min(seeds) < 0:
-        raise ConfigError(
-            f"seeds {list(seeds)!r}: give one or more different ones, 0 or above",
-            location="seeds",
-        )
-    if not 0 <= max_unavailable_frac <= 1:
-        raise ConfigError(
-            f"max-unavailable-frac {max_unavailable_frac!r} must be from 0 to 1",
-            location="max-unavailable-frac",
-        )
 
+    decoding: Decoding
+    seeds: tuple[int, ...] = (0,)
+    max_unavailable_frac: float = 0.05
 
-def check_models(models: Sequence[ModelEntry]) -> None:
-    """Refuse names that stand for two models.
+    def __post_init__(self) -> None:
+        """Refuse seeds and shares that can only be a mistake."""
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise ConfigError(
+                f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
+                location="seeds",
+            )
+        if not 0 <= self.max_unavailable_frac <= 1:
+            raise ConfigError(
+                f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
+                location="max-unavailable-frac",
+            )
 
-    Raises:
-        ConfigError: no model, or two with one name.
-    """
-    names = Counter(model.name for model in models)
-    if not names or max(names.values()) > 1:
-        raise ConfigError(
-            f"models {list(names)!r}: give at least one, each with a name of its own as "
-            "NAME=KIND:WHERE",
-            location="models",
+    def run_of(
+        self, models: Sequence[ModelEntry], *, packages: Sequence[str], **asked: Any
+    ) -> EvalRun:
+        """Return what run.json says of this plan alone.
+
+        Args:
+            models: in the order of the table.
+            packages: that take part.
+            asked: the fields of `EvalRun` that say what is asked.
+
+        Raises:
+            ConfigError: no model, or two with one name.
+        """
+        names = Counter(model.name for model in models)
+        if not names or max(names.values()) > 1:
+            raise ConfigError(
+                f"models {list(names)!r}: give at least one, each with a name of its own as "
+                "NAME=KIND:WHERE",
+                location="models",
+            )
+        return EvalRun(
+            started=now(),
+            models=tuple(models),
+            decoding=self.decoding,
+            seeds=self.seeds,
+            versions={name: metadata.version(name) for name in packages},
+            **asked,
         )
 
 
@@ -185,28 +212,52 @@ class Measure(StrEnum):
     """0 or 1 an item."""
 
 
-class Measured(Record):
-    """N questions, K values each; ids, hashes and numbers alone."""
+class AnswersQuality(Record):
+    """How answers came out, whatever they are worth."""
 
-    measure: Measure
+    unavailable_frac: float = 0.0
+    """Share of all answers that no model gave or no judge judged; they are left out."""
+
+    truncated_frac: float | None = None
+    tokens_mean: float | None = None
+
+
+class BenchmarkQuality(AnswersQuality):
+    """The same of answers to one benchmark."""
+
     benchmark: str
     """"heldout", or the name of a transfer task."""
 
-    model: str
-    fingerprint: str
-    """The model's."""
+    chance: float | None = None
+    """Accuracy of guessing."""
 
+    no_answer_frac: float | None = None
+
+
+class ModelQuality(BenchmarkQuality):
+    """The same of one model's, measured in one way."""
+
+    measure: Measure
+    model: str
     judge: str | None = None
     """Name of the judge, for rewards."""
+
+    seeds: tuple[int, ...]
+    invalid_frac: float = 0.0
+    """Of judged answers; they count as reward 0."""
+
+
+class Measured(ModelQuality):
+    """N questions, K values each; ids, hashes and numbers alone."""
+
+    fingerprint: str
+    """The model's."""
 
     protocol: str
     """Decoding, template and judge as a JSON object: comparable only where it is the same."""
 
     prompt_form: str | None = None
     """How questions were put to the model, such as "chat"; None where it does not say."""
-
-    chance: float | None = None
-    """Accuracy of guessing."""
 
     ids: tuple[str, ...] = Field(min_length=1)
     clusters: tuple[str, ...]
@@ -218,28 +269,17 @@ class Measured(Record):
     fields: tuple[str, ...] = ()
     """Field or subject of each question, for a breakdown; empty where unknown."""
 
-    seeds: tuple[int, ...]
     values_NK: tuple[tuple[float | None, ...], ...]
     """K = seeds · samples, seed-major; None where nothing could be measured."""
 
     criteria_z_N: tuple[dict[str, float], ...] = ()
     """Mean z over the K judged answers, by criterion; for rewards."""
 
-    invalid_frac: float = 0.0
-    """Of judged answers; they count as reward 0."""
-
-    unavailable_frac: float = 0.0
-    """Of all N·K answers; they are None."""
-
     reasons: dict[str, int] = Field(default_factory=dict)
     """Why answers are invalid or unavailable, with how many are."""
 
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many answers each fallback of a `litellm_config` judged."""
-
-    truncated_frac: float | None = None
-    no_answer_frac: float | None = None
-    tokens_mean: float | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

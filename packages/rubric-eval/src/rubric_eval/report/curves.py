@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from rubric_core import RubricFileError
-from rubric_core.files import open_file
+from rubric_core.files import read_growing, rising_steps
 from rubric_judge.page.charts import Chart, Series
 
 
@@ -51,9 +50,6 @@ class Training:
         return max(self.passes, key=lambda row: row.reward_mean, default=None)
 
 
-_AnyRow = TypeVar("_AnyRow", bound=_Row)
-
-
 def read_training(path: Path) -> Training:
     """Read the curves of a run folder.
 
@@ -72,38 +68,12 @@ def read_training(path: Path) -> Training:
             "holds no training run: there is no metrics.jsonl in it; name the `out` of a run",
             path=path,
         )
+    heldout = path / "heldout.jsonl"
     return Training(
         path=path,
-        steps=_by_step(metrics, TrainingStep),
-        passes=_by_step(path / "heldout.jsonl", ValidationPass),
+        steps=rising_steps(read_growing(metrics, TrainingStep), path=metrics),
+        passes=rising_steps(read_growing(heldout, ValidationPass), path=heldout),
     )
-
-
-def _by_step(path: Path, kind: type[_AnyRow]) -> tuple[_AnyRow, ...]:
-    if not path.exists():
-        return ()
-    rows: list[_AnyRow] = []
-    with open_file(path) as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = kind.model_validate_json(line)
-            except ValidationError as error:
-                if not line.endswith(b"\n"):
-                    break
-                remedy = "repair or remove the row"
-                raise RubricFileError.of_validation(error, remedy, path=path, line=number) from None
-            if rows and row.step <= rows[-1].step:
-                raise RubricFileError(
-                    f"step {row.step} after step {rows[-1].step}; remove the rows that a restart "
-                    "has repeated",
-                    path=path,
-                    line=number,
-                    field="step",
-                )
-            rows.append(row)
-    return tuple(rows)
 
 
 def training_charts(training: Training) -> tuple[Chart, ...]:

@@ -96,10 +96,10 @@ def excerpts(
     if heldout is not None:
         entries = _heldout_entries(heldout, tasks or {}, is_revealed=is_revealed)
         _keep(found, heldout, "heldout", entries, budget=MAX_CHARS // (2 if transfer else 1))
-    for benchmark in transfer.groups if transfer else ():
-        assert transfer is not None  # noqa: S101  # for the type checker
-        entries = _item_entries(transfer, benchmark)
-        _keep(found, transfer, benchmark, entries, budget=MAX_CHARS // 2 // len(transfer.groups))
+    if transfer is not None:
+        budget = MAX_CHARS // 2 // len(transfer.groups)
+        for benchmark in transfer.groups:
+            _keep(found, transfer, benchmark, _item_entries(transfer, benchmark), budget=budget)
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -175,10 +176,9 @@ def write_pictures(found: Findings, training: Training | None, folder: Path) -> 
             figures["figure3_training"] = _training(training)
     for key, figure in figures.items():
         written += load_pictures().save_figure(figure, folder, key, forms=_FORMS, dpi=_DPI)
-    for key in PICTURE_KEYS:
-        for form in _FORMS:
-            if (path := folder / f"{key}.{form}") not in written:
-                path.unlink(missing_ok=True)
+    for key, form in product(PICTURE_KEYS, _FORMS):
+        if (path := folder / f"{key}.{form}") not in written:
+            path.unlink(missing_ok=True)
     return tuple(written)
 
 

@@ -122,7 +122,7 @@ class JudgeNoise(_Part):
     """Variance of a criterion's score over judgements of the same answer."""
 
 
-class JudgePair(_Part):
+class JudgeAgreement(_Part):
     """Two judges on the same answers."""
 
     a: str
@@ -140,7 +140,7 @@ class Reliability(_Part):
     responses: int
     confidence: float
     judges: tuple[JudgeNoise, ...]
-    pairs: tuple[JudgePair, ...] = ()
+    pairs: tuple[JudgeAgreement, ...] = ()
 
 
 def read_reliability(path: Path) -> Reliability:

@@ -215,7 +215,7 @@ def average_transfer(found: Findings) -> float | None:
 
 
 def _average(one: AverageDelta | None) -> AverageDelta | float | None:
-    """An average Δ; where no item differs, draws of them say nothing of how far it may lie off."""
+    """An average Δ; alone where no item differs, for the bootstrap then gives no interval."""
     return one.mean if one is not None and one.ci_low == one.ci_high else one
 
 

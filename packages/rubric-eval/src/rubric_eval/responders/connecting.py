@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final, cast
 
 import anyio
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue, StrictBool
 
 import rubric_core
 import rubric_judge
+from rubric_core.configuration import validated
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
 from rubric_judge.yaml_files import read_yaml
 
@@ -23,16 +24,25 @@ _VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p
 """What vLLM would otherwise take from the model's generation_config.json."""
 
 
+class ChatConfig(rubric_judge.ModelConfig):
+    """A model that answers, behind a server."""
+
+    takes_seed: StrictBool = True
+    """Whether requests name a seed; without, draws cannot be made again."""
+
+    checks_weights: StrictBool = True
+    """Whether the server is asked what its model makes of a fixed text."""
+
+
 class ChatResponder:
     """Answers of one model, several at a time; a `Responder`."""
 
     def __init__(
         self,
-        config: rubric_judge.ModelConfig,
+        config: ChatConfig,
         served: rubric_judge.ServedModel | None,
         *,
         weights: Weights | None = None,
-        takes_seed: bool = True,
     ) -> None:
         """Take the model; nothing is sent.
 
@@ -40,7 +50,6 @@ class ChatResponder:
             config: model, address, limits.
             served: what its server says of it, where it has one that does.
             weights: what it makes of a fixed text, where its server says.
-            takes_seed: whether requests name a seed; without, draws cannot be made again.
 
         Raises:
             JudgeSetupError: a variable is named for a key that is not set.
@@ -50,7 +59,6 @@ class ChatResponder:
         self._served = served
         self.weights = weights
         """What tells it from another model of the same name; no part of its identity."""
-        self._takes_seed = takes_seed
         self._model = rubric_judge.ChatModel(config, role="model")
         self._server: rubric_judge.ModelServer | None = None
         address = next(addresses(config), None)
@@ -73,7 +81,7 @@ class ChatResponder:
             "deployments": cast("JsonValue", told["deployments"]),
             "parameters": dict(self._config.parameters),
             **{name: getattr(served, name, None) for name in ("root", "parent", "positions")},
-            "takes_seed": self._takes_seed,
+            "takes_seed": self._config.takes_seed,
         }
 
     async def respond(
@@ -142,7 +150,7 @@ class ChatResponder:
             "top_p": decoding.top_p,
             "max_tokens": decoding.max_tokens,
         }
-        if self._takes_seed:
+        if self._config.takes_seed:
             fields["seed"] = ask.seed
         if decoding.stop:
             fields["stop"] = list(decoding.stop)
@@ -161,7 +169,7 @@ class ChatResponder:
         return all(model.startswith(VLLM_ROUTE) for model in self._model.routes)
 
     async def _refuse_unsendable(self, decoding: rubric_core.Decoding) -> None:
-        names = ["max_tokens", *(["seed"] if self._takes_seed else [])]
+        names = ["max_tokens", *(["seed"] if self._config.takes_seed else [])]
         names += [*(["stop"] if decoding.stop else []), "temperature", "top_p"]
         try:
             refused = await self._model.unsupported(names)
@@ -212,19 +220,13 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
         JudgeSetupError: nobody serves it, or a key is not set.
     """
     options = _options(spec)
-    takes_seed, checks_weights = (
-        _flag(spec, options, name) for name in ("takes_seed", "checks_weights")
-    )
     if "model" not in options and spec.kind == "server":
         options["model"] = await _only_model(spec, options)
-    config = _config(spec, options)
-    served = [
-        await _served(spec, config, address, checks_weights=checks_weights)
-        for address in addresses(config)
-    ]
+    config = validated(ChatConfig, options, source=f"model {spec.name!r}")
+    served = [await _served(spec, config, address) for address in addresses(config)]
     _refuse_different(spec, config, served)
     model, weights = served[0] if served else (None, None)
-    return ChatResponder(config, model, weights=weights, takes_seed=takes_seed)
+    return ChatResponder(config, model, weights=weights)
 
 
 def _options(spec: ModelSpec) -> dict[str, JsonValue]:
@@ -252,25 +254,8 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
     return options
 
 
-def _flag(spec: ModelSpec, options: dict[str, JsonValue], name: str) -> bool:
-    """Take an option that is no field of a `ModelConfig`; true where it is left out."""
-    value = options.pop(name, True)
-    if not isinstance(value, bool):
-        raise rubric_core.ConfigError(f"model {spec.name!r}: {name} is true or false")
-    return value
-
-
-def _config(spec: ModelSpec, options: Mapping[str, JsonValue]) -> rubric_judge.ModelConfig:
-    try:
-        return rubric_judge.ModelConfig.model_validate(options)
-    except ValidationError as error:
-        raise rubric_core.config_error(
-            error, model=rubric_judge.ModelConfig, source=f"model {spec.name!r}"
-        ) from None
-
-
 async def _served(
-    spec: ModelSpec, config: rubric_judge.ModelConfig, address: str, *, checks_weights: bool
+    spec: ModelSpec, config: ChatConfig, address: str
 ) -> tuple[rubric_judge.ServedModel | None, Weights | None]:
     async with rubric_judge.ModelServer(config, address) as server:
         models = await server.models()
@@ -282,7 +267,7 @@ async def _served(
                 f"model {spec.name!r}: {address!r} serves no {name!r}, but {known}: name one "
                 "behind #"
             )
-        if found is None or not checks_weights:
+        if found is None or not config.checks_weights:
             return found, None
         return found, await weights_of(server, found.owner)
 
@@ -304,7 +289,7 @@ def _refuse_different(
 
 
 async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
-    config = _config(spec, {**options, "model": "any"})
+    config = validated(ChatConfig, {**options, "model": "any"}, source=f"model {spec.name!r}")
     (address, *_) = addresses(config)
     async with rubric_judge.ModelServer(config, address) as server:
         models = await server.models()

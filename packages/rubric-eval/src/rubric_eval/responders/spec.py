@@ -58,7 +58,7 @@ def parse_models(texts: Sequence[str]) -> tuple[ModelSpec, ...]:
         The models, in order.
 
     Raises:
-        ConfigError: none, one of them is none, or a name is there twice.
+        ConfigError: no model is given, one is malformed, or a name occurs twice.
     """
     specs: list[ModelSpec] = []
     for text in texts:

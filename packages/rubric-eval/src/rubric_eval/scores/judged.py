@@ -104,27 +104,32 @@ class JudgedReader:
         self._by_id = {question.task_id: question for question in self.questions}
         self._prompts = {one.task_id: text_sha256(one.question) for one in self.questions}
 
-    def read(self, model: ModelEntry, judges: Sequence[JudgeEntry]) -> Iterator[JudgedAnswers]:
-        """Yield the answers of a model by each of some judges that have judged it.
+    def read(self, judges: Sequence[JudgeEntry] | None = None) -> Iterator[JudgedAnswers]:
+        """Yield the answers of each model by each judge that has judged it.
+
+        A judge that came later need not have judged every model.
+
+        Args:
+            judges: some of those of the run; all of them when left out.
 
         Raises:
             EvalFolderError: scores that are not those of the answers.
             RubricFileError: a file that is damaged.
         """
-        done = [
-            judge
-            for judge in judges
-            if has_scores(self._folder, self._run, judge=judge.name, model=model.name)
-        ]
-        if not done:
-            return
-        answers_S = [self._answers(model, seed) for seed in self._run.seeds]
-        for judge in done:
-            pairs_S = [
-                self._pairs(self._folder.scores(judge.name, model.name, seed), answers)
-                for seed, answers in zip(self._run.seeds, answers_S, strict=True)
+        folder, run = self._folder, self._run
+        for model in run.models:
+            done = [
+                judge
+                for judge in (run.judges if judges is None else judges)
+                if has_scores(folder, run, judge=judge.name, model=model.name)
             ]
-            yield JudgedAnswers(model, judge, tuple(pairs_S))
+            answers_S = [self._answers(model, seed) for seed in run.seeds] if done else []
+            for judge in done:
+                pairs_S = [
+                    self._pairs(folder.scores(judge.name, model.name, seed), answers)
+                    for seed, answers in zip(run.seeds, answers_S, strict=True)
+                ]
+                yield JudgedAnswers(model, judge, tuple(pairs_S))
 
     def _answers(self, model: ModelEntry, seed: int) -> dict[_Key, _Answer]:
         path = self._folder.answers(model.name, seed)
@@ -136,7 +141,7 @@ class JudgedReader:
                 continue
             prompt = self._prompts[row.task_id]
             key = keys.of(prompt, seed=seed, sample=row.sample)
-            found[row.task_id, row.sample, row.key] = row, row.key == key
+            found[row.place] = row, row.key == key
             for field, value, there in (
                 ("prompt_sha256", row.prompt_sha256, prompt),
                 ("doc_hash", row.doc_hash, question.doc_hash),
@@ -152,7 +157,7 @@ class JudgedReader:
         again = f"judge again with `rubric-eval rejudge {self._folder.root}`"
         pairs: dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]] = {}
         for line, row in files.iterate_rows(path, files.ScoreRow):
-            answer, is_current = answers.get((row.task_id, row.sample, row.key), (None, False))
+            answer, is_current = answers.get(row.place, (None, False))
             if answer is None:
                 raise EvalFolderError(
                     f"{path}:{line}: the score of task {row.task_id}, sample {row.sample}, is of "

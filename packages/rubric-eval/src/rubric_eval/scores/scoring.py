@@ -1,4 +1,4 @@
-"""Judges by name, and a model before one: counted as answers are judged, written when all are."""
+"""Named judges, and the scoring of one model by one judge; written when all answers are judged."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from rubric_eval.errors import Failures, HeldoutAbortError
 from rubric_eval.records.files import (
     AnswerRow,
     ReasoningRow,
+    RowOfAnswer,
     ScoreRow,
     criteria_z,
     reward_of,
@@ -116,8 +117,7 @@ def _judge(name: str, path: Path) -> NamedJudge:
 
 def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
     """Return what is shown of a judge; what identifies it is its fingerprint."""
-    shown: dict[str, JsonValue] = {"type": spec.type}
-    shown |= spec.model_dump(mode="json", include=_SHOWN)
+    shown: dict[str, JsonValue] = spec.model_dump(mode="json", include=_SHOWN | {"type"})
     if spec.type == "hybrid":
         shown["judge_for_the_rest"] = _settings(spec.judge)
     return shown
@@ -286,11 +286,10 @@ class Scoring:
     def _settle(self, seed: int, answer: AnswerRow, result: JudgeResult | None) -> None:
         place = (seed, answer.task_id, answer.sample)
         rubric = self.answer_judge.tasks[answer.task_id].rubric
+        of_answer = answer.model_dump(include=set(RowOfAnswer.model_fields))
         row = self.scores[place] = ScoreRow(
-            task_id=answer.task_id,
+            **of_answer,
             doc_hash=answer.doc_hash,
-            sample=answer.sample,
-            key=answer.key,
             outcome=Outcome.UNAVAILABLE if result is None else result.outcome,
             reason=answer.reason if result is None else result.reason,
             reward=None if result is None else reward_of(result, rubric),
@@ -299,11 +298,7 @@ class Scoring:
         )
         if result is not None and result.reasoning:
             self.judgements[place] = ReasoningRow(
-                task_id=answer.task_id,
-                sample=answer.sample,
-                key=answer.key,
-                reasoning=result.reasoning,
-                answered_by=result.answered_by,
+                **of_answer, reasoning=result.reasoning, answered_by=result.answered_by
             )
         self.on_judged()
         if row.outcome is Outcome.UNAVAILABLE:

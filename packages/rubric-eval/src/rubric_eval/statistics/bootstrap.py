@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, cast
 
 import numpy as np
@@ -25,6 +26,12 @@ class Draws(TypedDict, total=False):
 
     resamples: int
     seed: int
+
+
+class IntervalDraws(Draws, total=False):
+    """How the interval of a mean or a correlation is drawn."""
+
+    confidence: float
 
 
 _DRAWN_AT_ONCE: Final = 4_000_000
@@ -192,7 +199,7 @@ def bootstrap_mean(
     With one value in every cluster this is the plain bootstrap, draw by draw.
 
     Args:
-        values_N: at least one finite value.
+        values_N: at least one finite value; NaN is missing.
         clusters_N: what each value belongs to, such as its document; its own where None.
         draws: how many, and from which seed.
 
@@ -206,6 +213,10 @@ def bootstrap_mean(
         raise EvalShapeError(
             f"got {values_N.size} values and {len(clusters_N)} clusters; give one for each value"
         )
+    is_present_N = ~np.isnan(values_N)
+    if clusters_N is not None:
+        clusters_N = list(compress(clusters_N, is_present_N))
+    values_N = values_N[is_present_N]
     sums_C, counts_C = cluster_sums(values_N, clusters_N)
     estimate = float(values_N.mean())
     lowest, highest = float(values_N.min()), float(values_N.max())

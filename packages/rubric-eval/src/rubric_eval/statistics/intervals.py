@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from scipy import optimize, stats
 
 from rubric_eval.errors import EvalShapeError
-from rubric_eval.statistics.bootstrap import Draws, FloatArray, bootstrap_mean
+from rubric_eval.statistics.bootstrap import Draws, FloatArray, IntervalDraws, bootstrap_mean
 
 
 class Interval(BaseModel):
@@ -87,10 +87,15 @@ def mean_interval(
     Reference: Efron, Better bootstrap confidence intervals, JASA 82 (1987); Hesterberg, What
     teachers should know about the bootstrap, The American Statistician 69 (2015), for z.
     """
-    values_N, kept_N = present(_one_axis(x_N), clusters_N)
-    drawn = bootstrap_mean(values_N, kept_N, resamples=resamples, seed=seed)
+    values_N = _one_axis(x_N)
+    n = int(np.count_nonzero(~np.isnan(values_N)))
+    if not n:
+        raise EvalShapeError(
+            f"all {values_N.size} values are missing; a mean needs at least one question"
+        )
+    drawn = bootstrap_mean(values_N, clusters_N, resamples=resamples, seed=seed)
     low, high = drawn.expanded_limits(confidence) or (None, None)
-    return Interval(mean=drawn.estimate, ci_low=low, ci_high=high, n=values_N.size)
+    return Interval(mean=drawn.estimate, ci_low=low, ci_high=high, n=n)
 
 
 def paired_interval(
@@ -98,9 +103,7 @@ def paired_interval(
     b_N: Sequence[float | None] | FloatArray,
     *,
     clusters_N: Sequence[str] | None = None,
-    confidence: float = 0.95,
-    resamples: int = 9999,
-    seed: int = 0,
+    **draws: Unpack[IntervalDraws],
 ) -> Interval:
     """Estimate the mean of a − b over the same questions with its BCa bootstrap interval.
 
@@ -112,9 +115,7 @@ def paired_interval(
         a_N: one value a question; None and NaN are missing.
         b_N: the other side, in the same order of questions.
         clusters_N: document of each question: documents are drawn, with all their questions.
-        confidence: nominal coverage, in (0, 1).
-        resamples: bootstrap draws.
-        seed: of the draws.
+        draws: confidence, resamples and seed, as of `mean_interval`.
 
     Returns:
         `mean_interval` of the differences; a question that either side lacks is left out.
@@ -122,13 +123,7 @@ def paired_interval(
     Raises:
         EvalShapeError: different lengths, no complete pair, or an infinite value.
     """
-    return mean_interval(
-        differences(a_N, b_N),
-        clusters_N=clusters_N,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
+    return mean_interval(differences(a_N, b_N), clusters_N=clusters_N, **draws)
 
 
 def differences(
@@ -146,29 +141,6 @@ def differences(
             "give both in the same order of questions, None where one is missing"
         )
     return first_N - second_N
-
-
-def present(
-    values_N: FloatArray, clusters_N: Sequence[str] | None
-) -> tuple[FloatArray, list[str] | None]:
-    """Leave out what is missing.
-
-    Raises:
-        EvalShapeError: nothing is left, or there are not as many clusters as values.
-    """
-    is_present_N = ~np.isnan(values_N)
-    if not is_present_N.any():
-        raise EvalShapeError(
-            f"all {values_N.size} values are missing; a mean needs at least one question"
-        )
-    if clusters_N is None:
-        return values_N[is_present_N], None
-    if len(clusters_N) != values_N.size:
-        raise EvalShapeError(
-            f"got {values_N.size} values and {len(clusters_N)} clusters; give one for each value"
-        )
-    kept = zip(clusters_N, is_present_N, strict=True)
-    return values_N[is_present_N], [cluster for cluster, is_present in kept if is_present]
 
 
 def _one_axis(x_N: Sequence[float | None] | FloatArray) -> FloatArray:

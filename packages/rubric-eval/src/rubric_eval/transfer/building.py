@@ -124,33 +124,21 @@ def _build(
     task.set_fewshot_seed(seed=0)
     task.build_all_requests(limit=limit, rank=0, world_size=1)
     instances = cast("list[Any]", task.instances)
+    given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get("until")
+    until = [given] if isinstance(given, str) else cast("list[str]", given or [])
+    # The task's stops; a special token is none, for no answer's text holds one.
+    stop = tuple(one for one in until if not _SPECIAL_TOKEN.fullmatch(one))
+    own = {"max_tokens": max_tokens or benchmark.max_tokens, "stop": stop}
     by_id = {item.item_id: item for item in loaded.items}
     return Built(
         benchmark=benchmark,
         task=task,
         items=tuple(by_id[one.doc["item_id"]] for one in instances),
         prompts=tuple(one.args[0] for one in instances),
-        decoding=_decoding(benchmark, task, decoding, max_tokens),
+        decoding=decoding.model_copy(update=own),
         source=loaded.source,
         template=_template(benchmark, task),
         limit=limit,
-    )
-
-
-def _decoding(
-    benchmark: Benchmark,
-    task: Any,
-    decoding: rubric_core.Decoding,
-    max_tokens: int | None,
-) -> rubric_core.Decoding:
-    """Take the task's stops; a special token is none, for no answer's text holds one."""
-    given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get("until")
-    until = [given] if isinstance(given, str) else cast("list[str]", given or [])
-    return decoding.model_copy(
-        update={
-            "max_tokens": max_tokens or benchmark.max_tokens,
-            "stop": tuple(stop for stop in until if not _SPECIAL_TOKEN.fullmatch(stop)),
-        }
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,7 @@ from rubric_eval.errors import BenchmarkDataError, Failures
 from rubric_eval.records import files
 from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.joining import closing, finished, joined, under_way
-from rubric_eval.records.run import EvalRun, ModelEntry, Questions, check_models, check_plan, now
+from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions
 from rubric_eval.responders.opening import OpenModel
 from rubric_eval.transfer.building import Built, build, scored_items
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
@@ -126,8 +125,8 @@ _VERSIONED: Final = ("rubric-core", "rubric-eval", "lm-eval", "math-verify")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransferPlan:
-    """Benchmarks, with every prompt, and how they are asked.
+class TransferPlan(EvalPlan):
+    """Benchmarks, with every prompt, and how they are asked: tokens and stops are each one's own.
 
     Raises:
         ConfigError: something that is no plan, such as a seed that is there twice.
@@ -135,14 +134,6 @@ class TransferPlan:
 
     suite: SuiteName
     built: tuple[Built, ...]
-    decoding: Decoding
-    """Tokens and stops are each benchmark's own."""
-    seeds: tuple[int, ...] = (0,)
-    max_unavailable_frac: float = 0.05
-
-    def __post_init__(self) -> None:
-        """Check."""
-        check_plan(seeds=self.seeds, max_unavailable_frac=self.max_unavailable_frac)
 
     def manifest(self, models: Sequence[ModelEntry]) -> EvalRun:
         """Return what run.json says of this plan alone.
@@ -150,25 +141,21 @@ class TransferPlan:
         Raises:
             ConfigError: no model, or two with one name.
         """
-        check_models(models)
         templates = {built.benchmark.task: built.template for built in self.built}
         questions = {
             one.benchmark.task: Questions(source=one.source, sha256=one.sha256, count=len(one.ids))
             for one in self.built
         }
-        return EvalRun(
+        return self.run_of(
+            models,
+            packages=_VERSIONED,
             kind="transfer",
-            started=now(),
-            models=tuple(models),
             questions=questions,
-            decoding=self.decoding,
-            seeds=self.seeds,
             template=text_sha256(canonical_json(sorted(templates.items()))),
             suite=self.suite,
             templates=templates,
             max_tokens={built.benchmark.task: built.decoding.max_tokens for built in self.built},
             stops={built.benchmark.task: tuple(built.decoding.stop) for built in self.built},
-            versions={name: metadata.version(name) for name in _VERSIONED},
         )
 
     def question_rows(self) -> list[files.QuestionRow]:

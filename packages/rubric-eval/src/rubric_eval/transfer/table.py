@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, refusing_edits
@@ -18,6 +17,7 @@ from rubric_eval.records.files import (
 )
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import (
+    BenchmarkQuality,
     EvalRun,
     Measure,
     Measured,
@@ -158,10 +158,9 @@ def _measured(
     )
 
 
-class TransferCell(Record):
+class TransferCell(BenchmarkQuality):
     """One model on one benchmark."""
 
-    benchmark: str
     title: str
     n: int
     """Items."""
@@ -173,14 +172,8 @@ class TransferCell(Record):
     ci_high: float | None
     """Wilson's interval for one seed, a BCa bootstrap over items for several; as `compare` has."""
 
-    chance: float | None
     is_above_chance: bool | None
     """Whether the whole interval is; a gain from chance may be format alone."""
-
-    no_answer_frac: float | None
-    truncated_frac: float | None
-    unavailable_frac: float
-    tokens_mean: float | None
 
 
 class TransferRow(Record):
@@ -243,12 +236,6 @@ def _row(
     )
 
 
-_OF_MEASURED: Final = {
-    *("benchmark", "chance", "no_answer_frac", "truncated_frac", "unavailable_frac", "tokens_mean")
-}
-"""What a cell takes over from the values as it is."""
-
-
 def _cell(one: Measured, confidence: float) -> TransferCell:
     interval = score_interval(
         one.means_N,
@@ -259,7 +246,7 @@ def _cell(one: Measured, confidence: float) -> TransferCell:
     )
     benchmark = benchmark_of(one.benchmark)
     return TransferCell(
-        **one.model_dump(include=_OF_MEASURED),
+        **one.model_dump(include=set(BenchmarkQuality.model_fields)),
         title=benchmark.title if benchmark else one.benchmark,
         n=len(one.ids),
         accuracy=interval.mean,

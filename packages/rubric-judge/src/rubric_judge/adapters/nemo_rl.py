@@ -50,7 +50,7 @@ def environment_class() -> type[Any]:
         """One turn, judged against the rubric of its task."""
 
         def __init__(self, cfg: Mapping[str, object]) -> None:
-            self._scorer = shared_scorer(cfg, source="env")
+            self._scorer = shared_scorer("env", **cfg)
             self._unreported: list[Judgement] = []
 
         def step(

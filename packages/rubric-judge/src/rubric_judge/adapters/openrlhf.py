@@ -52,14 +52,9 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
             raise
         torch = scoring.stack_module("torch", install="openrlhf")
         rewards = torch.tensor([one.reward for one in judgements])
-        return {
-            "rewards": rewards,
-            "scores": rewards.clone(),
-            "extra_logs": {
-                name: torch.tensor([one.metrics[name] for one in judgements])
-                for name in judgements[0].metrics
-            },
-        }
+        columns = scoring.metric_columns(judgements)
+        logs = {name: torch.tensor(values) for name, values in columns.items()}
+        return {"rewards": rewards, "scores": rewards.clone(), "extra_logs": logs}
 
     return reward_func
 

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, Required, TypedDict
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from rubric_core import (
     Judge,
@@ -30,7 +30,7 @@ from rubric_core import (
     criterion_scores_z,
     normalized_reward,
 )
-from rubric_core.configuration import config_error
+from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks, task_source
@@ -147,6 +147,12 @@ class Judgement:
             for criterion, z in zip(self.view.rubric, z_M, strict=True)
             if criterion.weight and (name := f"rubric/{criterion.id}") not in self.metrics
         }
+
+
+def metric_columns(judgements: Sequence[Judgement]) -> dict[str, list[float]]:
+    """Return the metrics of at least one judgement by name."""
+    rows = [one.metrics for one in judgements]
+    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 class RubricScorer:
@@ -373,21 +379,18 @@ _shared: dict[_Settings, RubricScorer] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_scorer(options: Mapping[str, object], *, source: str) -> RubricScorer:
+def shared_scorer(source: str, /, **options: object) -> RubricScorer:
     """Return this process's scorer for a stack that makes its rewards from a configuration.
 
     Args:
-        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable` and `ledger`.
         source: what to call the configuration in an error.
+        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable` and `ledger`.
 
     Raises:
         ConfigError: an unknown key or a wrong value, or as `RubricScorer`.
         JudgeSetupError, LedgerError: as `RubricScorer`.
     """
-    try:
-        settings = _Settings.model_validate(dict(options))
-    except ValidationError as error:
-        raise config_error(error, model=_Settings, source=source) from None
+    settings = validated(_Settings, options, source=source)
     with _shared_lock:
         if settings not in _shared:
             _shared[settings] = RubricScorer(**dict(settings), maskable=False)

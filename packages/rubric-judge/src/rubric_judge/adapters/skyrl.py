@@ -32,7 +32,7 @@ class _RubricEnv:
     ) -> None:
         super().__init__()  # of the stack's class
         given = {**settings, **(env_config or {})}
-        self._scorer = shared_scorer(given, source="skyrl_gym environment")
+        self._scorer = shared_scorer("skyrl_gym environment", **given)
         self._row = _row(extras or {})
         self._prompt: object = ""
         self._metrics: dict[str, float] = {}

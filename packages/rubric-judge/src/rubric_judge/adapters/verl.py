@@ -53,14 +53,8 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         ConfigError, SchemaError: a row without a task that can be judged.
     """
     del data_source, router
-    settings = {
-        "judge": judge,
-        "tasks": tasks,
-        "workers": workers,
-        "on_unavailable": on_unavailable,
-        "ledger": ledger,
-    }
-    scorer = shared_scorer(settings, source="reward_kwargs")
+    options = {"workers": workers, "on_unavailable": on_unavailable, "ledger": ledger}
+    scorer = shared_scorer("reward_kwargs", judge=judge, tasks=tasks, **options)
     row = joined_row(ground_truth, extra_info or {})
     (judgement,) = await scorer.judge([Submission(row, solution_str)])
     return {"score": judgement.reward or 0.0, **judgement.metrics}

@@ -89,7 +89,7 @@ def _bounds(plan: AttackPlan, honest: Sequence[tuple[Control, JudgeResult]]) -> 
     bounds = {(task.task_id, "nothing"): 0.0 for task in plan.tasks}
     for control, result in honest:
         if result.outcome is Outcome.SCORED:
-            key = control.task_id, control.name
+            key = control.view.task_id, control.name
             reward = normalized_reward(result, control.view.rubric)
             bounds[key] = max(bounds.get(key, 0.0), reward)
     return bounds

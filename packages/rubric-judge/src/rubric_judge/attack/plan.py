@@ -43,7 +43,6 @@ class Control:
     """An honest text: what bounds the attacks on it, or what a judge must tell apart."""
 
     name: ControlName
-    task_id: str
     view: JudgeView
 
 
@@ -107,4 +106,4 @@ def _controls(targets: Sequence[Target]) -> Iterable[Control]:
         }
         for name, text in texts.items():
             if text is not None:
-                yield Control(name, target.task.task_id, target.task.judge_view(text))
+                yield Control(name, target.task.judge_view(text))

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from matplotlib.ticker import PercentFormatter
-from pydantic import BaseModel, ConfigDict
 
 from rubric_judge.page import pictures
-from rubric_judge.page.tables import TextTable, markdown_page, or_dash
+from rubric_judge.page.tables import Part, Report, TextTable, markdown_page, or_dash
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class WorstCase(_Frozen):
+class WorstCase(Part):
     """One attack that was credited above what it deserves."""
 
     id: str
@@ -26,7 +21,7 @@ class WorstCase(_Frozen):
     bound: float
 
 
-class FamilyCredit(_Frozen):
+class FamilyCredit(Part):
     """What a family of attacks was given."""
 
     family: str
@@ -51,7 +46,7 @@ class FamilyCredit(_Frozen):
     """Most over-credited first."""
 
 
-class ControlCredit(_Frozen):
+class ControlCredit(Part):
     """What honest texts were given: a judge that cannot tell them apart has no low rate either."""
 
     name: str
@@ -61,7 +56,7 @@ class ControlCredit(_Frozen):
     mean_reward: float | None
 
 
-class AttackReport(_Frozen):
+class AttackReport(Report):
     """A whole run."""
 
     judge: str
@@ -77,13 +72,22 @@ class AttackReport(_Frozen):
     separable: int
     """Tasks with a reference answer, both of which were scored."""
 
+    def tables(self) -> list[TextTable]:
+        """Return the rates by family, the controls, and the worst cases."""
+        return [_families(self), _controls(self), _worst(self)]
+
+    def markdown(self, figures: Sequence[str]) -> str:
+        """Write it as a page; see `Report.markdown`."""
+        opening = (
+            f"{self.cases} cases on {self.tasks} tasks. Over-credited: cases that were given more "
+            "than they deserve, of those with scores and a bound; the intervals are Wilson's "
+            f"({self.confidence:.0%}). Excess: mean of what was given above the bound. Invalid "
+            "judgements (reward 0) and unavailable ones (no reward) are counted apart."
+        )
+        return markdown_page(f"Attacks on {self.judge}", opening, self.tables(), figures)
+
 
 _MOST_WORST: Final = 10
-
-
-def tables_of(report: AttackReport) -> list[TextTable]:
-    """Return the rates by family, the controls, and the worst cases."""
-    return [_families(report), _controls(report), _worst(report)]
 
 
 def _families(report: AttackReport) -> TextTable:
@@ -120,22 +124,6 @@ def _worst(report: AttackReport) -> TextTable:
     worst = sorted(cases, key=lambda case: case.bound - case.reward)[:_MOST_WORST]
     rows = tuple((case.id, f"{case.reward:.3f}", f"{case.bound:.3f}") for case in worst)
     return TextTable("Worst cases", ("case", "reward", "bound"), rows)
-
-
-def as_markdown(report: AttackReport, figures: Sequence[str]) -> str:
-    """Write the report as a page.
-
-    Args:
-        report: what was found.
-        figures: file names of pictures beside the page.
-    """
-    opening = (
-        f"{report.cases} cases on {report.tasks} tasks. Over-credited: cases that were given more "
-        "than they deserve, of those with scores and a bound; the intervals are Wilson's "
-        f"({report.confidence:.0%}). Excess: mean of what was given above the bound. Invalid "
-        "judgements (reward 0) and unavailable ones (no reward) are counted apart."
-    )
-    return markdown_page(f"Attacks on {report.judge}", opening, tables_of(report), figures)
 
 
 _MOST_FAMILIES: Final = 40

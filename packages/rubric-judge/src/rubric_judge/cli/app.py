@@ -6,25 +6,29 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeAlias
 
-from pydantic import BaseModel
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from rubric_core.errors import ConfigError
 from rubric_judge.console.command import command_app
 from rubric_judge.console.progress import current
+from rubric_judge.page.tables import Report
 
 app = command_app("rubric-judge", summary="Judge responses against rubrics.")
 
-
-_Report = TypeVar("_Report", bound=BaseModel)
+Positive: TypeAlias = Annotated[int, Parameter(validator=Number(gte=1))]
+Seconds: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
+Share: TypeAlias = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
+Count: TypeAlias = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
+"""From 0, and no larger than a file can hold."""
 
 
 def write_report(
     out: Path,
     name: str,
-    report: _Report,
-    page: Callable[[_Report, Sequence[str]], str],
+    report: Report,
     draw: Callable[[Path], Sequence[Path]],
     *more: str,
 ) -> str:
@@ -34,14 +38,13 @@ def write_report(
         out: the folder.
         name: of both files.
         report: what was found.
-        page: makes the page, given the names of the pictures in it.
         draw: draws the figures into the folder; the page shows each `.png`.
         more: names of other files in the folder.
     """
     with current().phase("drawing the figures"):
         pictures = [path.name for path in draw(out) if path.suffix == ".png"]
     (out / f"{name}.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
-    (out / f"{name}.md").write_text(page(report, pictures), "utf-8")
+    (out / f"{name}.md").write_text(report.markdown(pictures), "utf-8")
     return ", ".join([str(out / f"{name}.md"), f"{name}.json", *more, *pictures])
 
 

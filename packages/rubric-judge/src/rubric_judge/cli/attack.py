@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from rubric_core import JudgeResult, Outcome, normalized_reward, read_tasks
-from rubric_judge.cli.app import app, flag_error, make_folder, write_report
-from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge, require_positive
+from rubric_judge.cli.app import Positive, Share, app, flag_error, make_folder, write_report
+from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
 from rubric_judge.console.command import FAILED, configure_log, print_tables, working
 from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
-    from rubric_judge.attack import AttackPlan, AttackReport
+    from rubric_judge.attack import AttackPlan
     from rubric_judge.attack.plan import Builder
 
 
@@ -33,10 +33,10 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     out: Path,
     suite: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
     families: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
-    limit: int | None = None,
-    epsilon: float = 0.05,
+    limit: Positive | None = None,
+    epsilon: Share = 0.05,
     ledger: Path | None = None,
-    workers: int = 32,
+    workers: Positive = 32,
     reveal: Annotated[bool, Parameter(negative=())] = False,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -70,8 +70,8 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         Exit status: 1 when no case at all could be judged, or the ledger could not be written.
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks
+    from rubric_judge.attack.report import draw_figures
 
-    _check(limit=limit, epsilon=epsilon, workers=workers)
     configure_log(verbose=verbose)
     with working(app):
         with current().phase("reading tasks, making the attacks"):
@@ -82,16 +82,10 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         controls_RN, (results,) = judged.batches
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
         _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
-        written = _write(report, out)
-    _print(report, written)
+        written = write_report(out, "attack", report, partial(draw_figures, report), "cases.jsonl")
+    print_tables(report.tables(), footer=f"written: {written}")
     lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
     return FAILED if lost or judged.unwritten else 0
-
-
-def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
-    require_positive(limit=limit, workers=workers)
-    if not 0 <= epsilon < 1:
-        raise flag_error("epsilon", f" is {epsilon}: give a reward from 0 to 1")
 
 
 def _judge(
@@ -102,19 +96,6 @@ def _judge(
     honest = Batch("honest answers", controls, range(_CONTROL_JUDGEMENTS))
     attacks = Batch("attacks", [one.view for one in plan.cases])
     return name, judge_batches(asked.pool, (honest, attacks), ledger=ledger)
-
-
-def _write(report: AttackReport, out: Path) -> str:
-    from rubric_judge.attack.report import as_markdown, draw_figures
-
-    draw = partial(draw_figures, report)
-    return write_report(out, "attack", report, as_markdown, draw, "cases.jsonl")
-
-
-def _print(report: AttackReport, written: str) -> None:
-    from rubric_judge.attack.report import tables_of
-
-    print_tables(tables_of(report), footer=f"written: {written}")
 
 
 def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builder]:

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rubric_core import RubricFileError, Task, formats, read_tasks, write_tasks
-from rubric_judge.cli.app import require_writable
-from rubric_judge.cli.judging import require_positive
+from rubric_judge.cli.app import Positive, require_writable
 from rubric_judge.console.command import FAILED, console, print_pairs
 from rubric_judge.starting import example_files, preset, write_new
 
@@ -27,7 +26,7 @@ def import_rubrics(
     *,
     pitfalls: Literal["avoidance", "failure"] | None = None,
     questions: Path | None = None,
-    limit: int | None = None,
+    limit: Positive | None = None,
 ) -> int:
     """Read rubrics of another format and write them as tasks.
 
@@ -59,7 +58,6 @@ def import_rubrics(
         options=formats.ImportOptions(pitfalls=pitfalls, questions=questions),
         on_reject=rejected.append,
     )
-    require_positive(limit=limit)
     written = write_tasks(out, _counted(islice(found, limit), counts))
     ends = (("rejected rows", len(rejected)), ("written", out))
     print_pairs([("tasks", written), *counts.items(), *ends])

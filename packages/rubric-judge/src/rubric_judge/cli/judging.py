@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import anyio
 
 from rubric_core import JudgeResult, JudgeView, Outcome
-from rubric_judge.cli.app import flag_error
 from rubric_judge.console.command import console
 from rubric_judge.console.progress import current
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from rubric_judge.pool.statistics import PoolStatistics
 
 
-_LARGEST_COUNT = 2**63
 _Pool: TypeAlias = "JudgePool | RayJudgePool"
 
 
@@ -160,41 +158,17 @@ async def check_replicas(pool: _Pool) -> None:
         print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
 
 
-def require_count(**counts: int) -> None:
-    """Refuse options that are no count: below 0, or larger than a file can hold.
-
-    Raises:
-        ConfigError: names the first.
-    """
-    for flag, count in counts.items():
-        if not 0 <= count < _LARGEST_COUNT:
-            raise flag_error(flag, f" is {count}: give 0 or more, below 2^63")
-
-
-def require_positive(**counts: int | None) -> None:
-    """Refuse options below 1.
-
-    Raises:
-        ConfigError: names the first.
-    """
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise flag_error(name.replace("_", "-"), f" is {count}: give at least 1")
-
-
 async def _judge_batch(
     pool: _Pool, batch: Batch, *, deadline_s: float | None
 ) -> list[list[JudgeResult]]:
     total = len(batch.replicates) * len(batch.views)
     with current().phase(batch.title, total=total) as phase:
-
-        def advance(position: int, result: JudgeResult) -> None:
-            del position, result
-            phase.advance()
-
         return [
             await pool.judge_all(
-                batch.views, on_result=advance, deadline_s=deadline_s, replicate=replicate
+                batch.views,
+                on_result=lambda _position, _result: phase.advance(),
+                deadline_s=deadline_s,
+                replicate=replicate,
             )
             for replicate in batch.replicates
         ]

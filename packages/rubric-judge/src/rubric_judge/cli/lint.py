@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
-from rubric_judge.cli.app import app, flag_error, require_writable
+from rubric_judge.cli.app import Count, app, require_writable
 from rubric_judge.console.command import FAILED, console, print_rows, working
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def lint(
     tasks: Path,
     *,
     json_out: Annotated[Path | None, Parameter(name="--json")] = None,
-    examples: int = 3,
+    examples: Count = 3,
 ) -> int:
     """Find what is wrong with tasks before anything is spent on them; no model is called.
 
@@ -39,8 +39,6 @@ def lint(
     """
     from rubric_judge.lint.run import lint_tasks
 
-    if examples < 0:
-        raise flag_error("examples", f" is {examples}: give at least 0")
     if json_out is not None:
         require_writable(json_out, flag="--json", inputs=(tasks,))
     findings: list[Finding] = []

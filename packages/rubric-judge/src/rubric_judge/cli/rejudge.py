@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, flag_error, require_writable
+from rubric_judge.cli.app import Count, Positive, app, flag_error, require_writable
 from rubric_judge.console import command
 from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
@@ -35,8 +35,8 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     tasks_before: Path | None = None,
     of: str | None = None,
     ledger: Path | None = None,
-    replicate: int = 0,
-    workers: int = 32,
+    replicate: Count = 0,
+    workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Judge stored responses again, by another judge or under another rubric, and compare.
@@ -64,8 +64,6 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     """
     from rubric_judge.rejudge import compare, read_stored
 
-    judging.require_positive(workers=workers)
-    judging.require_count(replicate=replicate)
     command.configure_log(verbose=verbose)
     require_writable(out, flag="--out", inputs=(source, tasks, judge, before, tasks_before, ledger))
     with command.working(app) as progress:

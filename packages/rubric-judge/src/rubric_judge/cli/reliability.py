@@ -13,12 +13,12 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeView, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, flag_error, make_folder, write_report
+from rubric_judge.cli.app import Count, Positive, app, flag_error, make_folder, write_report
 from rubric_judge.console.command import FAILED, configure_log, print_tables, working
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
-    from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
+    from rubric_judge.reliability import Rating, ReliabilityReport
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
@@ -28,11 +28,11 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     judge: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
     judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = (),
     out: Path,
-    replicates: int = 4,
+    replicates: Positive = 4,
     ledger: Path | None = None,
-    resamples: int = 1000,
-    seed: int = 0,
-    workers: int = 32,
+    resamples: Positive = 1000,
+    seed: Count = 0,
+    workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Measure how noisy judges are, and how far they agree.
@@ -64,9 +64,9 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
     from rubric_judge.reliability import collect, measure, read_ratings
+    from rubric_judge.reliability.figures import draw_figures
 
-    _check(responses, judge, judgements, seed=seed)
-    judging.require_positive(replicates=replicates, resamples=resamples, workers=workers)
+    _check(responses, judge, judgements)
     configure_log(verbose=verbose)
     with working(app) as progress:
         with progress.phase("reading tasks and judgements"):
@@ -78,32 +78,20 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         made, unwritten = _judge_all(judges, numbered, range(replicates), ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed)
-        written = _write(report, ratings, out=out)
+        written = write_report(out, "reliability", report, partial(draw_figures, report, ratings))
     _print(report, written)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
 
 
-def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
-    from rubric_judge.reliability.figures import draw_figures
-    from rubric_judge.reliability.report import as_markdown
-
-    draw = partial(draw_figures, report, ratings)
-    return write_report(out, "reliability", report, as_markdown, draw)
-
-
 def _print(report: ReliabilityReport, written: str) -> None:
-    from rubric_judge.reliability.report import tables_of
-
-    print_tables(tables_of(report), footer=f"written: {written}")
+    print_tables(report.tables(), footer=f"written: {written}")
     for one in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in one.reasons.items())
         if failed:
             print(f"without scores, {one.judge}: {failed}", file=sys.stderr)
 
 
-def _check(
-    responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path], *, seed: int
-) -> None:
+def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
     if not judge and not judgements:
         raise ConfigError(
             "there is nothing to measure: give --judge with RESPONSES, or --judgements",
@@ -115,7 +103,6 @@ def _check(
     if repeated := [name for name, count in names.items() if count > 1]:
         called = f"{names[repeated[0]]} files are called {repeated[0]!r}"
         raise flag_error("judge", f": {called}: rename one")
-    judging.require_count(seed=seed)
 
 
 def _judge_all(

@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from rubric_core import Outcome, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, flag_error, require_writable
+from rubric_judge.cli.app import Positive, Seconds, app, require_writable
 from rubric_judge.console.command import FAILED, configure_log, print_pairs, typed_command, working
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
@@ -31,11 +31,11 @@ def score(  # noqa: PLR0913  # the flags of a command
     judge: Path,
     out: Path,
     ledger: Path | None = None,
-    workers: int = 32,
-    micro_batch: int = 4,
-    deadline_s: float | None = None,
+    workers: Positive = 32,
+    micro_batch: Positive = 4,
+    deadline_s: Seconds | None = None,
     hedge: Annotated[bool, Parameter(negative=())] = False,
-    ray: int | None = None,
+    ray: Positive | None = None,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Score responses and write one judgement for each.
@@ -60,9 +60,6 @@ def score(  # noqa: PLR0913  # the flags of a command
         Exit status: 1 when no response at all could be judged, or the ledger could not be written.
     """
     configure_log(verbose=verbose)
-    judging.require_positive(workers=workers, micro_batch=micro_batch, ray=ray)
-    if deadline_s is not None and not deadline_s > 0:
-        raise flag_error("deadline-s", f" is {deadline_s:g}: give seconds above 0")
     require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
     with working(app) as progress:
         with progress.phase("reading tasks and responses"):

@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from rubric_core import Task, read_tasks
 from rubric_judge.cli import judging
+from rubric_judge.cli.app import Positive
 from rubric_judge.console.command import FAILED, configure_log
 from rubric_judge.serve.config import ServeConfig
 
@@ -26,7 +27,7 @@ def serve(
     judge: Path,
     tasks: Path | None = None,
     ledger: Path | None = None,
-    workers: int = 32,
+    workers: Positive = 32,
     bounds: Annotated[ServeConfig, Parameter(name="*")] = _DEFAULTS,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -48,7 +49,6 @@ def serve(
         Exit status: 1 when responses were left without an answer, or the ledger could not be
         written.
     """
-    judging.require_positive(workers=workers)
     configure_log(verbose=verbose)
     by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
     asked = judging.read_judge(judge, workers=workers)

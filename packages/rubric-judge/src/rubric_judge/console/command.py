@@ -149,10 +149,12 @@ def run_command(
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
         with sigterm_raised():
-            status = app(words, result_action="return_value", exit_on_error=False)
+            status = app(
+                words, result_action="return_value", exit_on_error=False, print_error=False
+            )
             sys.stdout.flush()
-    except CycloptsError:  # an unknown option or a bad value: cyclopts has said so on stderr
-        sys.exit(BAD_INPUT)
+    except CycloptsError as error:  # an unknown option or a bad value
+        fail(app.name[0], str(error), status=BAD_INPUT)
     except (KeyboardInterrupt, Terminated) as stop:
         if stopped is not None and (message := stopped(words)) is not None:
             say_on_stderr(message)

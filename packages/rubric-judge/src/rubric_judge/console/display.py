@@ -16,7 +16,7 @@ WORTH_S: Final = 2.0
 
 
 class Display:
-    """Is told of phases, and shows nothing of them; no two of its methods are called at a time."""
+    """Receives the events of phases and shows nothing; no two of its methods run at once."""
 
     beat_s: float | None = None
     """Seconds between two calls of `beat`; None where there need be none."""

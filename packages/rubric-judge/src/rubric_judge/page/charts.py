@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from markupsafe import Markup
 
@@ -29,6 +29,7 @@ _MARKED_POINTS: Final = 12
 _LABEL_ROOM: Final = 46
 _GAP: Final = 1.5
 """Between bars."""
+_Pair: TypeAlias = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -142,24 +143,20 @@ class Distribution:
 
 def svg(chart: Chart | Distribution, *, width: Width) -> Markup:
     """Draw a chart; the element has no colours, type or ids of its own."""
-    across, high = _SIZES[chart.size if isinstance(chart, Chart) else "small", width]
-    if isinstance(chart, Chart):
-        parts = _Curves(chart, across, high).parts()
-    else:
-        parts = _Bars(chart, across, high).parts()
-    return Markup('<svg viewBox="0 0 {} {}">{}</svg>').format(across, high, Markup().join(parts))
+    size = _SIZES[chart.size if isinstance(chart, Chart) else "small", width]
+    drawn = _Curves(chart, size) if isinstance(chart, Chart) else _Bars(chart, size)
+    parts = Markup().join(drawn.parts())
+    return Markup('<svg viewBox="0 0 {} {}">{}</svg>').format(*size, parts)
 
 
 class _Axes:
     """A scale in each direction, hairlines at its levels, and a rule at the foot."""
 
-    def __init__(self, across: int, high: int, ends: tuple[float, float]) -> None:
-        self.foot, self.right = high - BOTTOM, across - RIGHT
-        self._ends = ends
-        self._base = self._top = self._step = 0.0
-
-    def scale(self, low: float, high: float, *, whole: bool = False) -> None:
+    def __init__(self, size: _Pair, ends: _Pair, extent: _Pair, *, whole: bool = False) -> None:
         """Reach from a level below the least value to one above the greatest."""
+        (across, tall), (low, high) = size, extent
+        self.foot, self.right = tall - BOTTOM, across - RIGHT
+        self._ends = ends
         self._step = _nice((high - low) / _LEVELS, (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10))
         self._step = max(self._step, 1.0) if whole else self._step
         self._base = self._step * math.floor(low / self._step + 1e-9)
@@ -183,11 +180,10 @@ class _Axes:
 
 
 class _Curves:
-    def __init__(self, chart: Chart, across: int, high: int) -> None:
+    def __init__(self, chart: Chart, size: _Pair) -> None:
         self._chart = chart
-        self._axes = _Axes(across, high, chart.ends)
-        self._ticks = 8 if across > _SIZES["small", "wide"][0] else 5
-        self._axes.scale(*self._extent())
+        self._axes = _Axes(size, chart.ends, self._extent())
+        self._ticks = 8 if size[0] > _SIZES["small", "wide"][0] else 5
 
     def parts(self) -> Iterator[Markup]:
         yield from self._axes.levels(is_share=self._chart.is_share)
@@ -269,10 +265,10 @@ class _Curves:
 
 
 class _Bars:
-    def __init__(self, chart: Distribution, across: int, high: int) -> None:
+    def __init__(self, chart: Distribution, size: _Pair) -> None:
         self._chart = chart
-        self._axes = _Axes(across, high, (chart.edges[0], chart.edges[-1]))
-        self._axes.scale(0.0, max(*chart.counts, 1), whole=True)
+        ends, extent = (chart.edges[0], chart.edges[-1]), (0.0, max(*chart.counts, 1))
+        self._axes = _Axes(size, ends, extent, whole=True)
 
     def parts(self) -> Iterator[Markup]:
         yield from self._axes.levels()

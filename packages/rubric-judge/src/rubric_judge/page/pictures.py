@@ -23,7 +23,7 @@ Figure: TypeAlias = Any
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's, those that show on white."""
-_INK: Final = "#222222"
+INK: Final = "#222222"
 MUTED: Final = "#8a8a8a"
 
 _TITLE_CHARS: Final = 60
@@ -36,12 +36,12 @@ _STYLE: Final = {
     "axes.titlesize": "medium",
     "grid.color": "#e0e3e1",
     "grid.linewidth": 0.6,
-    "axes.labelcolor": _INK,
+    "axes.labelcolor": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "text.color": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "legend.frameon": False,
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
@@ -75,7 +75,7 @@ def new_figure(
 
 def draw_title(axes: Axes, title: str) -> None:
     """Put a title over the left edge."""
-    axes.set_title(wrap_name(title, _TITLE_CHARS), loc="left", fontsize=11, color=_INK)
+    axes.set_title(wrap_name(title, _TITLE_CHARS), loc="left", fontsize=11, color=INK)
 
 
 def wrap_name(name: str, chars: int) -> str:
@@ -114,16 +114,6 @@ def draw_intervals(
     axes.plot(
         values, places, "o", color=colour, markersize=5.5, label=label, clip_on=False, zorder=3
     )
-
-
-def draw_heading(figure: Figure, heading: str) -> None:
-    """Put a title over a whole figure."""
-    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=_INK)
-
-
-def draw_note(figure: Figure, note: str) -> None:
-    """Put lines of text below a whole figure."""
-    figure.supxlabel(note, x=0.01, ha="left", fontsize=10, color=_INK)
 
 
 def draw_legend(figure: Figure, axes: Axes, *, columns: int | None = None) -> None:

@@ -26,11 +26,13 @@ class Figure:
     note: str = ""
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
+    """Of a table or of a report; nan and infinities are no figures."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
-class Column(_Part):
+class Column(Part):
     """One column."""
 
     key: str
@@ -43,7 +45,7 @@ class Column(_Part):
     """Whether the best value of a group is in bold, or in a heat table every cell is shaded."""
 
 
-class Cell(_Part):
+class Cell(Part):
     """A value, its bounds where it has them, or a word."""
 
     value: float | None = None
@@ -52,7 +54,7 @@ class Cell(_Part):
     text: str = ""
 
 
-class Row(_Part):
+class Row(Part):
     """A row: its name and a cell for each column."""
 
     name: str
@@ -64,7 +66,7 @@ class Row(_Part):
     """Colour of its dot on a page; a hollow one without."""
 
 
-class Table(_Part):
+class Table(Part):
     """A table with a file name, a caption and its numbers, unrounded."""
 
     key: str
@@ -202,6 +204,22 @@ class TextTable:
 def or_dash(value: float | None, form: str) -> str:
     """Write a number in a form of `format`, and a dash where there is none."""
     return _MISSING if value is None else format(value, form)
+
+
+class Report(Part):
+    """What a command found: its numbers, which are written as JSON, and how people read them."""
+
+    def tables(self) -> list[TextTable]:
+        """Return what it says; what it cannot say is a dash."""
+        raise NotImplementedError
+
+    def markdown(self, figures: Sequence[str]) -> str:
+        """Write it as a page with every table.
+
+        Args:
+            figures: file names of pictures beside the page.
+        """
+        raise NotImplementedError
 
 
 def markdown_page(

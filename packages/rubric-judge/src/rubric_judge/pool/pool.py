@@ -95,8 +95,8 @@ class JudgePool:
             views: any number of views, in any order.
             on_result: called with position and result as each judgement ends, in that order.
             deadline_s: when to stop waiting; what is not judged by then is `unavailable` with
-                reason `timeout`, and what is judged is kept. A judge that takes no cancellation
-                is waited for all the same; one that blocks the event loop is named in the log.
+                reason `timeout`, and what is judged is kept. A judge that ignores cancellation
+                is still waited for; one that blocks the event loop is named in the log.
             replicate: which repetition of the same judgements this is, for the ledger.
 
         Returns:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue
 
-from rubric_core import Answerer, Reason, SchemaError, Usage
+from rubric_core import Answerer, SchemaError, Usage
 from rubric_core.files import decode
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.failures import retry_after_s, status_error, transport_error, usage
@@ -222,7 +222,7 @@ def ended(
     if why not in _FINISH:
         said = why if why in _FAILED else "unknown" if why else "missing"
         what = f"the answer is not finished: its `finish_reason` is {said}"
-        raise transport_error(Reason.SERVER_ERROR, what, usage=usage)
+        raise transport_error(what, usage=usage)
     return reply(content or "", _FINISH[why])
 
 
@@ -293,26 +293,24 @@ def _decoded(body: bytes) -> dict[str, object]:
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
         decoded = None
     except SchemaError as error:
-        raise transport_error(
-            Reason.SERVER_ERROR, f"a success without valid JSON: {error}"
-        ) from None
+        raise transport_error(f"a success without valid JSON: {error}") from None
     if not isinstance(decoded, dict):
-        raise transport_error(
-            Reason.SERVER_ERROR, "a success that is no JSON object; check `api_base`"
-        )
+        raise transport_error("a success that is no JSON object; check `api_base`")
     return cast("dict[str, object]", decoded)
 
 
 def _chat_reply(completion: dict[str, object]) -> ChatReply:
     used = _usage(completion)
-    choice = _only(completion.get("choices"), usage=used)
+    choices = listing(completion.get("choices"))
+    if len(choices) > 1:
+        raise transport_error(f"{len(choices)} choices where one was asked for", usage=used)
+    choice = mapping(choices[0]) if choices else {}
     message = mapping(choice.get("message"))
     content, refusal = message.get("content"), message.get("refusal")
     of_model = message.get("role", "assistant") == "assistant"
     is_whole = bool(message) and of_model and not completion.get("error")
     if not (is_whole and isinstance(content, str | None) and isinstance(refusal, str | None)):
-        what = "a success without a chat completion"
-        raise transport_error(Reason.SERVER_ERROR, what, usage=used)
+        raise transport_error("a success without a chat completion", usage=used)
     return ended(
         content,
         why=choice.get("finish_reason"),
@@ -320,14 +318,6 @@ def _chat_reply(completion: dict[str, object]) -> ChatReply:
         usage=used,
         answered_by=answerer(completion.get("model")),
     )
-
-
-def _only(choices: object, *, usage: Usage | None) -> dict[str, object]:
-    given = listing(choices)
-    if len(given) > 1:
-        what = f"{len(given)} choices where one was asked for"
-        raise transport_error(Reason.SERVER_ERROR, what, usage=usage)
-    return mapping(given[0]) if given else {}
 
 
 def _usage(completion: dict[str, object]) -> Usage | None:

@@ -60,7 +60,7 @@ class Connections:
         Args:
             url: where to.
             body: JSON.
-            silence_s: longest time without a byte of the answer; left out, whoever asks keeps time.
+            silence_s: longest time without a byte of the answer; the caller keeps time if left out.
 
         Returns:
             The answer, whatever its status.
@@ -87,7 +87,7 @@ class Connections:
             # The answer that is still to come there would be the next request's.
             drop_latest_connection()
             what = f"an answer to another request: it has not the {_REQUEST_ID} of this one"
-            raise transport_error(Reason.SERVER_ERROR, what)
+            raise transport_error(what)
 
     async def get(self, url: str, *, silence_s: float) -> Answer:
         """Ask for a page; otherwise as `post`."""
@@ -115,12 +115,12 @@ class Connections:
                 headers_read = tuple(response.headers.items())
                 return Answer(response.status, headers_read, await _read(response))
         except aiohttp.SocketTimeoutError:
-            raise transport_error(Reason.TIMEOUT, f"no answer within {silence_s:g} s") from None
+            raise transport_error(f"no answer within {silence_s:g} s", Reason.TIMEOUT) from None
         except aiohttp.ClientResponseError as error:
-            raise transport_error(Reason.SERVER_ERROR, f"{type(error).__name__}: no HTTP") from None
+            raise transport_error(f"{type(error).__name__}: no HTTP") from None
         except (aiohttp.ClientError, OSError) as error:
             why = why_unreachable(error, server_of(url))
-            raise transport_error(Reason.CONNECTION, why) from None
+            raise transport_error(why, Reason.CONNECTION) from None
 
     async def aclose(self) -> None:
         """Close this event loop's connections, and those of loops that are no more."""

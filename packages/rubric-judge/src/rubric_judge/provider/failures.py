@@ -38,7 +38,7 @@ _REASON_BY_STATUS = {
     429: Reason.RATE_LIMITED,
 }
 
-_MOST_TOKENS = 10_000_000
+MOST_TOKENS = 10_000_000
 """No model reads as much in one call; a count beyond is none, and would stop a limiter."""
 
 
@@ -74,7 +74,7 @@ def status_error(
     if status == 404 and about_model is not None:  # noqa: PLR2004
         remedy = _NO_MODEL if about_model else _NO_PAGE
     what = f"{what}, HTTP {status}" if what else f"HTTP {status}"
-    return transport_error(reason, what, remedy=remedy, retry_after=retry_after, usage=usage)
+    return transport_error(what, reason, remedy=remedy, retry_after=retry_after, usage=usage)
 
 
 def key_remedy(config: ModelConfig) -> str:
@@ -98,8 +98,8 @@ def key_remedy(config: ModelConfig) -> str:
 
 
 def transport_error(
-    reason: Reason,
     what: str,
+    reason: Reason = Reason.SERVER_ERROR,
     *,
     remedy: str | None = None,
     retry_after: float | None = None,
@@ -108,8 +108,8 @@ def transport_error(
     """Make the error of one attempt.
 
     Args:
-        reason: why there is no answer.
         what: type or status; no text that was sent or received.
+        reason: why there is no answer; left out, the server answered what is none.
         remedy: what to do; left out, what the reason says.
         retry_after: seconds that the server asks to wait.
         usage: what the attempt consumed all the same, where the server says.
@@ -173,7 +173,7 @@ def _count(value: object) -> int | None:
     # An answer that is read strictly has floats only.
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if 0 <= value <= _MOST_TOKENS and value == int(value) else None
+    return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
 
 
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (

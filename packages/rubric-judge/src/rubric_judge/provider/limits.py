@@ -11,41 +11,40 @@ import time
 from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import anyio
 
 from rubric_judge.provider.event_loop import LoopGuard
+from rubric_judge.provider.failures import MOST_TOKENS
 from rubric_judge.provider.model_config import LimitsConfig
 
 _DECREASE = 0.5
 _LONGEST_PAUSE_S = 60.0
 """Quotas are per minute, and a server may ask for days: then one attempt a minute finds out."""
-_MOST_TOKENS = 10_000_000
-"""No model reads as much in one call; what a server counts beyond is nonsense."""
 _BURST_S = 1.0
 """Seconds of a budget that may be spent at once."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LimiterStatistics:
     """What a limiter has let through since it was made."""
 
-    limit: int | None
+    limit: int | None = None
     """Attempts allowed in flight now; None where nothing bounds them."""
-    in_flight: int
-    peak_in_flight: int
-    waiting: int
-    attempts: int
+    in_flight: int = 0
+    peak_in_flight: int = 0
+    waiting: int = 0
+    attempts: int = 0
     """Attempts let through."""
-    rate_limited: int
+    rate_limited: int = 0
     """Answers that said "too many requests"."""
-    decreases: int
+    decreases: int = 0
     """Times that the limit was lowered for them."""
-    waited_s: float
+    waited_s: float = 0.0
     """Seconds that attempts have waited here, together."""
-    tokens: int
+    tokens: int = 0
     """Tokens of the attempts: the true count where it was given, the estimate elsewhere."""
 
 
@@ -132,7 +131,7 @@ class LocalLimiter:
         config = config or LimitsConfig()
         self._limit = self._most = float(config.max_in_flight or math.inf)
         self._adaptive = config.adaptive
-        self._most_tokens = min(config.tpm or _MOST_TOKENS, _MOST_TOKENS)
+        self._most_tokens = min(config.tpm or MOST_TOKENS, MOST_TOKENS)
         self._requests, self._tokens = _Budget(config.rpm), _Budget(config.tpm)
         self._home = LoopGuard("limiter")
         self._in_flight = dict[Attempt, None]()
@@ -140,9 +139,9 @@ class LocalLimiter:
         self._line = OrderedDict[Attempt, anyio.Event]()
         """Who waits, and what wakes them: they have been counted in, or are first and keep time."""
         self._paused_until_s = 0.0
-        self._peak_in_flight = self._started = self._rate_limited = self._decreases = 0
-        self._lowered_at = self._tokens_taken = 0
-        self._waited_s = 0.0
+        self._lowered_at = 0
+        self._so_far = LimiterStatistics()
+        """What is counted; what is so at one moment is filled in by `statistics`."""
 
     def attempt(self, *, tokens: int) -> Attempt:
         """Return one attempt's context; see `Limiter.attempt`."""
@@ -150,17 +149,10 @@ class LocalLimiter:
 
     def statistics(self) -> LimiterStatistics:
         """Return what was let through."""
-        return LimiterStatistics(
-            limit=None if math.isinf(self._limit) else int(self._limit),
-            in_flight=len(self._in_flight),
-            peak_in_flight=self._peak_in_flight,
-            waiting=max(0, self._home.inside - len(self._in_flight)),
-            attempts=self._started,
-            rate_limited=self._rate_limited,
-            decreases=self._decreases,
-            waited_s=self._waited_s,
-            tokens=self._tokens_taken,
-        )
+        limit = None if math.isinf(self._limit) else int(self._limit)
+        in_flight = len(self._in_flight)
+        waiting = max(0, self._home.inside - in_flight)
+        return replace(self._so_far, limit=limit, in_flight=in_flight, waiting=waiting)
 
     async def enter(self, attempt: Attempt) -> None:
         """Wait until an attempt may be sent, and count it in.
@@ -182,9 +174,9 @@ class LocalLimiter:
                 self._give_back(attempt)
             self.leave(attempt)
             raise
-        self._tokens_taken += attempt.tokens
-        self._started += 1
-        attempt.number = self._started
+        self._so_far.tokens += attempt.tokens
+        self._so_far.attempts += 1
+        attempt.number = self._so_far.attempts
 
     def leave(self, attempt: Attempt) -> None:
         """Count an attempt out; one of a loop that ended has been."""
@@ -201,12 +193,12 @@ class LocalLimiter:
             of: the attempt; this task's latest when left out.
         """
         attempt = of or self._current()
-        self._rate_limited += 1
+        self._so_far.rate_limited += 1
         self._call_back()
         if self._adaptive and (attempt is None or attempt.number > self._lowered_at):
             self._limit = max(1.0, min(self._limit, len(self._in_flight)) * _DECREASE)
-            self._lowered_at = self._started
-            self._decreases += 1
+            self._lowered_at = self._so_far.attempts
+            self._so_far.decreases += 1
         if retry_after_s is not None:
             pause_s = min(retry_after_s, _LONGEST_PAUSE_S)
             self._paused_until_s = max(self._paused_until_s, time.monotonic() + pause_s)
@@ -226,7 +218,7 @@ class LocalLimiter:
             tokens = max(0, min(tokens, max(self._most_tokens, attempt.tokens)))
             difference = tokens - attempt.tokens
             attempt.tokens = tokens  # said twice, it is corrected once
-            self._tokens_taken += difference
+            self._so_far.tokens += difference
             self._tokens.correct(difference)
         self._admit()
 
@@ -255,7 +247,7 @@ class LocalLimiter:
                     await woken.wait()
                 self._admit()
         finally:
-            self._waited_s += time.monotonic() - started_s
+            self._so_far.waited_s += time.monotonic() - started_s
 
     def _admit(self) -> None:
         """Count in all of the line that may go, and let the first of the others keep time."""
@@ -282,7 +274,7 @@ class LocalLimiter:
 
     def _count_in(self, attempt: Attempt, now_s: float) -> None:
         self._in_flight[attempt] = None
-        self._peak_in_flight = max(self._peak_in_flight, len(self._in_flight))
+        self._so_far.peak_in_flight = max(self._so_far.peak_in_flight, len(self._in_flight))
         self._requests.take(1, now_s)
         self._tokens.take(attempt.tokens, now_s)
 

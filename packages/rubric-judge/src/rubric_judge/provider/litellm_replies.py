@@ -21,8 +21,7 @@ def chat_reply(completion: Any) -> ChatReply:
     message = getattr(choices[0], "message", None) if len(choices) == 1 else None
     used = _usage(completion)
     if message is None:
-        what = "a success without a chat completion, or with several"
-        raise transport_error(Reason.SERVER_ERROR, what, usage=used)
+        raise transport_error("a success without a chat completion, or with several", usage=used)
     content = getattr(message, "content", None)
     why = getattr(choices[0], "finish_reason", None)
     if why == "stop":
@@ -56,7 +55,7 @@ def refusal_or_raise(
     if no_deployment(failed, litellm):
         pause_s = getattr(failed, "cooldown_time", None)
         what = "no deployment is left for now"
-        raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s)
+        raise transport_error(what, Reason.RATE_LIMITED, retry_after=pause_s)
     raise _failure(failed, unreachable)
 
 
@@ -96,9 +95,9 @@ def _failure(error: BaseException, unreachable: type[Exception]) -> JudgeTranspo
     broken = any(isinstance(cause, of_connections) for cause in causes or [outermost])
     is_status = isinstance(status, int)
     if broken and (not is_status or failures.reason_of_status(status) is Reason.SERVER_ERROR):
-        return transport_error(Reason.CONNECTION, why_unreachable(error, ""))
+        return transport_error(why_unreachable(error, ""), Reason.CONNECTION)
     if not is_status:
-        return transport_error(Reason.JUDGE_ERROR, type(error).__name__)
+        return transport_error(type(error).__name__, Reason.JUDGE_ERROR)
     headers: Any = getattr(error, "litellm_response_headers", None) or {}
     retry_after = failures.retry_after_s(headers.get("retry-after") or "")
     return status_error(status, type(error).__name__, retry_after=retry_after)

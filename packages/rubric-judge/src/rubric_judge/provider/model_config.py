@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
@@ -31,26 +31,6 @@ _NOT_PARAMETERS = (
 """Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
 
 
-def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> str:
-    """Say what to write instead of a parameter that is none.
-
-    Args:
-        names: what `parameters` names.
-        settings: the keys of the judge's configuration.
-
-    Returns:
-        One line; none for parameters that may all stand.
-    """
-    taken = sorted(set(names).intersection(_NOT_PARAMETERS))
-    if not taken:
-        return ""
-    setting = _INSTEAD.get(taken[0], taken[0])
-    remedy = "the judge sets it itself, so leave it out"
-    if setting in settings:
-        remedy = f"write `{setting}:` at the top level, beside `parameters:`"
-    return f"{taken[0]!r} is none of `parameters`: {remedy}"
-
-
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
 """What litellm names servers that speak OpenAI's protocol by."""
 _OF_LITELLM = ("allowed_openai_params", "custom_llm_provider", "drop_params", "extra_body")
@@ -73,7 +53,7 @@ def wrong_with(address: str) -> str:
     try:
         parts = urlsplit(address)
     except ValueError:
-        return "its host is none"
+        return "its host name is not valid"
     if parts.scheme not in {"http", "https"}:
         return "it starts with neither http:// nor https://"
     if "@" in parts.netloc or parts.query or parts.fragment:
@@ -83,8 +63,12 @@ def wrong_with(address: str) -> str:
     except ValueError:
         port = 0
     if port == 0:
-        return "its port is no number from 1 to 65535"
-    return "" if _is_host(parts.hostname or "") else "its host is none (international ones: xn--…)"
+        return "its port is not a number from 1 to 65535"
+    return (
+        ""
+        if _is_host(parts.hostname or "")
+        else "its host name is not valid (international ones: xn--…)"
+    )
 
 
 def _is_host(host: str) -> bool:
@@ -100,6 +84,11 @@ def _is_host(host: str) -> bool:
     except UnicodeError:
         return False
     return len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in labels)
+
+
+def _refusal(problem: str) -> PydanticCustomError:
+    """Return the error of a value that is not shown, for it may be a key."""
+    return PydanticCustomError(UNSHOWN, "{problem}", {"problem": problem})
 
 
 _MILLION = 1e6
@@ -216,10 +205,9 @@ class ModelConfig(Settings):
     def _no_key(cls, value: str) -> str:
         # Dates and versions, which many names have, are numbers of their own.
         if may_be_key(_NUMBER.sub("", value)):
-            raise PydanticCustomError(
-                UNSHOWN,
+            raise _refusal(
                 "this looks like a key: name the model here, and in api_key_env the environment "
-                "variable that holds the key",
+                "variable that holds the key"
             )
         return value
 
@@ -229,11 +217,8 @@ class ModelConfig(Settings):
         addresses = (value,) if isinstance(value, str) else value
         for address in addresses or ():
             if wrong := wrong_with(address):
-                raise PydanticCustomError(
-                    UNSHOWN,
-                    "an address is http://HOST:PORT/v1 or https://…, with no key in it: {wrong}",
-                    {"wrong": wrong},
-                )
+                form = "http://HOST:PORT/v1 or https://…, with no key in it"
+                raise _refusal(f"an address is {form}: {wrong}")
         if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
             raise ValueError("give one address, or several different ones")
         return value
@@ -242,9 +227,7 @@ class ModelConfig(Settings):
     @classmethod
     def _a_name(cls, value: str | None) -> str | None:
         if value is not None and (not value.isidentifier() or may_be_key(value)):
-            raise PydanticCustomError(
-                UNSHOWN, "give the name of an environment variable, never the key itself"
-            )
+            raise _refusal("give the name of an environment variable, never the key itself")
         return value
 
     @field_validator("litellm_config")
@@ -256,21 +239,21 @@ class ModelConfig(Settings):
     @field_validator("parameters")
     @classmethod
     def _further(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if wrong := wrong_with_parameters(value, settings=cls.model_fields):
-            raise PydanticCustomError(UNSHOWN, "{wrong}", {"wrong": wrong})
+        if taken := sorted(set(value).intersection(_NOT_PARAMETERS)):
+            setting = _INSTEAD.get(taken[0], taken[0])
+            remedy = "the judge sets it itself, so leave it out"
+            if setting in cls.model_fields:
+                remedy = f"write `{setting}:` at the top level, beside `parameters:`"
+            raise _refusal(f"{taken[0]!r} is not allowed under `parameters`: {remedy}")
         return value
 
     @model_validator(mode="after")
-    def _one_attempt_fits(self) -> ModelConfig:
+    def _fits_together(self) -> ModelConfig:
         if self.deadline_s < self.timeout_s:
             raise ValueError(
                 f"deadline_s={self.deadline_s!r} is below timeout_s={self.timeout_s!r}: "
                 "one attempt would not fit; raise deadline_s or lower timeout_s"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _one_way_to_the_model(self) -> ModelConfig:
         if self.transport == "direct" and self.api_base is None:
             raise ValueError(
                 "transport 'direct' needs the `api_base` of an OpenAI-compatible server"

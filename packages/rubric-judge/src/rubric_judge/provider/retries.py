@@ -198,12 +198,11 @@ class RetryingClient:
                 raise self._late("deadline_s", self._deadline_s)
             if answer is None:
                 raise self._late("timeout_s", limit_s)
-            call.attempts += answer.attempts - 1
-            call.consumed(answer.usage)
             used = answer.usage
-            self._limiter.succeeded(
-                tokens=used.prompt_tokens + used.completion_tokens if used else None
-            )
+            call.attempts += answer.attempts - 1
+            call.consumed(used)
+            tokens = used.prompt_tokens + used.completion_tokens if used else None
+            self._limiter.succeeded(tokens=tokens)
         return answer
 
 

@@ -2,7 +2,7 @@
 
 The Router chooses among the deployments of a group and knows which of them rest; those that it has
 not chosen are then asked by their ids. Left to itself it goes to a fallback at the first failure,
-and does not say for whom another group answered.
+and does not say which group the fallback stood in for.
 """
 
 from __future__ import annotations

@@ -11,8 +11,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, cast
+from typing import Final, Literal, cast
 from uuid import uuid4
+
+from pydantic import TypeAdapter, ValidationError
 
 from rubric_core import ConfigError
 from rubric_core.configuration import shown_name
@@ -199,29 +201,22 @@ def _aliases(path: Path, value: object) -> Iterator[tuple[str, str]]:
         yield alias, group
 
 
+_RULES: Final = TypeAdapter(list[dict[str, list[str]]])
+
+
 def _named_groups(path: Path, settings: _Options) -> Iterator[tuple[str, str]]:
     """Every group that a fallback names, and the key that names it."""
-    for name in _FALLBACKS:
-        shape = wrong(path, name, "is a list such as [{group: [other, another]}]")
-        rules = cast("object", settings.get(name) or [])
-        if not _is_list_of(dict, rules):
-            raise shape
-        for rule in map(mapping, listing(rules)):
+    forms = dict.fromkeys(_FALLBACKS, "[{group: [other, another]}]")
+    for name, form in (forms | {"default_fallbacks": "[group, another]"}).items():
+        given = cast("object", settings.get(name) or [])
+        try:
+            rules = _RULES.validate_python(given if name in forms else [{"*": given}], strict=True)
+        except ValidationError:
+            raise wrong(path, name, f"is a list such as {form}") from None
+        for rule in rules:
             for group, others in rule.items():
-                if not _is_list_of(str, others):
-                    raise shape
-                if group != "*":
-                    yield group, name
-                yield from ((other, name) for other in cast("list[str]", others))
-    defaults = cast("object", settings.get("default_fallbacks") or [])
-    if not _is_list_of(str, defaults):
-        raise wrong(path, "default_fallbacks", "is a list such as [group, another]")
-    yield from ((other, "default_fallbacks") for other in cast("list[str]", defaults))
-
-
-def _is_list_of(kind: type, value: object) -> bool:
-    parts = cast("list[object]", value)
-    return isinstance(value, list) and all(isinstance(part, kind) for part in parts)
+                named = others if group == "*" else [group, *others]
+                yield from ((one, name) for one in named)
 
 
 @dataclass(frozen=True, slots=True)

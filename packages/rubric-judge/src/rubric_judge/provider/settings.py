@@ -16,7 +16,6 @@ from rubric_judge.provider.router_file import RouterFile, parameters_of
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
 NO_KEY = "no-key"
-_NO_KEY_ALONE = "has a line break or a character beyond ASCII in it: export the key alone"
 _SHORTEST_TOKEN = 16
 
 
@@ -35,22 +34,19 @@ def api_key(config: ModelConfig) -> SecretStr | None:
     """
     if config.api_key_env is None:
         return SecretStr(NO_KEY) if config.api_base else None
-    value = os.environ.get(config.api_key_env, "").strip()
-    if not value:
-        raise JudgeSetupError(
-            f"the model {config.model!r} needs a key in the environment variable "
-            f"{config.api_key_env!r}, which is not set: export it, or change `api_key_env`"
-        )
-    if not _is_header_text(value):
-        raise JudgeSetupError(
-            f"the key for the model {config.model!r} in the environment variable "
-            f"{config.api_key_env!r} {_NO_KEY_ALONE}"
-        )
-    return SecretStr(value)
+    who = f"the model {config.model!r} needs a key in"
+    return SecretStr(_value(config.api_key_env, who, or_else="change `api_key_env`"))
 
 
-def _is_header_text(value: str) -> bool:
-    return value.isascii() and value.isprintable()
+def _value(name: str, who: str, *, or_else: str, is_key: bool = True) -> str:
+    """Return the value of a variable that somebody needs, which for a key a header can hold."""
+    value = os.environ.get(name, "").strip()
+    problem = "" if value else f"is not set: export it, or {or_else}"
+    if is_key and not (value.isascii() and value.isprintable()):
+        problem = "has a line break or a character beyond ASCII in it: export the key alone"
+    if problem:
+        raise JudgeSetupError(f"{who} the environment variable {name!r}, which {problem}")
+    return value
 
 
 def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
@@ -67,16 +63,8 @@ def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
     """
     values: dict[str | None, object] = {}
     for name, key in file.variables.items():
-        values[name] = value = os.environ.get(name, "").strip()
-        if not value:
-            raise JudgeSetupError(
-                f"{file.path}: {key} names the environment variable {name!r}, which is not set: "
-                "export it, or take that deployment out"
-            )
-        if key.endswith(".api_key") and not _is_header_text(value):
-            raise JudgeSetupError(
-                f"{file.path}: {key} names the environment variable {name!r}, which {_NO_KEY_ALONE}"
-            )
+        who, is_key = f"{file.path}: {key} names", key.endswith(".api_key")
+        values[name] = _value(name, who, or_else="take that deployment out", is_key=is_key)
     return [
         {
             **entry,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import krippendorff
 import numpy as np
@@ -44,17 +44,16 @@ def single_judgements(z_JNRM: FloatArray, rewards_JNR: FloatArray) -> Single:
     )
 
 
-def spearman(x_N: FloatArray, y_N: FloatArray) -> Statistic:
-    """Return Spearman's ρ over rows; nan where either side is constant."""
-    return _correlation(x_N, y_N, "spearmanr")
+def correlation(
+    x_N: FloatArray, y_N: FloatArray, name: Literal["spearmanr", "kendalltau"]
+) -> Statistic:
+    """Return Spearman's ρ or Kendall's τ-b over rows; nan where either side is constant.
 
-
-def kendall(x_N: FloatArray, y_N: FloatArray) -> Statistic:
-    """Return Kendall's τ-b over rows; nan where either side is constant."""
-    return _correlation(x_N, y_N, "kendalltau")
-
-
-def _correlation(x_N: FloatArray, y_N: FloatArray, name: str) -> Statistic:
+    Args:
+        x_N: rewards of one judge.
+        y_N: of the other.
+        name: scipy's of the coefficient.
+    """
     correlate = getattr(cast("Any", stats), name)
 
     def statistic(rows: IntArray) -> float:
@@ -85,7 +84,7 @@ def kendall_within(x_N: FloatArray, y_N: FloatArray, groups: Sequence[IntArray])
     tau_N, part_N = np.zeros(len(x_N)), np.zeros(len(x_N))
     for group in groups:
         rows = group[~np.isnan(x_N[group]) & ~np.isnan(y_N[group])]
-        tau = kendall(x_N, y_N)(rows)
+        tau = correlation(x_N, y_N, "kendalltau")(rows)
         if not math.isnan(tau):
             tau_N[rows], part_N[rows] = tau / len(rows), 1 / len(rows)
     return ratio(tau_N, part_N)

@@ -146,9 +146,10 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
         axes.set_xlabel(f"reward, {marks[pair.a]}")
         axes.set_ylabel(f"reward, {marks[pair.b]}")
         pictures.draw_title(axes, _pair_title(pair))
-    pictures.draw_note(figure, note)
+    figure.supxlabel(note, x=0.01, ha="left", fontsize=10, color=pictures.INK)
     if len(pairs) < len(able):
-        pictures.draw_heading(figure, f"The {len(pairs)} pairs of {len(able)} that agree least")
+        heading = f"The {len(pairs)} pairs of {len(able)} that agree least"
+        figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=pictures.INK)
     return figure
 
 

@@ -88,28 +88,25 @@ class _Study:
     def judge(self, j: int) -> report.JudgeReliability:
         ratings, estimate = self.ratings, self.resampling.estimate
         rewards_NR = ratings.rewards_JNR[j]
-        per_criterion = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
         expected = noise.reward_noise(ratings.z_JNRM[j], rewards_NR, ratings.alpha_NM)
         parts = noise.group_parts(rewards_NR, self.groups)
         pairs = advantage_pairs(rewards_NR, self.groups)
-        one = noise.retest(rewards_NR)
+        count_N = noise.retest(rewards_NR).count
         within = estimate(noise.icc1_within(parts), of_groups=True)
         outcomes = ratings.outcomes_J[j]
         return report.JudgeReliability(
             judge=ratings.judges[j],
             judgements=outcomes.total(),
-            replicates=int(one.count.max()),
+            replicates=int(count_N.max()),
             invalid_frac=outcomes[Outcome.INVALID] / outcomes.total(),
             unavailable_frac=outcomes[Outcome.UNAVAILABLE] / outcomes.total(),
             reasons=dict(ratings.reasons_J[j].most_common()),
-            mean_reward=estimate(ratio(np.nansum(rewards_NR, axis=1), one.count)),
-            tau2=estimate(ratio(per_criterion.squares.sum(axis=1), per_criterion.df.sum(axis=1))),
+            mean_reward=estimate(ratio(np.nansum(rewards_NR, axis=1), count_N)),
+            tau2=estimate(expected.tau2),
             predicted=estimate(expected.predicted),
             independent=estimate(expected.independent),
             measured=estimate(expected.measured),
-            inflation=estimate(
-                ratio(one.squares, (ratings.alpha_NM**2 * per_criterion.squares).sum(axis=1))
-            ),
+            inflation=estimate(expected.inflation),
             icc1=estimate(noise.icc1(rewards_NR)),
             icc1_within=within,
             flips=estimate(ratio(pairs.flips_N, pairs.pairs_N), of_groups=True),
@@ -157,8 +154,8 @@ class _Study:
             b=ratings.judges[b],
             responses=len(rows),
             bias=estimate(ratio(x_N - y_N, np.ones(len(x_N)))),
-            spearman=estimate(agreement.spearman(x_N, y_N)),
-            kendall=estimate(agreement.kendall(x_N, y_N)),
+            spearman=estimate(agreement.correlation(x_N, y_N, "spearmanr")),
+            kendall=estimate(agreement.correlation(x_N, y_N, "kendalltau")),
             kendall_within=estimate(
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),

@@ -60,11 +60,15 @@ def retest(x_R: FloatArray) -> Retest:
 
 
 class RewardNoise(NamedTuple):
-    """Three statistics of the variance of a reward under judge noise."""
+    """Statistics of the variance of a reward under judge noise."""
 
+    tau2: Statistic
+    """τ²: of z, pooled over criteria."""
     predicted: Statistic
     independent: Statistic
     measured: Statistic
+    inflation: Statistic
+    """measured / independent."""
 
 
 def reward_noise(z_NRM: FloatArray, rewards_NR: FloatArray, alpha_NM: FloatArray) -> RewardNoise:
@@ -96,8 +100,9 @@ def reward_noise(z_NRM: FloatArray, rewards_NR: FloatArray, alpha_NM: FloatArray
     def predicted(rows: IntArray) -> float:
         return tau2(rows) * inverse_effective(rows)
 
-    independent = ratio((alpha_NM**2 * per_criterion.squares).sum(axis=1), reward.df)
-    return RewardNoise(predicted, independent, ratio(reward.squares, reward.df))
+    squares_N = (alpha_NM**2 * per_criterion.squares).sum(axis=1)
+    independent, measured = ratio(squares_N, reward.df), ratio(reward.squares, reward.df)
+    return RewardNoise(tau2, predicted, independent, measured, ratio(reward.squares, squares_N))
 
 
 def icc1(rewards_NR: FloatArray) -> Statistic:

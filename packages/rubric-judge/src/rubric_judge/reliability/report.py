@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict
-
-from rubric_judge.page.tables import TextTable, markdown_page, or_dash
+from rubric_judge.page.tables import Part, Report, TextTable, markdown_page, or_dash
 
 Unit = Literal["document", "task", "response"]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Estimate(_Frozen):
+class Estimate(Part):
     """A number and its bootstrap interval; None where the data cannot say."""
 
     value: float | None
@@ -26,7 +20,7 @@ class Estimate(_Frozen):
     """What was drawn with replacement; None without an interval."""
 
 
-class CriterionNoise(_Frozen):
+class CriterionNoise(Part):
     """Test–retest noise of one criterion under one judge."""
 
     judge: str
@@ -41,7 +35,7 @@ class CriterionNoise(_Frozen):
     """τ_j²: variance of z_j over replicates."""
 
 
-class JudgeReliability(_Frozen):
+class JudgeReliability(Part):
     """One judge on its own."""
 
     judge: str
@@ -81,7 +75,7 @@ class JudgeReliability(_Frozen):
     """By target reliability within groups: judgements to average (Spearman–Brown)."""
 
 
-class PairAgreement(_Frozen):
+class PairAgreement(Part):
     """Two judges, one judgement each, on the responses that both scored."""
 
     a: str
@@ -99,7 +93,7 @@ class PairAgreement(_Frozen):
     kappa_by_criterion: dict[str, float | None]
 
 
-class PanelAgreement(_Frozen):
+class PanelAgreement(Part):
     """All judges together, one judgement each."""
 
     judges: int
@@ -114,7 +108,7 @@ class PanelAgreement(_Frozen):
     """(Σλ)² / Σλ² over the eigenvalues of the correlation matrix of the judges' rewards."""
 
 
-class ReliabilityReport(_Frozen):
+class ReliabilityReport(Report):
     """A whole study."""
 
     documents: int
@@ -135,50 +129,40 @@ class ReliabilityReport(_Frozen):
         """A mark for each judge, in tables and figures that its name is too long for."""
         return {one.judge: f"J{number}" for number, one in enumerate(self.judges, 1)}
 
+    def tables(self) -> list[TextTable]:
+        """Return what the report says; what it cannot say is a dash.
+
+        Several judges are numbered, as their names may be longer than a terminal is wide.
+        """
+        if self.panel is None:
+            names = [one.judge for one in self.judges]
+            return [_judges(self.judges, names), _criteria(self.criteria, {})]
+        marks = self.marks
+        columns, rows = list(marks.values()), tuple((mark, name) for name, mark in marks.items())
+        alone = [
+            _judges(self.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
+            for k in range(0, len(columns), _MOST_COLUMNS)
+        ]
+        together = [_panel(self.panel), _pairs(self.pairs, marks)]
+        legend = TextTable("Judges", ("", "judge"), rows)
+        return [legend, *alone, _criteria(self.criteria, marks), *together]
+
+    def markdown(self, figures: Sequence[str]) -> str:
+        """Write it as a page; see `Report.markdown`."""
+        intervals = (
+            f"In brackets: {self.confidence:.0%} BCa bootstrap intervals, {self.resamples} draws "
+            f"of documents (tasks or responses where there are fewer than eight), seed {self.seed}."
+        )
+        opening = (
+            f"{self.responses} responses to {self.tasks} tasks from {self.documents} documents. "
+            f"{intervals} A dash: the judgements cannot say."
+        )
+        return markdown_page("Judge reliability", opening, self.tables(), figures)
+
 
 _MOST_CRITERIA: Final = 15
 _MOST_COLUMNS: Final = 4
 """Judges side by side that a terminal of 80 columns has room for."""
-
-
-def tables_of(report: ReliabilityReport) -> list[TextTable]:
-    """Return what the report says; what it cannot say is a dash.
-
-    Several judges are numbered, as their names may be longer than a terminal is wide.
-    """
-    if report.panel is None:
-        names = [one.judge for one in report.judges]
-        return [_judges(report.judges, names), _criteria(report.criteria, {})]
-    marks = report.marks
-    columns = list(marks.values())
-    legend = TextTable("Judges", ("", "judge"), tuple((mark, name) for name, mark in marks.items()))
-    alone = [
-        _judges(report.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
-        for k in range(0, len(columns), _MOST_COLUMNS)
-    ]
-    together = [_panel(report.panel), _pairs(report.pairs, marks)]
-    return [legend, *alone, _criteria(report.criteria, marks), *together]
-
-
-def as_markdown(report: ReliabilityReport, figures: Sequence[str]) -> str:
-    """Write the report as a page.
-
-    Args:
-        report: what was found.
-        figures: file names of pictures beside the page.
-
-    Returns:
-        Markdown with every table and picture.
-    """
-    intervals = (
-        f"In brackets: {report.confidence:.0%} BCa bootstrap intervals, {report.resamples} draws "
-        f"of documents (tasks or responses where there are fewer than eight), seed {report.seed}."
-    )
-    opening = (
-        f"{report.responses} responses to {report.tasks} tasks from {report.documents} documents. "
-        f"{intervals} A dash: the judgements cannot say."
-    )
-    return markdown_page("Judge reliability", opening, tables_of(report), figures)
 
 
 def _figure(estimate: Estimate, form: str = ".3f") -> str:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import ipaddress
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from rubric_judge.provider.model_config import Settings
 
 OnUnavailable = Literal["retry", "zero"]
 
 
-class ServeConfig(BaseModel):
+class ServeConfig(Settings):
     """Address, token and bounds of the service."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     host: str = "127.0.0.1"
     """Address to listen on; any but this machine's own needs a token."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, SchemaError
 from rubric_judge.adapters.openrlhf import response_of
 from rubric_judge.adapters.rows import label_row
-from rubric_judge.adapters.scoring import Judgement
+from rubric_judge.adapters.scoring import Judgement, metric_columns
 from rubric_judge.serve.config import OnUnavailable
 from rubric_judge.serve.schemas import RefusedError, RewardRequest, RewardResponse
 from rubric_judge.serve.service import JudgeService
@@ -77,6 +77,5 @@ def reward_response(
         return values[0] if len(values) == 1 else values
 
     rewards = shaped([one.reward or 0.0 for one in judged])
-    names = judged[0].metrics
-    logs = {name: shaped([one.metrics[name] for one in judged]) for name in names}
+    logs = {name: shaped(values) for name, values in metric_columns(judged).items()}
     return RewardResponse(rewards=rewards, scores=rewards, extra_logs=logs)

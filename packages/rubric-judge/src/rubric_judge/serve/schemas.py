@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Final, Literal
 
 import pydantic
@@ -248,29 +249,24 @@ STATUS: Mapping[ProblemKind, int] = {
 }
 
 
+@dataclass(eq=False)
 class RefusedError(Exception):
-    """A request that is not answered as asked; never leaves the service."""
+    """A request that is not answered as asked, with its `Problem`; never leaves the service."""
 
-    def __init__(
-        self,
-        kind: ProblemKind,
-        message: str,
-        *,
-        field: str | None = None,
-        retry_after_s: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.problem = Problem(kind=kind, message=message, field=field)
-        self.retry_after_s = retry_after_s
+    kind: ProblemKind
+    message: str
+    _: KW_ONLY
+    field: str | None = None
+    retry_after_s: int | None = None
 
 
 def refusal(refused: RefusedError, *, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Return the answer that says so."""
-    kind = refused.problem.kind
+    problem = Problem(kind=refused.kind, message=refused.message, field=refused.field)
     more = dict(headers or {})
     if refused.retry_after_s is not None:
         more["Retry-After"] = str(refused.retry_after_s)
-    if kind == "unauthorized":
+    if problem.kind == "unauthorized":
         more["WWW-Authenticate"] = "Bearer"
-    body = ErrorBody(error=refused.problem).model_dump(mode="json")
-    return JSONResponse(body, status_code=STATUS[kind], headers=more)
+    body = ErrorBody(error=problem).model_dump(mode="json")
+    return JSONResponse(body, status_code=STATUS[problem.kind], headers=more)

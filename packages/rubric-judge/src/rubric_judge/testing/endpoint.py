@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self, cast
 
 from aiohttp import web
 
 from rubric_judge.testing import replies
 from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
-from rubric_judge.testing.faults import Drawn, Fault, FaultPlan, Faults, Latency
+from rubric_judge.testing.faults import Drawn, Fault, Faults, Latency, drawn_faults
 from rubric_judge.testing.replies import ServedModel, completion
 
 _STATUS = {
@@ -38,6 +39,7 @@ _MAX_REQUEST_BYTES = 64 * 2**20
 _BACKLOG = 8192
 
 
+@dataclass(eq=False)
 class FakeEndpoint:
     """Serves `POST /v1/chat/completions` and `GET /v1/models`; a context manager.
 
@@ -49,48 +51,38 @@ class FakeEndpoint:
     `FakeEndpointProcess` is the same in a process of its own.
     """
 
-    def __init__(  # noqa: PLR0913  # each a behaviour of its own
-        self,
-        award: Award | float = 1.0,
-        *,
-        faults: Faults = (),
-        latency: Latency | float = 0.0,
-        retry_after_s: float = 0.0,
-        seed: int = 0,
-        keep: Keep = "calls",
-        served: ServedModel | None = None,
-    ) -> None:
-        """Set the behaviour.
+    award: Award | float = 1.0
+    """What valid replies award."""
+    _: KW_ONLY
+    faults: Faults = ()
+    """The fault of each call in turn, none after the last; or the probability of each fault, drawn
+    with `seed`."""
+    latency: Latency | float = 0.0
+    """Seconds before every answer, or a distribution of them."""
+    retry_after_s: float = 0.0
+    """The header's value for `Fault.RATE_LIMIT_RETRY_AFTER`."""
+    seed: int = 0
+    """Seed of faults and latencies."""
+    keep: Keep = "calls"
+    """What to remember of the calls; for many thousands `records`, or only `counts`."""
+    served: ServedModel | None = None
+    """The model that answers requests without a schema; left out, `award` does."""
+    calls: list[FakeCall] = field(default_factory=list[FakeCall], init=False)
+    """Requests in the order of arrival; read it when the calls are done."""
+    records: list[CallRecord] = field(default_factory=list[CallRecord], init=False)
+    """What each call was given, in the order of the answers."""
+    counts: Counter[Fault | None] = field(default_factory=Counter[Fault | None], init=False)
+    """Calls by fault."""
+    url: str = field(default="", init=False)
+    """Base address, set while the server runs."""
 
-        Args:
-            award: what valid replies award.
-            faults: the fault of each call in turn, none after the last; or the probability of each
-                fault, drawn with `seed`.
-            latency: seconds before every answer, or a distribution of them.
-            retry_after_s: the header's value for `Fault.RATE_LIMIT_RETRY_AFTER`.
-            seed: seed of faults and latencies.
-            keep: what to remember of the calls; for many thousands `records`, or only `counts`.
-            served: the model that answers requests without a schema; left out, `award` does.
-        """
-        self.calls: list[FakeCall] = []
-        """Requests in the order of arrival; read it when the calls are done."""
-        self.records: list[CallRecord] = []
-        """What each call was given, in the order of the answers."""
-        self.counts: Counter[Fault | None] = Counter()
-        """Calls by fault."""
-        self.url = ""
-        """Base address, set while the server runs."""
-        self._award = award
-        self._latency = latency
-        self._retry_after_s = retry_after_s
-        self._generator = random.Random(seed)
-        self._plan = FaultPlan(faults, self._generator)
-        self._keep: Keep = keep
-        self._served = served
+    def __post_init__(self) -> None:
+        self._generator = random.Random(self.seed)
+        self._faults = drawn_faults(self.faults, self._generator)
         self._ready: Future[str] = Future()
         self._thread = threading.Thread(target=self._run, name="fake-endpoint", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._stopping = asyncio.Event()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -98,7 +90,7 @@ class FakeEndpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._loop is not None and self._stopping is not None:
+        if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
@@ -110,7 +102,6 @@ class FakeEndpoint:
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
         server = web.Server(
             self._answer,
             request_factory=_request,
@@ -129,7 +120,7 @@ class FakeEndpoint:
             await runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        served = self._served or ServedModel()
+        served = self.served or ServedModel()
         match request.method, request.path:
             case "POST", "/v1/chat/completions":
                 return await self._completion(request)
@@ -146,18 +137,18 @@ class FakeEndpoint:
     async def _completion(self, request: web.BaseRequest) -> web.StreamResponse:
         arrived_s = time.monotonic()
         body = cast("dict[str, object]", json.loads(await request.read()))
-        drawn = self._plan.next()
+        drawn = next(self._faults)
         headers = {name.lower(): value for name, value in request.headers.items()}
         weights = replies.weights_asked_for(body)
         call = FakeCall(self.counts.total(), arrived_s, body, headers, weights, drawn.fault)
         self.counts[call.fault] += 1
-        if self._keep == "calls":
+        if self.keep == "calls":
             self.calls.append(call)
-        latency = self._latency
+        latency = self.latency
         delay_s = latency(self._generator) if callable(latency) else latency
         if delay_s:
             await asyncio.sleep(delay_s)
-        served = None if "response_format" in body else self._served
+        served = None if "response_format" in body else self.served
         refusal = call.fault if call.fault in _STATUS else None
         if refusal is None and served is not None and not served.fits(body):
             refusal = Fault.BAD_REQUEST
@@ -168,7 +159,7 @@ class FakeEndpoint:
         return await self._send(request, call.fault, answer)
 
     def _judgement(self, call: FakeCall, drawn: Drawn) -> bytes:
-        award = self._award(call) if callable(self._award) else self._award
+        award = self.award(call) if callable(self.award) else self.award
         if not isinstance(award, str) and not isinstance(award, Mapping):
             award = {name: weight * award for name, weight in call.weights.items()}
         self._note(call, drawn, award)
@@ -191,7 +182,7 @@ class FakeEndpoint:
         return _body(call, text, fault, prompt_tokens=prompt_tokens, written_tokens=plain.tokens)
 
     def _note(self, call: FakeCall, drawn: Drawn, award: Mapping[str, float] | str) -> None:
-        if self._keep == "counts":
+        if self.keep == "counts":
             return
         awarded = None if isinstance(award, str) else award
         if call.fault not in replies.HARMLESS:
@@ -202,7 +193,7 @@ class FakeEndpoint:
 
     def _refusal_to_serve(self, fault: Fault) -> web.Response:
         status = _STATUS[fault]
-        waits = {"Retry-After": f"{self._retry_after_s:g}"}
+        waits = {"Retry-After": f"{self.retry_after_s:g}"}
         headers = waits if fault is Fault.RATE_LIMIT_RETRY_AFTER else None
         message = f"fake {fault}"
         if fault is Fault.CONTENT_POLICY:
@@ -228,14 +219,14 @@ class FakeEndpoint:
                     _reset(request)
             return stream
         if fault is Fault.HANG:
-            await cast("asyncio.Event", self._stopping).wait()
+            await self._stopping.wait()
         elif fault is Fault.RESET:
             _reset(request)
         return web.Response(body=body, content_type="application/json")
 
     async def _drip(self, stream: web.StreamResponse, body: bytes) -> None:
         for byte in body:
-            if self._stopping is None or self._stopping.is_set():
+            if self._stopping.is_set():
                 return
             await stream.write(bytes([byte]))
             await asyncio.sleep(_DRIP_INTERVAL_S)

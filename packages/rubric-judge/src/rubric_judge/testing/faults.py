@@ -208,35 +208,26 @@ class Drawn(NamedTuple):
     """What is sent for a hostile fault."""
 
 
-class FaultPlan:
-    """Draws the faults of one run."""
-
-    def __init__(self, faults: Faults, generator: random.Random) -> None:
-        self._generator = generator
-        self._script: Iterator[Fault | HostileText | None] = iter(())
-        self._mix = FaultMix({})
-        if isinstance(faults, FaultMix):
-            self._mix = faults
-        elif isinstance(faults, Mapping):
-            self._mix = FaultMix(dict(cast("Mapping[Fault, float]", faults)))
-        else:
-            self._script = iter(faults)
-        self._texts = {
-            fault: itertools.cycle([text for text in self._mix.texts if text.fault is fault])
-            for fault in (Fault.HOSTILE_REPLY, Fault.HOSTILE_BODY)
-        }
-
-    def next(self) -> Drawn:
-        """Return the fault of the next call."""
-        draw = self._generator.random()
-        for fault, probability in self._mix.probabilities.items():
-            draw -= probability
-            if draw < 0:
-                return self._drawn(fault)
-        return self._drawn(next(self._script, None))
-
-    def _drawn(self, fault: Fault | HostileText | None) -> Drawn:
+def drawn_faults(faults: Faults, generator: random.Random) -> Iterator[Drawn]:
+    """Yield the fault of each call of a run, without an end."""
+    script: Iterator[Fault | HostileText | None] = iter(())
+    mix = FaultMix({})
+    if isinstance(faults, FaultMix):
+        mix = faults
+    elif isinstance(faults, Mapping):
+        mix = FaultMix(dict(cast("Mapping[Fault, float]", faults)))
+    else:
+        script = iter(faults)
+    texts: dict[Fault | None, Iterator[HostileText]] = {
+        fault: itertools.cycle([text for text in mix.texts if text.fault is fault])
+        for fault in (Fault.HOSTILE_REPLY, Fault.HOSTILE_BODY)
+    }
+    ends = itertools.accumulate(mix.probabilities.values())
+    shares = list(zip(mix.probabilities, ends, strict=True))
+    while True:
+        draw = generator.random()
+        fault = next((fault for fault, end in shares if draw < end), None) or next(script, None)
         if isinstance(fault, HostileText):
-            return Drawn(fault.fault, fault)
-        texts = self._texts.get(fault) if fault is not None else None
-        return Drawn(fault, next(texts) if texts else None)
+            yield Drawn(fault.fault, fault)
+        else:
+            yield Drawn(fault, next(texts[fault]) if fault in texts else None)

@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final, Self
 
@@ -69,8 +70,7 @@ class VLLMServer:
         self._options = tuple(options)
         self._start_within_s = start_within_s
         self._port = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log: IO[bytes] | None = None
+        self._open = ExitStack()
 
     @property
     def root(self) -> str:
@@ -85,23 +85,22 @@ class VLLMServer:
     def __enter__(self) -> Self:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self._port = free.getsockname()[1]
-        self._log = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(  # noqa: S603  # our own command
-            ["/bin/sh", "-c", _GUARD, "sh", *self._command()],
-            stdin=subprocess.PIPE,
-            stdout=self._log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        try:
-            self._wait_until_ready(self._process)
-        except BaseException:
-            self._stop()
-            raise
+        with ExitStack() as started:
+            log = started.enter_context(tempfile.TemporaryFile())
+            server = subprocess.Popen(  # noqa: S603  # our own command
+                ["/bin/sh", "-c", _GUARD, "sh", *self._command()],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            # Its end closes its standard input and waits.
+            self._wait_until_ready(started.enter_context(server), log)
+            self._open = started.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self._open.close()
 
     def forget_prefixes(self) -> None:
         """Empty the prefix cache."""
@@ -125,11 +124,11 @@ class VLLMServer:
             *self._options,
         ]
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _wait_until_ready(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
         until_s = time.monotonic() + self._start_within_s
         while time.monotonic() < until_s:
             if process.poll() is not None:
-                raise RuntimeError(f"vLLM ended before it served; its log ends:\n{self._log_end()}")
+                raise RuntimeError(f"vLLM ended before it served; its log ends:\n{_end(log)}")
             try:
                 urllib.request.urlopen(f"{self.root}/health", timeout=5).close()  # noqa: S310  # as above
             except (urllib.error.URLError, ConnectionError, TimeoutError):
@@ -137,19 +136,10 @@ class VLLMServer:
             else:
                 return
         raise RuntimeError(
-            f"vLLM did not serve within {self._start_within_s:g} s; its log ends:\n"
-            f"{self._log_end()}"
+            f"vLLM did not serve within {self._start_within_s:g} s; its log ends:\n{_end(log)}"
         )
 
-    def _log_end(self) -> str:
-        if self._log is None:
-            return ""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")[-_LOG_CHARS:]
 
-    def _stop(self) -> None:
-        if self._process is not None and self._process.stdin is not None:
-            self._process.stdin.close()
-            self._process.wait()
-        if self._log is not None:
-            self._log.close()
+def _end(log: IO[bytes]) -> str:
+    log.seek(0)
+    return log.read().decode(errors="replace")[-_LOG_CHARS:]

@@ -11,10 +11,9 @@ from typing import Annotated, Final, Literal, NoReturn
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from pydantic import ValidationError
 
 from rubric_core import RubricError
-from rubric_core.configuration import config_error
+from rubric_core.configuration import validated
 from rubric_judge import JudgeSetupError
 from rubric_judge.console.command import Terminated, typed_command, working
 from rubric_judge.console.progress import Phase, Steps
@@ -186,10 +185,7 @@ def _print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig)
 
 def _overridden(settings: SynthConfig, **given: object) -> SynthConfig:
     overrides = {name: value for name, value in given.items() if value is not None}
-    try:
-        return SynthConfig.model_validate(settings.model_dump() | overrides)
-    except ValidationError as error:
-        raise config_error(error, model=SynthConfig, source="the command line") from None
+    return validated(SynthConfig, settings.model_dump() | overrides, source="the command line")
 
 
 def _stop(error: RubricError, status: int) -> NoReturn:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from rubric_core import Judge
-from rubric_core.files import open_file
+from rubric_core.files import file_sha256, open_file
 from rubric_judge import ChatModel, load_judge
 from rubric_judge.capabilities import fingerprint
 from rubric_synth.collect.folder import (
@@ -25,7 +25,6 @@ from rubric_synth.config import LLMConfig, SynthConfig
 from rubric_synth.dataset.folder import versions
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
-from rubric_synth.files import file_sha256
 from rubric_synth.stages import Stages, StagesFactory
 
 

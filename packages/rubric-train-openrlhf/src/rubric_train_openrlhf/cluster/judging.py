@@ -8,6 +8,7 @@ judgement.
 from __future__ import annotations
 
 import asyncio
+from collections import ChainMap
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
@@ -15,21 +16,20 @@ from itertools import chain
 from typing import Any
 
 import anyio
-import numpy.typing as npt
 import structlog
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Rubric, normalized_reward
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task, normalized_reward
 from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import HeldoutReward
 from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informative, step_credit
-from rubric_train_openrlhf.step.passes import HeldoutReward, heldout_reward
+from rubric_train_openrlhf.step.passes import heldout_reward
 from rubric_train_openrlhf.step.rewards import Sizes
-from rubric_train_openrlhf.step.rows import judgement_rows
-from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
+from rubric_train_openrlhf.step.tasks import read_task_sets
 
 _TRIES = 4
 _AGAIN_S = 2.0
@@ -89,7 +89,7 @@ class JudgeSide:
             LedgerError: the ledger cannot be used.
         """
         judge, spec = config.judge, config.judge.spec
-        self._tasks = list(read_task_sets(config).values())
+        self._tasks = ChainMap(*read_task_sets(config).values())
         self.folder = RunFolder(config.out)
         self._deadline_s = judge.deadline_s
         self._ledger = Ledger(self.folder.ledger)
@@ -109,9 +109,18 @@ class JudgeSide:
         self._previous: dict[str, JudgeResult] = {}
         self._restarts_told = 0
 
-    def rubric(self, task_id: str) -> Rubric:
-        """Rubric of a task."""
-        return self._set_of(task_id).rubric(task_id)
+    def task(self, task_id: str) -> Task:
+        """Find a task.
+
+        Raises:
+            ClusterError: none has this id.
+        """
+        if (task := self._tasks.get(task_id)) is not None:
+            return task
+        raise ClusterError(
+            f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
+            "judge's; start the run again in another `out`"
+        )
 
     async def judge(self, task_id: str, response: str) -> tuple[str, JudgeResult]:
         """Judge a response; one that is being judged already is not judged twice.
@@ -123,7 +132,7 @@ class JudgeSide:
             ClusterError: no task has this id.
             LedgerError: the ledger cannot be read.
         """
-        view = self._set_of(task_id).judge_view(task_id, response=response)
+        view = self.task(task_id).judge_view(response)
         key = self._ledger.key(view, judge=self.pool.fingerprint)
         if (task := self._under_way.get(key)) is None:
             task = self._under_way[key] = asyncio.create_task(self._judge_in_turn(view))
@@ -144,9 +153,9 @@ class JudgeSide:
         """
         return [[self._result(name) for name in group] for group in judgements_PG]
 
-    def rubrics(self, judgements_PG: Iterable[Sequence[str]]) -> list[Rubric]:
-        """Return the rubric of each group."""
-        return [self.rubric(_task_of(group)) for group in judgements_PG]
+    def tasks(self, judgements_PG: Iterable[Sequence[str]]) -> list[Task]:
+        """Return the task of each group."""
+        return [self.task(JudgementId.read(group[0]).task_id) for group in judgements_PG]
 
     def forget(self, judgements: Iterable[str]) -> None:
         """Drop judgements; the ledger keeps them."""
@@ -155,7 +164,7 @@ class JudgeSide:
             self._previous.pop(name, None)
 
     def drop_old(self) -> None:
-        """Drop what was judged before the last call and never asked for, as of an engine that died.
+        """Drop judgements from before the last call that nobody fetched, as when an engine died.
 
         With it goes what is known of the judge's prefix cache.
         """
@@ -172,15 +181,6 @@ class JudgeSide:
         """End the judge, and close the ledger."""
         await self.pool.aclose()
         self._ledger.close()
-
-    def _set_of(self, task_id: str) -> TaskSet:
-        for tasks in self._tasks:
-            if task_id in tasks:
-                return tasks
-        raise ClusterError(
-            f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
-            "judge's; start the run again in another `out`"
-        )
 
     def _result(self, name: str) -> JudgeResult:
         if result := self._recent.get(name) or self._previous.get(name):
@@ -243,15 +243,14 @@ class JudgeCoordinator:
         side = await self._side()
         judgement, result = await side.judge(task_id, response)
         if result.outcome is not Outcome.UNAVAILABLE:
-            return Verdict(judgement, normalized_reward(result, side.rubric(task_id)))
+            return Verdict(judgement, normalized_reward(result, side.task(task_id).rubric))
         return Verdict(judgement, 0.0 if self._config.judge.on_unavailable == "zero" else None)
 
     async def spread(
         self,
         step: int,
         judgements_PG: Sequence[Sequence[str]],
-        lengths_PG: npt.ArrayLike,
-        ended_PG: npt.ArrayLike,
+        sizes: Sizes,
         before_PG: Sequence[Sequence[str]] = (),
     ) -> list[bool]:
         """Tell which groups of a round have rewards that differ, penalties included.
@@ -259,8 +258,7 @@ class JudgeCoordinator:
         Args:
             step: that the groups were drawn for.
             judgements_PG: names of judgements.
-            lengths_PG: tokens of the responses.
-            ended_PG: whether they came to their end token.
+            sizes: the responses' lengths, and whether they ended.
             before_PG: names of what was judged for the step in earlier rounds.
 
         Raises:
@@ -269,17 +267,14 @@ class JudgeCoordinator:
         """
         side = await self._side()
         before, results_PG = side.results(before_PG), side.results(judgements_PG)
-        results = [*chain(*before), *chain(*results_PG)]
-        check_judge(results, config=self._config.judge, step=step)
-        sizes = Sizes.of(lengths_PG, ended_PG)
-        return informative(results_PG, side.rubrics(judgements_PG), sizes, config=self._config)
+        check_judge([*before, *results_PG], config=self._config.judge, step=step)
+        return informative(results_PG, side.tasks(judgements_PG), sizes, config=self._config)
 
     async def credit(
         self,
         step: int,
         judgements_PG: Sequence[Sequence[str]],
-        lengths_PG: npt.ArrayLike,
-        ended_PG: npt.ArrayLike,
+        sizes: Sizes,
         dropped_PG: Sequence[Sequence[str]] = (),
     ) -> StepCredit:
         """Divide the credit of a step and write its judgement rows.
@@ -289,8 +284,7 @@ class JudgeCoordinator:
         Args:
             step: number of the step.
             judgements_PG: names of judgements, in the order of the step's rows.
-            lengths_PG: tokens of the responses.
-            ended_PG: whether they came to their end token.
+            sizes: the responses' lengths, and whether they ended.
             dropped_PG: names of what dynamic sampling dropped.
 
         Raises:
@@ -304,24 +298,21 @@ class JudgeCoordinator:
                 return self._credited[1]
             side = await self._side()
             results_PG, dropped = side.results(judgements_PG), side.results(dropped_PG)
-            results = [*chain(*results_PG), *chain(*dropped)]
-            check_judge(results, config=self._config.judge, step=step)
-            ids_P, rubrics_P = map(_task_of, judgements_PG), side.rubrics(judgements_PG)
-            credit, judged = step_credit(
+            check_judge([*results_PG, *dropped], config=self._config.judge, step=step)
+            credit, rows = step_credit(
                 step,
                 results_PG,
-                list(zip(ids_P, rubrics_P, strict=True)),
-                Sizes.of(lengths_PG, ended_PG),
+                side.tasks(judgements_PG),
+                sizes,
                 dropped_PG=dropped,
                 config=self._config,
             )
             credit = replace(credit, judge_restarts=side.take_restarts())
-            rows = list(judgement_rows(judged))
             await asyncio.to_thread(side.folder.write_judgements, step, rows)
             side.forget(chain(*judgements_PG, *dropped_PG))
             side.drop_old()
-            names = ("reward_mean", "invalid_frac", "unavailable_frac")
-            figures = {name: getattr(credit, name) for name in names}
+            figures = credit.figures.model_dump(include={"invalid_frac", "unavailable_frac"})
+            figures["reward_mean"] = float(credit.rewards_PG[credit.valid_PG].mean())
             _log.info("train.judging.finished", step=step, **figures)
             self._credited = asked, credit
             return credit
@@ -333,11 +324,9 @@ class JudgeCoordinator:
             JudgeAbortError: too many judgements failed for the mean to say anything.
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
-        side, judge = await self._side(), self._config.judge
-        results_NS = side.results(judgements_NS)
-        check_judge(list(chain(*results_NS)), config=judge, step=step)
-        rubrics_N = side.rubrics(judgements_NS)
-        reward = heldout_reward(results_NS, rubrics_N, on_unavailable=judge.on_unavailable)
+        side = await self._side()
+        results_NS, tasks_N = side.results(judgements_NS), side.tasks(judgements_NS)
+        reward = heldout_reward(results_NS, tasks_N, config=self._config.judge, step=step)
         side.forget(chain(*judgements_NS))
         return reward
 
@@ -353,7 +342,3 @@ class JudgeCoordinator:
                 # In a thread: it waits for the judge's processes, and others ask meanwhile.
                 self._opened = await asyncio.to_thread(JudgeSide, self._config)
         return self._opened
-
-
-def _task_of(group: Sequence[str]) -> str:
-    return JudgementId.read(group[0]).task_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
@@ -216,10 +216,9 @@ class ClusterConfig(Section):
         on_cpu = self.device == "cpu" and self.deepspeed.attention == "flash_attention_2"
         return "eager" if on_cpu else self.deepspeed.attention
 
-    def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
-        """What in this layout cannot run, by itself or with the sampling and updates asked for."""
-        yield from (said for said, is_so in self._layout_problems().items() if is_so)
-        yield from self._batch_problems(rollout, optim)
+    def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> dict[str, bool]:
+        """What to say of this layout, by itself and with sampling and updates; whether it is so."""
+        return self._layout_problems() | self._batch_problems(rollout, optim)
 
     def _layout_problems(self) -> dict[str, bool]:
         """What to say of the layout, and whether it is so."""
@@ -258,30 +257,23 @@ class ClusterConfig(Section):
             },
         }
 
-    def _batch_problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
-        if rollout.max_new_tokens >= self.max_len:
-            yield (
-                f"rollout.max_new_tokens={rollout.max_new_tokens} leaves no room for a prompt in "
-                f"cluster.max_len={self.max_len}"
-            )
+    def _batch_problems(self, rollout: RolloutConfig, optim: OptimConfig) -> dict[str, bool]:
+        """What to say of the sizes of prompts, updates and passes, and whether it is so."""
         batch, gpus = rollout.prompts * rollout.group_size, max(1, self.policy_gpus)
         share, left = divmod(batch, optim.updates_per_rollout)
-        at_once = optim.micro_batch * gpus
-        if not left and share % at_once:
-            yield (
-                f"an update takes {share} responses (rollout.prompts·rollout.group_size / "
-                f"optim.updates_per_rollout), which is not divisible by optim.micro_batch × GPUs "
-                f"that train = {optim.micro_batch} × {gpus} = {at_once}; "
-                f"{_fitting('optim.micro_batch', share, gpus)}"
-            )
-        forward = self.deepspeed.forward_micro_batch
-        if batch % (forward * gpus):
-            yield (
-                f"rollout.prompts·rollout.group_size={batch} is not divisible by "
-                f"cluster.deepspeed.forward_micro_batch × GPUs that train = {forward} × {gpus} = "
-                f"{forward * gpus}; "
-                f"{_fitting('cluster.deepspeed.forward_micro_batch', batch, gpus)}"
-            )
+        at_once, forward = optim.micro_batch * gpus, self.deepspeed.forward_micro_batch
+        key = "cluster.deepspeed.forward_micro_batch"
+        return {
+            f"rollout.max_new_tokens={rollout.max_new_tokens} leaves no room for a prompt in "
+            f"cluster.max_len={self.max_len}": rollout.max_new_tokens >= self.max_len,
+            f"an update takes {share} responses (rollout.prompts·rollout.group_size / "
+            "optim.updates_per_rollout), which is not divisible by optim.micro_batch × GPUs that "
+            f"train = {optim.micro_batch} × {gpus} = {at_once}; "
+            f"{_fitting('optim.micro_batch', share, gpus)}": not left and share % at_once > 0,
+            f"rollout.prompts·rollout.group_size={batch} is not divisible by {key} × GPUs that "
+            f"train = {forward} × {gpus} = {forward * gpus}; "
+            f"{_fitting(key, batch, gpus)}": batch % (forward * gpus) > 0,
+        }
 
 
 def _is_flag_value(value: object) -> bool:

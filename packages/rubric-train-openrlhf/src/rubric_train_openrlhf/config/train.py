@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from math import isfinite
 from typing import Annotated, Literal, Self
 
@@ -15,7 +14,32 @@ from rubric_train_openrlhf.objective import ObjectiveConfig
 from rubric_train_openrlhf.policy_config import SftConfig
 
 
-class TrainConfig(sections.Section):
+class PolicySettings(sections.Section):
+    """What the policy's side of a run may know of its configuration: no task file, no judge."""
+
+    steps: Annotated[int, Field(ge=1)]
+    """Rollout batches to train on."""
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    """All randomness of the run follows from it."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16 computes in it under autocast; the trained weights stay float32."""
+    rollout: sections.RolloutConfig = Field(default_factory=sections.RolloutConfig)
+    """Sampling."""
+    dynamic_sampling: sections.DynamicSamplingConfig | None = None
+    """Off unless given."""
+    objective: ObjectiveConfig = Field(default_factory=ObjectiveConfig)
+    """Loss."""
+    optim: sections.OptimConfig = Field(default_factory=sections.OptimConfig)
+    """Optimiser."""
+    validation: sections.ValidationConfig = Field(default_factory=sections.ValidationConfig)
+    """Held-out passes, if data.validation is given."""
+    checkpoint: sections.CheckpointConfig = Field(default_factory=sections.CheckpointConfig)
+    """Checkpoints."""
+    cluster: ClusterConfig = Field(default_factory=ClusterConfig)
+    """Machines and processes of `backend: openrlhf`; the local backend has no use for it."""
+
+
+class TrainConfig(PolicySettings):
     """One training run."""
 
     backend: Literal["local", "openrlhf"] = "local"
@@ -27,42 +51,22 @@ class TrainConfig(sections.Section):
     """Warm start on the reference answers of the training tasks, before step 1."""
     data: sections.DataConfig
     """Tasks."""
-    rollout: sections.RolloutConfig = Field(default_factory=sections.RolloutConfig)
-    """Sampling."""
     judge: sections.JudgingConfig = Field(default_factory=sections.JudgingConfig)
     """Judging."""
     advantage: AdvantageConfig = Field(default_factory=GroupAdvantages)
     """Advantages: any installed estimator."""
-    objective: ObjectiveConfig = Field(default_factory=ObjectiveConfig)
-    """Loss."""
-    dynamic_sampling: sections.DynamicSamplingConfig | None = None
-    """Off unless given."""
     shaping: sections.ShapingConfig = Field(default_factory=sections.ShapingConfig)
     """Penalties."""
-    optim: sections.OptimConfig = Field(default_factory=sections.OptimConfig)
-    """Optimiser."""
-    validation: sections.ValidationConfig = Field(default_factory=sections.ValidationConfig)
-    """Held-out passes, if data.validation is given."""
-    checkpoint: sections.CheckpointConfig = Field(default_factory=sections.CheckpointConfig)
-    """Checkpoints."""
-    cluster: ClusterConfig = Field(default_factory=ClusterConfig)
-    """Machines and processes of `backend: openrlhf`; the local backend has no use for it."""
-    steps: Annotated[int, Field(ge=1)]
-    """Rollout batches to train on."""
-    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
-    """All randomness of the run follows from it."""
     threads: Annotated[int, Field(ge=1)] | None = None
     """CPU threads; a resumed run repeats the killed one bit by bit only with as many."""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """`auto` takes a GPU if there is one."""
-    precision: Literal["float32", "bfloat16"] = "float32"
-    """bfloat16 computes in it under autocast; the trained weights stay float32."""
     out: sections.UserPath
     """Run folder."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if problems := list(self.problems()):
+        if problems := self.problems():
             raise ValueError("; ".join(problems))
         return self
 
@@ -71,12 +75,12 @@ class TrainConfig(sections.Section):
         """Responses per step (B = P·G)."""
         return self.rollout.prompts * self.rollout.group_size
 
-    def problems(self) -> Iterator[str]:
+    def problems(self) -> list[str]:
         """What the sections, each right in itself, do not let each other do."""
-        yield from (said for said, is_so in self._misfits().items() if is_so)
+        table = self._misfits()
         if self.backend == "openrlhf":
-            yield from self.cluster.problems(self.rollout, self.optim)
-            yield from (said for said, is_so in self._cluster_misfits().items() if is_so)
+            table |= self.cluster.problems(self.rollout, self.optim) | self._cluster_misfits()
+        return [said for said, is_so in table.items() if is_so]
 
     def _misfits(self) -> dict[str, bool]:
         """What to say of the sections of every backend, and whether it is so."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
 
@@ -45,8 +45,9 @@ def _start_policy(
     if config.sft is not None:
         examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
-        with _told(watch, "sft", title="warm start", steps=config.sft.steps) as on_step:
-            report = policies.sft(policy, examples, config.sft, seed=seed, on_step=on_step)
+        with watch.progress.phase("warm start", total=config.sft.steps, unit="steps") as phase:
+            told = partial(watch.supervised, "sft", phase=phase)
+            report = policies.sft(policy, examples, config.sft, seed=seed, on_step=told)
         _log.info("train.sft.finished", **report._asdict())
     return policy
 
@@ -59,24 +60,12 @@ def _tiny_policy(
         answers = inputs.tasks.reference_answers()
         pairs = [f"{example.question}\n{example.answer}" for example in answers]
         policy = policies.build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
-    with _told(watch, "pretrain", title="pre-training", steps=model.pretrain.steps) as on_step:
-        loss = policies.pretrain(
-            policy,
-            texts,
-            model.pretrain,
-            seed=derived_seed(seed, step=0, purpose="pretrain"),
-            progress=on_step,
-        )
-    _log.info("train.pretrain.finished", loss=loss, steps=model.pretrain.steps)
+    steps, seed = model.pretrain.steps, derived_seed(seed, step=0, purpose="pretrain")
+    with watch.progress.phase("pre-training", total=steps, unit="steps") as phase:
+        told = partial(watch.supervised, "pretrain", phase=phase)
+        loss = policies.pretrain(policy, texts, model.pretrain, seed=seed, progress=told)
+    _log.info("train.pretrain.finished", loss=loss, steps=steps)
     return policy
-
-
-@contextlib.contextmanager
-def _told(
-    watch: Watch, name: str, *, title: str, steps: int
-) -> Generator[Callable[[policies.SupervisedStep], None]]:
-    with watch.progress.phase(title, total=steps, unit="steps") as phase:
-        yield partial(watch.supervised, name, phase=phase)
 
 
 @dataclass(frozen=True)

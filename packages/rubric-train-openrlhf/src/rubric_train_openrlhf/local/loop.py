@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import partial
-from itertools import chain
 
 import structlog
 import torch
@@ -17,9 +16,10 @@ from rubric_train_openrlhf.local.update import UpdateBatch
 from rubric_train_openrlhf.policy import concatenate
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
-from rubric_train_openrlhf.run.live_summary import best_row
+from rubric_train_openrlhf.run.live_summary import best_step
+from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, Timing
 from rubric_train_openrlhf.step import passes, rows
-from rubric_train_openrlhf.step.credit import JudgedStep, check_judge, informative, step_credit
+from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
 
 _log = structlog.get_logger()
 
@@ -31,21 +31,15 @@ def train(run: LocalRun) -> None:
         RubricError: what the run failed of, as `run_grpo` lists it.
     """
     config, progress = run.config, run.watch.progress
-    heldout = passes.HeldoutPasses(
-        run.folder,
-        config=config.validation,
-        steps=config.steps,
-        progress=progress,
-        ask=partial(ask_heldout, run),
-    )
+    heldout = passes.HeldoutPasses(run.folder, config, progress, partial(ask_heldout, run))
     _validate_if_due(run, heldout, step=run.start.step)
     prompts_drawn = run.start.prompts_drawn
     with progress.phase("training", total=config.steps, unit="steps") as phase:
         phase.start_at(run.start.step)
         for step in range(run.start.step + 1, config.steps + 1):
-            record, judged = _one_step(run, step=step, position=prompts_drawn)
+            record, judgements = _one_step(run, step=step, position=prompts_drawn)
             prompts_drawn += record.prompts_drawn
-            row, judgements = rows.metrics_row(record), rows.judgement_rows(judged)
+            row = rows.metrics_row(record)
             run.folder.write_step(row, rollouts=rows.rollout_rows(record), judgements=judgements)
             run.events.write("train", row, step=step)
             _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
@@ -56,16 +50,17 @@ def train(run: LocalRun) -> None:
                     _save(run, step=step, prompts_drawn=prompts_drawn)
 
 
-def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepRecord, JudgedStep]:
+def _one_step(
+    run: LocalRun, *, step: int, position: int
+) -> tuple[rows.StepRecord, list[JudgementRow]]:
     """Sample, judge and update."""
     started = time.perf_counter()
     rounds, timing = sample_step(run, step=step, position=position)
     groups = [drawn[place] for drawn, places in rounds for place in places]
-    ids_P = [group.view.task_id for group in groups]
-    credit, judged = step_credit(
+    credit, judgements = step_credit(
         step,
         [group.results for group in groups],
-        [(task_id, run.inputs.tasks.rubric(task_id)) for task_id in ids_P],
+        [run.inputs.tasks[group.view.task_id] for group in groups],
         sizes_of(groups),
         dropped_PG=[
             group.results
@@ -98,7 +93,7 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepReco
         update_s=now - judged_at,
         step_s=now - started,
     )
-    return record, judged
+    return record, judgements
 
 
 def _validate_if_due(run: LocalRun, heldout: passes.HeldoutPasses, *, step: int) -> bool:
@@ -122,14 +117,14 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
     )
     checkpoints = run.folder.checkpoints
     save_checkpoint(checkpoints, run.sampler.policy, state)
-    best_step = best_row(run.folder).step if run.inputs.heldout is not None else step
-    mark_best(checkpoints, step=best_step)
-    prune(checkpoints, keep=run.config.checkpoint.keep, best={best_step})
+    best = best_step(run.folder, up_to=step)
+    mark_best(checkpoints, step=step if best is None else best)
+    prune(checkpoints, keep=run.config.checkpoint.keep, best={best})
 
 
 def sample_step(
     run: LocalRun, *, step: int, position: int
-) -> tuple[list[tuple[list[JudgedGroup], list[int]]], passes.Timing]:
+) -> tuple[list[tuple[list[JudgedGroup], list[int]]], Timing]:
     """Sample and judge the groups of one step: P prompts in order, or until P are informative.
 
     Args:
@@ -147,8 +142,8 @@ def sample_step(
     """
     config, tasks = run.config, run.inputs.tasks
     order = PromptOrder(len(tasks), seed=config.seed)
-    results: list[JudgeResult] = []
-    timings: list[passes.Timing] = []
+    results: list[tuple[JudgeResult, ...]] = []
+    timings: list[Timing] = []
 
     def draw(number: int, before: int, n: int) -> list[JudgedGroup]:
         groups, timing = run.sampler.sample(
@@ -158,27 +153,17 @@ def sample_step(
             seed=derived_seed(config.seed, step=step, purpose="rollout", part=number),
         )
         timings.append(timing)
-        results.extend(result for group in groups for result in group.results)
+        results.extend(group.results for group in groups)
         check_judge(results, config=config.judge, step=step)
         return groups
 
     def differs(groups: Sequence[JudgedGroup]) -> list[bool]:
         results_PG = [group.results for group in groups]
-        rubrics_P = [tasks.rubric(group.view.task_id) for group in groups]
-        return informative(results_PG, rubrics_P, sizes_of(groups), config=config)
+        tasks_P = [tasks[group.view.task_id] for group in groups]
+        return informative(results_PG, tasks_P, sizes_of(groups), config=config)
 
-    wanted = config.rollout.prompts
-    if config.dynamic_sampling is None:
-        rounds = [(draw(0, 0, wanted), list(range(wanted)))]
-    else:
-        rounds = passes.draw_informative(
-            draw,
-            spread=differs,
-            wanted=wanted,
-            max_resample_rounds=config.dynamic_sampling.max_resample_rounds,
-            step=step,
-        )
-    return rounds, sum(timings, passes.Timing())
+    rounds = passes.draw_rounds(draw, spread=differs, config=config, step=step)
+    return rounds, passes.total_timing(timings)
 
 
 def answers(groups: Sequence[JudgedGroup], advantages_B: Sequence[float]) -> list[rows.Answer]:
@@ -198,7 +183,7 @@ def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
     return sizes_of(groups).lengths_PG.reshape(-1).tolist()
 
 
-def ask_heldout(run: LocalRun, step: int) -> tuple[passes.HeldoutReward, list[int]]:
+def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
     """Ask the held-out questions, and average the judge's rewards without penalties.
 
     The draws come from the run's seed alone, so that two passes differ by the policy only.
@@ -215,11 +200,10 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[passes.HeldoutReward, list[in
         sampling=config.rollout.model_copy(update=asked),
         seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
-    results_NS = [group.results for group in groups]
-    check_judge(list(chain(*results_NS)), config=config.judge, step=step)
     reward = passes.heldout_reward(
-        results_NS,
-        [tasks.rubric(view.task_id) for view in tasks.views],
-        on_unavailable=config.judge.on_unavailable,
+        [group.results for group in groups],
+        list(tasks.values()),
+        config=config.judge,
+        step=step,
     )
     return reward, lengths(groups)

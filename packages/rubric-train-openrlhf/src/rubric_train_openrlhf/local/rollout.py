@@ -19,7 +19,7 @@ from rubric_judge.capabilities import close, fingerprint, wants_warm_call
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
 from rubric_train_openrlhf.policy import Policy, Rollouts, sample_groups
-from rubric_train_openrlhf.step.passes import Timing
+from rubric_train_openrlhf.run.records import Timing
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.tasks import TaskSet
 
@@ -104,7 +104,7 @@ class JudgedGroup:
     rollouts: Rollouts
     responses: tuple[str, ...]
     results: tuple[JudgeResult, ...] = ()
-    """None before it is judged."""
+    """Empty until it is judged."""
 
 
 def sizes_of(groups: Sequence[JudgedGroup]) -> Sizes:
@@ -158,7 +158,7 @@ class JudgedSampler:
                 part = self._sample(chosen, sampling=sampling, generator=generator)
                 sampled += part
                 to_judge = [
-                    tasks.judge_view(group.view.task_id, response=response)
+                    tasks[group.view.task_id].judge_view(response)
                     for group in part
                     for response in group.responses
                 ]

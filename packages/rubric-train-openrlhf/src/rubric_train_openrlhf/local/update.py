@@ -18,7 +18,7 @@ from rubric_train_openrlhf import policy as policies
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.rollout import bfloat16_if
-from rubric_train_openrlhf.step.rows import UpdateMetrics
+from rubric_train_openrlhf.run.records import UpdateMetrics
 
 
 @dataclass(frozen=True)

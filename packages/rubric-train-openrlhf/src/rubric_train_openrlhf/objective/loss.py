@@ -118,7 +118,7 @@ def _token_terms(
     clips = surrogate.Clips(low=config.clip_low, high=config.clip_high, dual=config.dual_clip)
     terms = config.surrogate.of_ratio(ratio_BT, batch.advantages_B, clips=clips)
     for tensor_BT in terms:
-        variants.check_shape(
+        surrogate.check_shape(
             tensor_BT, like=ratio_BT, of=f"surrogate.type={config.surrogate.type!r}"
         )
     loss_BT = weights_BT * terms.loss_BT

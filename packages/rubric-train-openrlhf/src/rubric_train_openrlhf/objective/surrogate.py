@@ -65,6 +65,19 @@ def _check_real(what: str, shape: tuple[int, ...], tensors: Mapping[str, Tensor]
             raise ObjectiveShapeError(f"{name} must have a floating dtype, got {tensor.dtype!r}")
 
 
+def check_shape(given: Tensor, *, like: Tensor, of: str) -> None:
+    """Refuse what a part of the objective gives where it would be broadcast silently.
+
+    Raises:
+        ObjectiveShapeError: another shape.
+    """
+    if given.shape != like.shape:
+        raise ObjectiveShapeError(
+            f"objective.{of} gives shape {tuple(given.shape)!r}, one value for each of "
+            f"{tuple(like.shape)!r} tokens is needed"
+        )
+
+
 def k3(
     logprobs: Tensor,
     ref_logprobs: Tensor,
@@ -140,11 +153,7 @@ def bounded_divergence(
         )
     u = (ref_logprobs - logprobs).clamp(min=-input_clamp, max=input_clamp)
     divergence = of_log_ratio(u)
-    if divergence.shape != u.shape:
-        raise ObjectiveShapeError(
-            f"the divergence must have one value for each of {tuple(u.shape)!r} tokens, got "
-            f"{tuple(divergence.shape)!r}"
-        )
+    check_shape(divergence, like=u, of="kl")
     return divergence if output_clamp is None else divergence.clamp(max=output_clamp)
 
 

@@ -13,7 +13,6 @@ from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validat
 
 import rubric_train_openrlhf.objective as formulas  # whose names load torch when they are used
 from rubric_core.plugins.variants import Variant, chosen
-from rubric_train_openrlhf.errors import ObjectiveShapeError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -261,22 +260,11 @@ def importance_weights(
 
     Source: paper, §C, importance sampling.
     """
+    from rubric_train_openrlhf.objective.surrogate import check_shape  # loads torch
+
     weights_BT = importance.weights(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
     check_shape(weights_BT, like=mask_BT, of=f"importance.type={importance.type!r}")
     return weights_BT.detach()
-
-
-def check_shape(given: Tensor, *, like: Tensor, of: str) -> None:
-    """Refuse what would be broadcast silently.
-
-    Raises:
-        ObjectiveShapeError: another shape.
-    """
-    if given.shape != like.shape:
-        raise ObjectiveShapeError(
-            f"objective.{of} gives shape {tuple(given.shape)!r}, one value for each of "
-            f"{tuple(like.shape)!r} tokens is needed"
-        )
 
 
 class _Frozen(BaseModel):

@@ -36,9 +36,8 @@ class Question:
 class _Answer:
     """One answer while it grows."""
 
-    ask: int
-    view: PolicyView
-    seed: int
+    index: int
+    ask: Ask
     most: int
     """Tokens after which it is cut, ≥ 1."""
     tokens: list[int] = field(default_factory=list[int])
@@ -99,7 +98,7 @@ class Answers:
     ) -> list[tuple[int, Reply]]:
         """Write the answers of a batch; of half of it at a time where memory runs out."""
         try:
-            return [(answer.ask, self._reply(answer)) for answer in self._written(batch, cancelled)]
+            return [(one.index, self._reply(one)) for one in self._written(batch, cancelled)]
         except torch.OutOfMemoryError as error:
             if len(batch) > 1:
                 half = len(batch) // 2
@@ -119,13 +118,13 @@ class Answers:
         """
         model, codec = self._policy.model, self._policy.codec
         answers = [
-            _Answer(index, self._asks[index].view, self._asks[index].seed, self._most(question))
+            _Answer(index, self._asks[index], self._most(question))
             for question in batch
             for index in question.asks
         ]
         most = max(answer.most for answer in answers)
         growing = answers
-        seeded = (torch.Generator().manual_seed(answer.seed) for answer in answers)
+        seeded = (torch.Generator().manual_seed(answer.ask.seed) for answer in answers)
         uniform_NT = torch.stack([torch.rand(most, generator=one) for one in seeded])
         uniform_NT = uniform_NT.to(model.device)
         with evaluating(model), torch.inference_mode():
@@ -166,16 +165,16 @@ class Answers:
                 answer.tokens.append(token)
                 answer.ended = token == codec.eos_token_id
                 if looks and self._decoding.stop and not answer.ended:
-                    text = codec.decode(answer.view, answer.tokens)
+                    text = codec.decode(answer.ask.view, answer.tokens)
                     answer.ended = self._stop_at(text) is not None
 
     def _reply(self, answer: _Answer) -> Reply:
         codec = self._policy.codec
-        text = codec.decode(answer.view, answer.tokens)
+        text = codec.decode(answer.ask.view, answer.tokens)
         tokens, ended = len(answer.tokens), answer.ended
 
         def stops(n: int) -> bool:
-            return self._stop_at(codec.decode(answer.view, answer.tokens[:n])) is not None
+            return self._stop_at(codec.decode(answer.ask.view, answer.tokens[:n])) is not None
 
         if (stop := self._stop_at(text)) is not None:
             # Tokens were drawn beyond it: the first that completes the stop is its last.

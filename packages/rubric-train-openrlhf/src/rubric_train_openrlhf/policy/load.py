@@ -1,4 +1,4 @@
-"""A policy and its codec: from a folder and back, or from nothing."""
+"""Load, save or build a policy and its codec."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def load_policy(
     folder = Path(path)
     check_model_folder(folder)
     with _boundary(folder, f"the model folder {str(folder)!r}"), _silently():
-        codec = _codec(folder, _read_tokenizer(folder))
+        codec = _codec(folder)
         read: Any = transformers.AutoModelForCausalLM
         model, report = read.from_pretrained(
             folder, dtype=dtype, local_files_only=True, output_loading_info=True
@@ -123,7 +123,7 @@ def load_codec(path: Path | str) -> TextCodec:
             path=folder,
         )
     with _boundary(folder, f"the tokenizer in {str(folder)!r}"):
-        return _codec(folder, _read_tokenizer(folder))
+        return _codec(folder)
 
 
 def parameter_count(folder: Path) -> int:
@@ -151,12 +151,9 @@ def _boundary(folder: Path, what: str) -> Generator[None]:
         raise PolicyLoadError(f"{what} could not be read: {reason}", path=folder) from error
 
 
-def _read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+def _codec(folder: Path) -> TextCodec:
     read: Any = transformers.AutoTokenizer
-    return read.from_pretrained(folder, local_files_only=True)
-
-
-def _codec(folder: Path, tokenizer: PreTrainedTokenizerBase) -> TextCodec:
+    tokenizer = read.from_pretrained(folder, local_files_only=True)
     path = folder / SLOT_FILE
     if not path.exists():
         return ChatCodec(tokenizer)

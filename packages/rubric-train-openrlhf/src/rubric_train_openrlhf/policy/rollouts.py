@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from rubric_train_openrlhf.errors import PolicyInputError
 
@@ -95,17 +96,13 @@ def left_pad(
     Returns:
         Ids and mask, both [P, S] with S the longest prompt.
     """
-    width = max(len(prompt.token_ids) for prompt in prompts)
-    padded = [
-        [pad_token_id] * (width - len(prompt.token_ids)) + list(prompt.token_ids)
-        for prompt in prompts
-    ]
-    lengths_P = torch.tensor([len(prompt.token_ids) for prompt in prompts], device=device)
-    return PaddedPrompts(
-        tuple(prompts),
-        torch.tensor(padded, dtype=torch.long, device=device),
-        torch.arange(width, device=device) >= width - lengths_P[:, None],
+    rows = [torch.tensor(prompt.token_ids) for prompt in prompts]
+    token_ids_PS = pad_sequence(
+        rows, batch_first=True, padding_value=pad_token_id, padding_side="left"
     )
+    width, lengths_P = token_ids_PS.shape[1], torch.tensor([len(row) for row in rows])
+    mask_PS = torch.arange(width) >= width - lengths_P[:, None]
+    return PaddedPrompts(tuple(prompts), token_ids_PS.to(device), mask_PS.to(device))
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +331,4 @@ def pack_rollouts(rollouts: Rollouts, rows: Sequence[int]) -> TokenBatch:
 
 
 def _right_pad(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
-    width = max(len(row) for row in rows)
-    padded = [[*row, *[0] * (width - len(row))] for row in rows]
-    return torch.tensor(padded, dtype=torch.long, device=device)
+    return pad_sequence([torch.tensor(row) for row in rows], batch_first=True).to(device)

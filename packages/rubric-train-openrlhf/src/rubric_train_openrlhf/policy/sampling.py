@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -54,8 +54,9 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
             vocabulary, more tokens than the model has positions, or a generator elsewhere.
     """
     problems = _problems(model, prompts, group_size, max_new_tokens, temperature, generator)
-    if problem := next(problems, ""):
-        raise PolicyInputError(f"cannot sample: {problem}")
+    for problem, is_so in problems.items():
+        if is_so:
+            raise PolicyInputError(f"cannot sample: {problem}")
     with evaluating(model), torch.inference_mode():
         padded = left_pad(prompts, pad_token_id=pad_token_id, device=model.device)
         rows = LiveRows(model, padded, group_size=group_size, max_tokens=max_new_tokens)
@@ -165,32 +166,26 @@ def _problems(
     max_new_tokens: int,
     temperature: float,
     generator: torch.Generator,
-) -> Iterator[str]:
-    """Yield what cannot be sampled; the next is looked for only where one is not wrong."""
-    if not prompts or group_size < 1 or max_new_tokens < 1:
-        yield (
-            f"{len(prompts)} prompts, group_size {group_size!r}, max_new_tokens "
-            f"{max_new_tokens!r}: each must be at least 1"
-        )
-    if not 0 <= temperature < float("inf"):
-        yield f"temperature {temperature!r}: it must be a finite number, 0 or larger"
+) -> dict[str, bool]:
+    """What to say of an input that cannot be sampled from, and whether it is so."""
     embedding: Any = model.get_input_embeddings()
     vocab_size = len(embedding.weight)
-    largest = max(max(prompt.token_ids) for prompt in prompts)
-    if largest >= vocab_size:
-        yield (
-            f"token id {largest!r} in a prompt, but the model has {vocab_size} tokens; "
-            "encode the prompts with the codec of this model"
-        )
-    longest = max(len(prompt.token_ids) for prompt in prompts)
+    largest = max((max(prompt.token_ids) for prompt in prompts), default=0)
+    longest = max((len(prompt.token_ids) for prompt in prompts), default=0)
     positions: int | None = getattr(model.config, "max_position_embeddings", None)
-    if positions is not None and longest + max_new_tokens > positions:
-        yield (
-            f"a prompt of {longest} tokens and {max_new_tokens} new ones exceed the model's "
-            f"{positions} positions; shorten the questions or lower max_new_tokens"
-        )
-    if generator.device.type != model.device.type:  # torch reports it only deep in a kernel
-        yield (
-            f"the generator is on {str(generator.device)!r} and the model on "
-            f"{str(model.device)!r}; make it with torch.Generator(device=model.device)"
-        )
+    return {
+        f"{len(prompts)} prompts, group_size {group_size!r}, max_new_tokens {max_new_tokens!r}: "
+        "each must be at least 1": min(len(prompts), group_size, max_new_tokens) < 1,
+        f"temperature {temperature!r}: it must be a finite number, 0 or larger": not 0
+        <= temperature
+        < float("inf"),
+        f"token id {largest!r} in a prompt, but the model has {vocab_size} tokens; encode the "
+        "prompts with the codec of this model": largest >= vocab_size,
+        f"a prompt of {longest} tokens and {max_new_tokens} new ones exceed the model's "
+        f"{positions} positions; shorten the questions or lower "
+        "max_new_tokens": positions is not None and longest + max_new_tokens > positions,
+        # torch reports it only deep in a kernel.
+        f"the generator is on {str(generator.device)!r} and the model on {str(model.device)!r}; "
+        "make it with torch.Generator(device=model.device)": generator.device.type
+        != model.device.type,
+    }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from itertools import chain, count, islice
+from typing import NamedTuple
 
 import torch
 
@@ -32,32 +33,26 @@ class SupervisedStep(NamedTuple):
     """Tokens that carried the loss."""
 
 
-def learning_rate_frac(
-    step: int, *, steps: int, warmup_steps: int, decay: Literal["cosine", "linear"]
-) -> float:
-    """Give the share of the highest learning rate at a step.
+def learning_rate(step: int, config: PretrainConfig | SftConfig) -> float:
+    """Give the learning rate at a step.
 
     Args:
         step: counts from 0.
-        steps: in the whole phase.
-        warmup_steps: over which the rate rises in a straight line.
-        decay: how it falls to a tenth by the end.
+        config: the schedule: a rise in a straight line, and a fall to a tenth by the end.
 
     Returns:
-        A number in (0, 1].
+        A number in (0, config.learning_rate].
     """
-    done = step / steps
-    falling = 0.5 * (1 + math.cos(math.pi * done)) if decay == "cosine" else 1 - done
-    return min(1.0, (step + 1) / max(1, warmup_steps)) * (_FINAL_FRAC + (1 - _FINAL_FRAC) * falling)
+    done = step / config.steps
+    falling = 0.5 * (1 + math.cos(math.pi * done)) if config.decay == "cosine" else 1 - done
+    risen = min(1.0, (step + 1) / max(1, config.warmup_steps))
+    return config.learning_rate * risen * (_FINAL_FRAC + (1 - _FINAL_FRAC) * falling)
 
 
-def _train(  # what the two schedules differ in
+def _train(
     policy: Policy,
     losses: Iterable[tuple[torch.Tensor, int]],
     config: PretrainConfig | SftConfig,
-    *,
-    betas: tuple[float, float],
-    decay: Literal["cosine", "linear"],
     on_step: Callable[[SupervisedStep], None] | None,
 ) -> float:
     """Take one AdamW step with clipped gradients down each loss; return the last.
@@ -66,17 +61,15 @@ def _train(  # what the two schedules differ in
         policy: its model is changed.
         losses: scalars with their graphs, computed as they are asked for, and their tokens.
         config: the schedule.
-        betas: of AdamW.
-        decay: how the learning rate falls.
         on_step: called after every step.
     """
     parameters = [one for one in policy.model.parameters() if one.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=0.0, betas=betas, weight_decay=config.weight_decay)
+    optimizer = torch.optim.AdamW(
+        parameters, lr=0.0, betas=config.betas, weight_decay=config.weight_decay
+    )
     value = 0.0
     for step, (loss, tokens) in enumerate(losses):
-        rate = config.learning_rate * learning_rate_frac(
-            step, steps=config.steps, warmup_steps=config.warmup_steps, decay=decay
-        )
+        rate = learning_rate(step, config)
         for group in optimizer.param_groups:
             group["lr"] = rate
         optimizer.zero_grad()
@@ -121,7 +114,7 @@ def pretrain(
         (_next_token_loss(policy, windows.to(policy.device)), tokens)
         for windows in _windows(policy, texts, config, seed=seed)
     )
-    return _train(policy, losses, config, betas=(0.9, 0.95), decay="cosine", on_step=progress)
+    return _train(policy, losses, config, progress)
 
 
 def _windows(
@@ -216,7 +209,7 @@ def sft(
         for batch in batches
         for tokens in [batch.n_response_tokens]
     )
-    loss = _train(policy, losses, config, betas=(0.9, 0.999), decay="linear", on_step=on_step)
+    loss = _train(policy, losses, config, on_step)
     return SftReport(len(pairs), len(examples) - len(pairs), loss)
 
 
@@ -230,10 +223,8 @@ def _batches(
     """Go through the shuffled pairs again and again, every pair once per round."""
     generator = torch.Generator().manual_seed(seed)
     size = min(config.batch_size, len(pairs))
-    order: list[int] = []
+    rounds = (torch.randperm(len(pairs), generator=generator) for _ in count())
+    order = (int(index) for index in chain.from_iterable(rounds))
     for _ in range(config.steps):
-        if len(order) < size:
-            order += [int(index) for index in torch.randperm(len(pairs), generator=generator)]
-        taken, order = order[:size], order[size:]
-        prompts, answers = zip(*(pairs[index] for index in taken), strict=True)
+        prompts, answers = zip(*(pairs[index] for index in islice(order, size)), strict=True)
         yield pack_responses(prompts, answers, device=policy.device)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from io import BufferedReader
-from itertools import pairwise
 from math import isfinite
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -16,7 +14,7 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import ConfigError, RubricFileError
-from rubric_core.files import open_file
+from rubric_core.files import read_file, read_growing, rising_steps
 from rubric_core.locks import is_locked
 from rubric_judge.page.rendering import shortened
 from rubric_judge.yaml_files import yaml_value
@@ -24,6 +22,7 @@ from rubric_train_openrlhf.report.contrast import Contrast
 from rubric_train_openrlhf.run.records import HeldoutRow, JudgementRow, MetricsRow, RolloutRow
 
 _Row = TypeVar("_Row", bound=BaseModel)
+_Step = TypeVar("_Step", MetricsRow, HeldoutRow)
 _REPAIR = "repair or remove the row"
 
 
@@ -86,56 +85,16 @@ def read_run(path: Path) -> Run:
     )
 
 
-def read_rows(path: Path, row_type: type[_Row], notes: list[str]) -> Iterator[_Row]:
-    """Read one row a line; a torn last line is noted and left out, since a run may be writing it.
-
-    Raises:
-        RubricFileError: a broken row; names the file, line and field.
-    """
-    if not path.exists():
-        return
-    with _opened(path) as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = row_type.model_validate_json(line)
-            except ValidationError as exc:
-                if not line.endswith(b"\n"):
-                    notes.append(
-                        f"The last line of {path.name} is incomplete and was left out: "
-                        "the run was writing it, or was stopped while it did."
-                    )
-                    return
-                raise RubricFileError.of_validation(exc, _REPAIR, path=path, line=number) from None
-            yield row
-
-
-def _by_step(path: Path, row_type: type[_Row], notes: list[str]) -> tuple[_Row, ...]:
-    rows = tuple(read_rows(path, row_type, notes))
-    steps = [cast("MetricsRow | HeldoutRow", row).step for row in rows]
-    for number, (last, step) in enumerate(pairwise(steps), start=2):
-        if step <= last:
-            raise RubricFileError(
-                f"row {number} is of step {step}, after one of step {last}; steps must "
-                "rise, so remove the rows that a restart has repeated",
-                path=path,
-                field="step",
-            )
-    return rows
+def _by_step(path: Path, model: type[_Step], notes: list[str]) -> tuple[_Step, ...]:
+    return rising_steps(read_growing(path, model, notes=notes), path=path)
 
 
 def _content(path: Path) -> bytes:
     """What a file holds; nothing where there is no such file."""
-    if not path.exists():
-        return b""
-    with _opened(path) as file:
-        return file.read()
-
-
-def _opened(path: Path) -> BufferedReader:
     try:
-        return open_file(path)
+        return read_file(path)
+    except FileNotFoundError:
+        return b""
     except OSError as error:
         raise RubricFileError(f"cannot be read: {error.strerror}", path=path) from None
 
@@ -210,14 +169,18 @@ def excerpt(run: Path, *, best_step: int | None, notes: list[str]) -> Excerpt:
     judge: dict[str, Any] = {}
     total = kept = 0
     for step in shown:
-        rows = list(read_rows(files[step], RolloutRow, notes))
+        rows = [row for _, row in read_growing(files[step], RolloutRow, notes=notes)]
         chosen = _whole_groups(rows, MAX_CHARS // len(shown))
         total, kept = total + len(rows), kept + len(chosen)
         entries = [_policy_entry(row, prompts) for row in chosen]
         steps.append({"step": step, "total": len(rows), "rows": entries})
-        judgements = read_rows(run / "judgements" / files[step].name, JudgementRow, notes)
+        judged = run / "judgements" / files[step].name
         ids = {row.id for row in chosen}
-        judge.update((row.id, _judge_entry(row)) for row in judgements if row.id in ids)
+        judge.update(
+            (row.id, _judge_entry(row))
+            for _, row in read_growing(judged, JudgementRow, notes=notes)
+            if row.id in ids
+        )
     return Excerpt(
         policy={"prompts": list(prompts), "steps": steps},
         judge=judge,

@@ -1,4 +1,4 @@
-"""How a run stands: summary.json, written while it goes on, and all others that are told of it."""
+"""Live status of a run: summary.json, and whoever else is told how it goes on."""
 
 from __future__ import annotations
 
@@ -285,9 +285,10 @@ def summed_up(folder: RunFolder) -> RunSummary:
     )
 
 
-def best_row(folder: RunFolder) -> HeldoutRow:
-    """The held-out pass with the highest reward; the first of them at a tie."""
-    return [row for row in folder.read_heldout() if row.best][-1]
+def best_step(folder: RunFolder, *, up_to: int) -> int | None:
+    """Step of the best held-out pass up to a step, the first of them at a tie; None without any."""
+    steps = [row.step for row in folder.read_heldout() if row.best and row.step <= up_to]
+    return steps[-1] if steps else None
 
 
 def _warning(steps: Sequence[MetricsRow]) -> str | None:

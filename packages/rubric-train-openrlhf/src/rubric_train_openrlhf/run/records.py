@@ -42,28 +42,33 @@ class ClusterStep(_Row):
     """Mean |share of the advantage| of each criterion id; empty under the decoupled estimator."""
 
 
-class MetricsRow(_Row):
-    """One training step: a line of metrics.jsonl.
-
-    Reward figures are over the responses that were trained on; `invalid_frac`,
-    `unavailable_frac` and `degenerate_group_frac` are over all that were judged, also those that
-    dynamic sampling dropped.
-    """
-
+class _StepRow(_Row):
     step: int
-    """1 for the first."""
-    reward_mean: float
-    reward_std: float
-    zero_reward_frac: float
+    """1 for the first, 0 before training."""
+
+
+class JudgingFigures(_Row):
+    """What the judgements of a step come to."""
+
     zero_reward_by_reason: dict[str, float]
-    """Shares that sum to zero_reward_frac; "scored" are zeros that the judge gave."""
-    invalid_frac: float
-    unavailable_frac: float
+    """Shares of all responses with reward 0; "scored" are zeros that the judge gave."""
     criteria: dict[str, float]
     """Mean z of each criterion id."""
     m_eff_mean: float
+    """Mean M_eff of the groups' rubrics."""
+    invalid_frac: float
+    """Of all that was judged for the step, also what dynamic sampling dropped, as are the next
+    three."""
+    unavailable_frac: float
     degenerate_group_frac: float
-    advantage_abs_mean: float
+    by_fallback: dict[str, int] = Field(default_factory=dict)
+    """How many judgements each fallback of a `litellm_config` gave; left out of a row where none
+    did."""
+
+
+class UpdateMetrics(_Row):
+    """Means over the optimiser updates of one step, each of them a mean over its tokens."""
+
     loss: float
     kl: float
     clip_frac: float
@@ -71,24 +76,39 @@ class MetricsRow(_Row):
     entropy: float | None
     """None on a cluster: OpenRLHF computes it for an entropy bonus alone, and has none to make."""
     grad_norm: float
-    """Mean over the step's optimiser updates, before clipping."""
+    """Before clipping."""
     lr: float
+
+
+class Timing(_Row):
+    """Where the time of a pass over prompts went."""
+
+    generate_s: float
+    judge_s: float
+    """Summed over what was judged side by side, which overlaps generation too."""
+    judge_wait_s: float
+    """From the end of the last response to the last judgement: training stood still."""
+
+
+class MetricsRow(Timing, UpdateMetrics, JudgingFigures, _StepRow):
+    """One training step: a line of metrics.jsonl.
+
+    Reward figures are over the responses that were trained on.
+    """
+
+    reward_mean: float
+    reward_std: float
+    zero_reward_frac: float
+    """Sum of zero_reward_by_reason."""
+    advantage_abs_mean: float
     response_tokens_mean: float
     response_tokens_max: int
     truncated_frac: float
     generated_tokens: int
     tokens_per_s: float
-    generate_s: float
-    judge_s: float
-    """Summed over the calls to the pool; they overlap generation and each other."""
-    judge_wait_s: float
-    """How long training stood still for the judge."""
     update_s: float
     step_s: float
     resampled_prompts: int
-    by_fallback: dict[str, int] = Field(default_factory=dict)
-    """Of all that was judged, how many each fallback of a `litellm_config` judged; left out of the
-    row where none did."""
     cluster: ClusterStep | None = None
     """Left out of the row where the backend is not a cluster."""
 
@@ -102,11 +122,9 @@ class MetricsRow(_Row):
         return row
 
 
-class HeldoutRow(_Row):
-    """One pass over the held-out questions: a line of heldout.jsonl."""
+class HeldoutReward(_Row):
+    """What the judge gave in one pass over N held-out questions, without penalties."""
 
-    step: int
-    """0 before training."""
     reward_mean: float
     """Mean over questions of the mean over their samples."""
     reward_std: float
@@ -115,18 +133,27 @@ class HeldoutRow(_Row):
     n: int
     """Questions with at least one usable judgement."""
     criteria: dict[str, float]
+    """Mean z of each criterion id."""
+
+
+class HeldoutRow(HeldoutReward, _StepRow):
+    """One pass over the held-out questions: a line of heldout.jsonl."""
+
     response_tokens_mean: float
     eval_s: float
     best: bool
     """Better than every row before it."""
 
 
-class RolloutRow(_Row):
-    """What the policy was asked and answered: the side that anything may read."""
-
+class _ResponseRow(_Row):
     id: str
     step: int
     task_id: str
+
+
+class RolloutRow(_ResponseRow):
+    """What the policy was asked and answered: the side that anything may read."""
+
     prompt: str
     response: str
     reward: float | None
@@ -138,12 +165,9 @@ class RolloutRow(_Row):
     outcome: str
 
 
-class JudgementRow(_Row):
+class JudgementRow(_ResponseRow):
     """What the judge said of one response, and what that did to its advantage."""
 
-    id: str
-    step: int
-    task_id: str
     result: JudgeResult
     z: dict[str, float]
     shares: dict[str, float]

@@ -1,21 +1,23 @@
 """The credit of a step: what the judgements of its groups make of every response.
 
 Both backends call `step_credit`. What crosses to the policy's side holds numbers, ids of criteria
-and names of reasons; `JudgedStep` stays with the judge.
+and names of reasons; the rows of the judgements stay with the judge.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
-from rubric_core import JudgeResult, Outcome, Rubric
+from rubric_core import JudgeResult, Outcome, Rubric, Task
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
+from rubric_train_openrlhf.run.records import JudgementRow, JudgingFigures, row_id
 from rubric_train_openrlhf.step import rewards as earned
 from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
 
@@ -34,60 +36,16 @@ class StepCredit:
     """False where an unavailable judgement is left out of baseline, deviation and loss."""
     outcomes_PG: tuple[tuple[str, ...], ...]
     """What became of each judgement."""
-    criteria: dict[str, float]
-    """Mean z of each criterion id."""
+    figures: JudgingFigures
     attribution_abs: dict[str, float]
     """Mean |share of the advantage| of each criterion id; empty under the decoupled estimator."""
-    zero_reward_by_reason: dict[str, float]
-    """Shares of all responses; "scored" are zeros that the judge gave."""
-    m_eff_mean: float
-    """Mean M_eff of the groups' rubrics."""
-    invalid_frac: float
-    """Of all that was judged for the step, dropped groups included, as are the next two."""
-    unavailable_frac: float
-    degenerate_group_frac: float
-    by_fallback: dict[str, int] = field(default_factory=dict[str, int])
-    """How many judgements each fallback of a `litellm_config` gave."""
     judge_restarts: int = 0
     """Processes of the judge that died since the step before and were replaced."""
-
-    @property
-    def reward_mean(self) -> float:
-        """Over the valid responses."""
-        return float(self.rewards_PG[self.valid_PG].mean())
-
-    @property
-    def reward_std(self) -> float:
-        """Over the valid responses."""
-        return float(self.rewards_PG[self.valid_PG].std())
-
-    @property
-    def zero_reward_frac(self) -> float:
-        """Share of responses with reward 0."""
-        return sum(self.zero_reward_by_reason.values())
-
-    @property
-    def advantage_abs_mean(self) -> float:
-        """Over all responses."""
-        return float(np.abs(self.advantages_PG).mean())
-
-
-@dataclass(frozen=True)
-class JudgedStep:
-    """The judgements of P groups of G, and what was made of them."""
-
-    step: int
-    tasks_P: Sequence[tuple[str, Rubric]]
-    """Task id and rubric of each group."""
-    results: tuple[JudgeResult, ...]
-    """Prompt-major: row p·G + g."""
-    rewards: Rewards
-    credit: Credit
 
 
 def informative(
     results_PG: Sequence[Sequence[JudgeResult]],
-    rubrics_P: Sequence[Rubric],
+    tasks_P: Sequence[Task],
     sizes: Sizes,
     *,
     config: TrainConfig,
@@ -97,6 +55,7 @@ def informative(
     Raises:
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
+    rubrics_P = [task.rubric for task in tasks_P]
     rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
     return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
 
@@ -104,69 +63,100 @@ def informative(
 def step_credit(
     step: int,
     results_PG: Sequence[Sequence[JudgeResult]],
-    tasks_P: Sequence[tuple[str, Rubric]],
+    tasks_P: Sequence[Task],
     sizes: Sizes,
     *,
     dropped_PG: Sequence[Sequence[JudgeResult]] = (),
     config: TrainConfig,
-) -> tuple[StepCredit, JudgedStep]:
+) -> tuple[StepCredit, list[JudgementRow]]:
     """Work out the credit of a step.
 
     Args:
         step: number of the step.
         results_PG: P groups of G results.
-        tasks_P: task id and rubric of each group.
+        tasks_P: the task of each group.
         sizes: the responses' lengths, and whether they ended.
         dropped_PG: groups without a spread, which were judged for the step too.
         config: of the run.
 
     Returns:
-        What crosses to the policy's side, and what stays on the judge's.
+        What crosses to the policy's side, and the rows of the judgements, which do not.
 
     Raises:
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rubrics_P = tuple(rubric for _, rubric in tasks_P)
-    results = tuple(result for group in results_PG for result in group)
+    rubrics_P = [task.rubric for task in tasks_P]
+    results = tuple(chain.from_iterable(results_PG))
     rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
     credit = earned.assign_credit(rewards, shaped_PG, estimator=config.advantage)
     informative_P = earned.informative_groups(shaped_PG, rewards.valid_PG)
-    judged = [*results, *(result for group in dropped_PG for result in group)]
+    judged = [*results, *chain.from_iterable(dropped_PG)]
     for_policy = StepCredit(
         rewards_PG=rewards.rewards_PG,
         shaped_PG=shaped_PG,
         advantages_PG=credit.advantages_PG,
         valid_PG=rewards.valid_PG,
         outcomes_PG=tuple(tuple(one.outcome.value for one in group) for group in results_PG),
-        criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_P),
+        figures=JudgingFigures(
+            zero_reward_by_reason=zero_reasons(results, rewards),
+            criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_P),
+            m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in rubrics_P])),
+            invalid_frac=outcome_frac(judged, Outcome.INVALID),
+            unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
+            degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(tasks_P) + len(dropped_PG)),
+            by_fallback=by_fallback(judged),
+        ),
         attribution_abs=criterion_means(
             np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P
         ),
-        zero_reward_by_reason=zero_reasons(results, rewards),
-        m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in rubrics_P])),
-        invalid_frac=outcome_frac(judged, Outcome.INVALID),
-        unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
-        degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(rubrics_P) + len(dropped_PG)),
-        by_fallback=by_fallback(judged),
     )
-    return for_policy, JudgedStep(step, tasks_P, results, rewards, credit)
+    return for_policy, list(_judgement_rows(step, results_PG, tasks_P, rewards, credit))
 
 
-def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: int) -> None:
+def _judgement_rows(
+    step: int,
+    results_PG: Sequence[Sequence[JudgeResult]],
+    tasks_P: Sequence[Task],
+    rewards: Rewards,
+    credit: Credit,
+) -> Iterator[JudgementRow]:
+    """What the judge said, and what every criterion gave to the advantage."""
+    for p, (task, group) in enumerate(zip(tasks_P, results_PG, strict=True)):
+        for g, result in enumerate(group):
+            attribution = _by_id(task.rubric, credit.attribution_PGM[p, g])
+            if shaping := float(credit.shaping_PG[p, g]):
+                attribution["shaping"] = shaping
+            yield JudgementRow(
+                id=row_id(step=step, prompt=p, response=g),
+                step=step,
+                task_id=task.task_id,
+                result=result,
+                z=_by_id(task.rubric, rewards.z_PGM[p, g]),
+                shares=_by_id(task.rubric, task.rubric.shares_M),
+                attribution=attribution,
+            )
+
+
+def check_judge(
+    groups: Iterable[Sequence[JudgeResult]], *, config: JudgingConfig, step: int
+) -> None:
     """Stop a run whose judge fails too often to train on.
+
+    Args:
+        groups: all results so far of a step or of a held-out pass.
+        config: the limits.
+        step: number of the step.
 
     Raises:
         JudgeAbortError: a rate is above its threshold; says which, and the reasons' counts.
     """
-    invalid_frac = outcome_frac(results, Outcome.INVALID)
-    unavailable_frac = outcome_frac(results, Outcome.UNAVAILABLE)
+    results = list(chain.from_iterable(groups))
+    limits = {"invalid": config.max_invalid_frac, "unavailable": config.max_unavailable_frac}
+    fracs = {name: outcome_frac(results, Outcome(name)) for name in limits}
     broken = [
-        f"{name} judgements {rate:.1%} > judge.{field}={limit}"
-        for name, field, rate, limit in (
-            ("invalid", "max_invalid_frac", invalid_frac, config.max_invalid_frac),
-            ("unavailable", "max_unavailable_frac", unavailable_frac, config.max_unavailable_frac),
-        )
-        if rate > limit
+        f"{name} judgements {fracs[name]:.1%} > judge.max_{name}_frac={limit}"
+        for name, limit in limits.items()
+        if fracs[name] > limit
     ]
     if not broken:
         return
@@ -176,8 +166,8 @@ def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: 
         f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
         "repair the judge and continue with --resume, or raise the limit",
         step=step,
-        invalid_frac=invalid_frac,
-        unavailable_frac=unavailable_frac,
+        invalid_frac=fracs["invalid"],
+        unavailable_frac=fracs["unavailable"],
         reasons=reasons,
     )
 
@@ -227,3 +217,12 @@ def _shaped(
         results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable
     )
     return rewards, earned.shaped_rewards(rewards.rewards_PG, sizes, config=config)
+
+
+def _by_id(rubric: Rubric, values_M: FloatArray) -> dict[str, float]:
+    """Name the values, less the padding; what is nan does not exist and is left out."""
+    return {
+        criterion_id: float(value)
+        for criterion_id, value in zip(rubric.ids, values_M, strict=False)
+        if not np.isnan(value)
+    }

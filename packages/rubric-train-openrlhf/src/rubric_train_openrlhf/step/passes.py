@@ -4,50 +4,40 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
-from operator import add
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 import structlog
 
-from rubric_core import JudgeResult, Rubric
-from rubric_core.reward.projection import OnUnavailable
+from rubric_core import JudgeResult, Task
 from rubric_judge.console.progress import Progress
-from rubric_train_openrlhf.config.sections import ValidationConfig
+from rubric_train_openrlhf.config.sections import JudgingConfig
+from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.records import HeldoutRow
-from rubric_train_openrlhf.step.credit import criterion_means, zero_reasons
+from rubric_train_openrlhf.run.records import HeldoutReward, HeldoutRow, Timing
+from rubric_train_openrlhf.step.credit import check_judge, criterion_means, zero_reasons
 from rubric_train_openrlhf.step.rewards import judge_rewards
 
 _Round = TypeVar("_Round")
 
 
-@dataclass(frozen=True)
-class Timing:
-    """Where the time of a pass over prompts went."""
-
-    generate_s: float = 0.0
-    judge_s: float = 0.0
-    """Summed over what was judged side by side."""
-    judge_wait_s: float = 0.0
-    """From the end of the last response to the last judgement."""
-
-    def __add__(self, other: Timing) -> Timing:
-        """Sum of two passes."""
-        return Timing(*map(add, astuple(self), astuple(other)))
+def total_timing(parts: Sequence[Timing]) -> Timing:
+    """Add up the times of several passes."""
+    return Timing(
+        **{name: sum(getattr(one, name) for one in parts) for name in Timing.model_fields}
+    )
 
 
-def draw_informative(
+def draw_rounds(
     draw: Callable[[int, int, int], _Round],
     *,
     spread: Callable[[_Round], Sequence[bool]],
-    wanted: int,
-    max_resample_rounds: int,
+    config: PolicySettings,
     step: int,
 ) -> list[tuple[_Round, list[int]]]:
-    """Draw prompts until enough of their groups have rewards that differ.
+    """Draw the prompts of a step; with dynamic sampling, until enough have rewards that differ.
 
     Each round draws as many new prompts as are still missing, so nothing that could be trained on
     is thrown away.
@@ -55,8 +45,7 @@ def draw_informative(
     Args:
         draw: (round, prompts drawn before it, number of prompts) → judged groups of new prompts.
         spread: whether the rewards of each group of a round differ.
-        wanted: number of groups.
-        max_resample_rounds: rounds after the first.
+        config: of the run, which has the number of groups, and of rounds after the first.
         step: that the groups are for.
 
     Returns:
@@ -65,9 +54,12 @@ def draw_informative(
     Raises:
         NoInformativePromptError: still too few after the last round.
     """
+    wanted, dynamic = config.rollout.prompts, config.dynamic_sampling
+    if dynamic is None:
+        return [(draw(0, 0, wanted), list(range(wanted)))]
     rounds: list[tuple[_Round, list[int]]] = []
     drawn = found = 0
-    for number in range(max_resample_rounds + 1):
+    for number in range(dynamic.max_resample_rounds + 1):
         groups = draw(number, drawn, wanted - found)
         differs = spread(groups)
         kept = [place for place, keep in enumerate(differs) if keep]
@@ -78,7 +70,7 @@ def draw_informative(
             return rounds
     raise NoInformativePromptError(
         f"step {step}: only {found} of {wanted} prompts had responses of different reward, after "
-        f"{drawn} prompts in {max_resample_rounds + 1} rounds; check that the judge tells "
+        f"{drawn} prompts in {dynamic.max_resample_rounds + 1} rounds; check that the judge tells "
         "responses apart, raise rollout.group_size or dynamic_sampling.max_resample_rounds, or "
         "switch dynamic_sampling off",
         step=step,
@@ -90,38 +82,28 @@ def draw_informative(
 _log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class HeldoutReward:
-    """One pass over N held-out questions, without penalties."""
-
-    reward_mean: float
-    """Mean over questions of the mean over their samples."""
-    reward_std: float
-    """Between questions."""
-    zero_reward_frac: float
-    n: int
-    """Questions with at least one usable judgement."""
-    criteria: dict[str, float]
-    """Mean z of each criterion id."""
-
-
 def heldout_reward(
     results_NS: Sequence[Sequence[JudgeResult]],
-    rubrics_N: Sequence[Rubric],
+    tasks_N: Sequence[Task],
     *,
-    on_unavailable: OnUnavailable,
+    config: JudgingConfig,
+    step: int,
 ) -> HeldoutReward:
     """Average the judge's rewards over questions.
 
     Args:
         results_NS: S results for each of N questions.
-        rubrics_N: the rubric of each question.
-        on_unavailable: what an unreachable judge means.
+        tasks_N: the task of each question.
+        config: what failures mean, and how many there may be.
+        step: number of the step that the pass comes after.
 
     Raises:
+        JudgeAbortError: the judge fails too often for the mean to say anything.
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rewards = judge_rewards(results_NS, rubrics_N, on_unavailable=on_unavailable)
+    rubrics_N = [task.rubric for task in tasks_N]
+    check_judge(results_NS, config=config, step=step)
+    rewards = judge_rewards(results_NS, rubrics_N, on_unavailable=config.on_unavailable)
     results = tuple(result for group in results_NS for result in group)
     judged_N = rewards.valid_PG.any(axis=1)
     means_N = np.nanmean(rewards.rewards_PG[judged_N], axis=1)
@@ -139,9 +121,7 @@ class HeldoutPasses:
     """The held-out passes of a run: before training, every so many steps, and at the end."""
 
     folder: RunFolder
-    config: ValidationConfig
-    steps: int
-    """Of the whole run."""
+    config: PolicySettings
     progress: Progress
     ask: Callable[[int], tuple[HeldoutReward, Sequence[int]]]
     """Asks all questions after a step: what the judge gave, and the tokens of each response."""
@@ -156,7 +136,7 @@ class HeldoutPasses:
             JudgeAbortError: the judge fails too often for the mean to say anything.
         """
         rows = self.folder.read_heldout()
-        due = step % self.config.every == 0 or step == self.steps
+        due = step % self.config.validation.every == 0 or step == self.config.steps
         if not due or any(row.step == step for row in rows):
             return None
         started = time.perf_counter()
@@ -165,7 +145,7 @@ class HeldoutPasses:
             reward, lengths = self.ask(step)
         best_so_far = max((row.reward_mean for row in rows), default=None)
         row = HeldoutRow(
-            **asdict(reward),
+            **reward.model_dump(),
             step=step,
             response_tokens_mean=float(np.mean(lengths)),
             eval_s=time.perf_counter() - started,

@@ -158,9 +158,9 @@ def assign_credit(
         estimator, replace(rewards, rewards_PG=shaped_PG)
     )
     attribution_PGM = estimators.estimated_attribution(estimator, rewards)
-    nothing_PG = np.zeros_like(shaped_PG)
+    shaping_PG = np.zeros_like(shaped_PG)
     if attribution_PGM is None:
-        return Credit(advantages_PG, np.full_like(rewards.z_PGM, np.nan), nothing_PG)
-    if shaped_PG is rewards.rewards_PG:
-        return Credit(advantages_PG, attribution_PGM, nothing_PG)
-    return Credit(advantages_PG, attribution_PGM, advantages_PG - attribution_PGM.sum(axis=2))
+        attribution_PGM = np.full_like(rewards.z_PGM, np.nan)
+    elif shaped_PG is not rewards.rewards_PG:
+        shaping_PG = advantages_PG - attribution_PGM.sum(axis=2)
+    return Credit(advantages_PG, attribution_PGM, shaping_PG)

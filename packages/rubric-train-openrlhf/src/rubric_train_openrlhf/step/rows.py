@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from rubric_core import Rubric
 from rubric_train_openrlhf.run import records
-from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
-from rubric_train_openrlhf.step.passes import Timing
+from rubric_train_openrlhf.step.credit import StepCredit
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,20 +29,6 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class UpdateMetrics:
-    """Means over the optimiser updates of one step, each of them a mean over its tokens."""
-
-    loss: float
-    kl: float
-    clip_frac: float
-    ratio_mean: float
-    entropy: float | None
-    """None where the stack does not say."""
-    grad_norm: float
-    lr: float
-
-
-@dataclass(frozen=True)
 class StepRecord:
     """All that one step has to say on the policy's side."""
 
@@ -57,8 +40,8 @@ class StepRecord:
     """More than there are groups where dynamic sampling dropped some."""
     generated_tokens: int
     """Of all that was drawn."""
-    timing: Timing
-    update: UpdateMetrics
+    timing: records.Timing
+    update: records.UpdateMetrics
     update_s: float
     step_s: float
     cluster: records.ClusterStep | None = None
@@ -70,29 +53,24 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
     credit = record.credit
     finished = [answer for answer in record.answers if answer.is_finished]
     lengths = [answer.tokens for answer in finished]
+    rewards = credit.rewards_PG[credit.valid_PG]
     return records.MetricsRow(
         step=record.step,
-        reward_mean=credit.reward_mean,
-        reward_std=credit.reward_std,
-        zero_reward_frac=credit.zero_reward_frac,
-        zero_reward_by_reason=credit.zero_reward_by_reason,
-        invalid_frac=credit.invalid_frac,
-        unavailable_frac=credit.unavailable_frac,
-        criteria=credit.criteria,
-        m_eff_mean=credit.m_eff_mean,
-        degenerate_group_frac=credit.degenerate_group_frac,
-        advantage_abs_mean=credit.advantage_abs_mean,
-        **asdict(record.update),
+        **credit.figures.model_dump(),
+        **record.update.model_dump(),
+        **record.timing.model_dump(),
+        reward_mean=float(rewards.mean()),
+        reward_std=float(rewards.std()),
+        zero_reward_frac=sum(credit.figures.zero_reward_by_reason.values()),
+        advantage_abs_mean=float(np.abs(credit.advantages_PG).mean()),
         response_tokens_mean=float(np.mean(lengths)),
         response_tokens_max=max(lengths),
         truncated_frac=float(np.mean([not answer.ended for answer in finished])),
         generated_tokens=record.generated_tokens,
         tokens_per_s=record.generated_tokens / record.step_s,
-        **asdict(record.timing),
         update_s=record.update_s,
         step_s=record.step_s,
         resampled_prompts=record.prompts_drawn - len(credit.rewards_PG),
-        by_fallback=credit.by_fallback,
         cluster=record.cluster,
     )
 
@@ -117,27 +95,6 @@ def rollout_rows(record: StepRecord) -> Iterator[records.RolloutRow]:
         )
 
 
-def judgement_rows(judged: JudgedStep) -> Iterator[records.JudgementRow]:
-    """What the judge said, and what every criterion gave to the advantage."""
-    size = judged.rewards.rewards_PG.shape[1]
-    for row, result in enumerate(judged.results):
-        prompt, member = divmod(row, size)
-        task_id, rubric = judged.tasks_P[prompt]
-        attribution = _by_id(rubric, judged.credit.attribution_PGM[prompt, member])
-        shaping = float(judged.credit.shaping_PG[prompt, member])
-        if shaping:
-            attribution["shaping"] = shaping
-        yield records.JudgementRow(
-            id=records.row_id(step=judged.step, prompt=prompt, response=member),
-            step=judged.step,
-            task_id=task_id,
-            result=result,
-            z=_by_id(rubric, judged.rewards.z_PGM[prompt, member]),
-            shares=_by_id(rubric, rubric.shares_M),
-            attribution=attribution,
-        )
-
-
 def log_figures(row: records.MetricsRow) -> dict[str, float]:
     """A step's figures under flat names, for the trackers that OpenRLHF writes to."""
     numbers = row.model_dump(exclude={"step", "criteria", "zero_reward_by_reason", "cluster"})
@@ -151,12 +108,3 @@ def log_figures(row: records.MetricsRow) -> dict[str, float]:
     for prefix, table in tables.items():
         flat |= {f"{prefix}/{name}": value for name, value in table.items()}
     return flat
-
-
-def _by_id(rubric: Rubric, values_M: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Name the values, less the padding; what is nan does not exist and is left out."""
-    return {
-        criterion_id: float(value)
-        for criterion_id, value in zip(rubric.ids, values_M, strict=False)
-        if not np.isnan(value)
-    }

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from rubric_core import JudgeView, Rubric, SftExample, Task, check_no_leak, read_tasks
+from rubric_core import SftExample, Task, check_no_leak, read_tasks
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
@@ -21,21 +21,13 @@ TEXTS: Final = ("questions", "passages", "rubrics")
 """Parts of a task set's hashes that are of texts; the others are of the tasks' ids."""
 
 
-class TaskSet:
+class TaskSet(dict[str, Task]):
     """Tasks by id. Holds passages and rubrics; nothing on the policy's side may hold the set."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         """Keep each task once, in the order given."""
-        self._tasks = {task.task_id: task for task in tasks}
-        self.views = tuple(task.policy_view() for task in self._tasks.values())
-
-    def __len__(self) -> int:
-        """Number of tasks."""
-        return len(self._tasks)
-
-    def __contains__(self, task_id: object) -> bool:
-        """Whether there is a task with this id."""
-        return task_id in self._tasks
+        super().__init__({task.task_id: task for task in tasks})
+        self.views = tuple(task.policy_view() for task in self.values())
 
     def __repr__(self) -> str:
         """Show the number of tasks, no text."""
@@ -43,15 +35,7 @@ class TaskSet:
 
     def first(self, n: int | None) -> TaskSet:
         """The first n tasks, all of them for None."""
-        return TaskSet(list(self._tasks.values())[:n])
-
-    def judge_view(self, task_id: str, *, response: str) -> JudgeView:
-        """What the judge sees of a response."""
-        return self._tasks[task_id].judge_view(response)
-
-    def rubric(self, task_id: str) -> Rubric:
-        """Rubric of a task."""
-        return self._tasks[task_id].rubric
+        return TaskSet(list(self.values())[:n])
 
     @property
     def sha256(self) -> dict[str, str]:
@@ -60,13 +44,12 @@ class TaskSet:
         An id follows from question, rubric and the document's hash, which the file may give: it
         does not tell whether the passage is the same.
         """
-        tasks = self._tasks.values()
         parts: dict[str, list[Any]] = {
-            "tasks": sorted(self._tasks),
-            "ids": list(self._tasks),
-            "questions": [task.question for task in tasks],
-            "passages": [task.grounding.sha256 for task in tasks],
-            "rubrics": [task.rubric.reveal() for task in tasks],
+            "tasks": sorted(self),
+            "ids": list(self),
+            "questions": [task.question for task in self.values()],
+            "passages": [task.grounding.sha256 for task in self.values()],
+            "rubrics": [task.rubric.reveal() for task in self.values()],
         }
         return {
             name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
@@ -76,13 +59,13 @@ class TaskSet:
     @property
     def doc_hashes(self) -> frozenset[str]:
         """Hashes of the documents that the tasks were made from."""
-        return frozenset(task.doc_hash for task in self._tasks.values())
+        return frozenset(task.doc_hash for task in self.values())
 
     def reference_answers(self) -> list[SftExample]:
         """Questions with a reference answer, for the warm start."""
         return [
             SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
-            for task in self._tasks.values()
+            for task in self.values()
             if task.reference_answer
         ]
 

@@ -15,6 +15,7 @@ from rubric_train_openrlhf.cluster.judging import JudgeCoordinator, JudgeSide
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
 from rubric_train_openrlhf.run.records import JudgementRow
+from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 LENGTHS = [[4, 16, 8, 8], [8, 8, 8, 8]]
 ENDED = [[True, False, True, True], [True, True, True, True]]
+SIZES, SIZES_OF_ONE = Sizes.of(LENGTHS, ENDED), Sizes.of(LENGTHS[:1], ENDED[:1])
 
 
 def answers(number: int) -> list[str]:
@@ -63,7 +65,7 @@ async def test_credit_is_what_rubric_core_says_and_its_rows_are_on_disk(
     coordinator = JudgeCoordinator(config)
     judgements = await judged(coordinator, tasks, [2, 4])
 
-    credit = await coordinator.credit(1, judgements, LENGTHS, ENDED)
+    credit = await coordinator.credit(1, judgements, SIZES)
 
     rewards = np.array([[1, 1 / 3, 5 / 6, 0]] * 2)
     np.testing.assert_allclose(credit.rewards_PG, rewards, rtol=1e-12)
@@ -72,11 +74,12 @@ async def test_credit_is_what_rubric_core_says_and_its_rows_are_on_disk(
     assert credit.valid_PG.all()
     assert credit.shaped_PG is not None
     assert credit.outcomes_PG == (("scored",) * 4,) * 2
-    assert credit.criteria == {"named": 0.75, "parameters": 0.5, "returns": 0.25}
-    assert credit.zero_reward_by_reason == {"scored": 0.25}
-    assert credit.m_eff_mean == pytest.approx(36 / 14)
-    assert (credit.invalid_frac, credit.unavailable_frac, credit.degenerate_group_frac) == (0, 0, 0)
-    assert credit.reward_mean == pytest.approx(13 / 24)
+    assert credit.figures.criteria == {"named": 0.75, "parameters": 0.5, "returns": 0.25}
+    assert credit.figures.zero_reward_by_reason == {"scored": 0.25}
+    assert credit.figures.m_eff_mean == pytest.approx(36 / 14)
+    shares = {"invalid_frac", "unavailable_frac", "degenerate_group_frac"}
+    assert set(credit.figures.model_dump(include=shares).values()) == {0}
+    assert credit.rewards_PG.mean() == pytest.approx(13 / 24)
     lines = (config.out / "judgements" / "step_000001.jsonl").read_text().splitlines()
     rows = [JudgementRow.model_validate_json(line) for line in lines]
     assert [row.id for row in rows][:2] == ["s000001-p000-g00", "s000001-p000-g01"]
@@ -91,7 +94,7 @@ async def test_penalties_are_the_desks(make_config: MakeConfig, tasks: Sequence[
     coordinator = JudgeCoordinator(make_config(shaping={"alpha_stop": 0.5}))
     judgements = await judged(coordinator, tasks, [0, 1])
 
-    credit = await coordinator.credit(1, judgements, LENGTHS, ENDED)
+    credit = await coordinator.credit(1, judgements, SIZES)
 
     assert credit.shaped_PG[0].tolist() == pytest.approx([1, 1 / 6, 5 / 6, 0])
     np.testing.assert_array_equal(credit.advantages_PG, group_advantages(credit.shaped_PG))
@@ -123,12 +126,12 @@ async def test_a_coordinator_that_starts_again_loses_nothing(
     await first.aclose()
     judgements[1][2] = JudgementId.failed(tasks[3].task_id, Reason.TIMEOUT).text
 
-    credit = await JudgeCoordinator(config).credit(1, judgements, LENGTHS, ENDED)
+    credit = await JudgeCoordinator(config).credit(1, judgements, SIZES)
 
     assert credit.rewards_PG[0].tolist() == pytest.approx([1, 1 / 3, 5 / 6, 0])
     assert credit.valid_PG.tolist() == [[True] * 4, [True, True, False, True]]
     assert credit.advantages_PG[1, 2] == 0
-    assert credit.unavailable_frac == 1 / 8
+    assert credit.figures.unavailable_frac == 1 / 8
 
 
 async def test_what_the_ledger_did_not_keep_is_masked(
@@ -138,7 +141,7 @@ async def test_what_the_ledger_did_not_keep_is_masked(
     lost = JudgementId(tasks[0].task_id, key="0" * 64).text
     judgements = [[*(await judged(coordinator, tasks, [0]))[0][:3], lost]]
 
-    credit = await coordinator.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+    credit = await coordinator.credit(1, judgements, SIZES_OF_ONE)
 
     assert credit.outcomes_PG[0][3] == "unavailable"
     assert not credit.valid_PG[0, 3]
@@ -151,14 +154,13 @@ async def test_spread_follows_the_shaped_rewards(
     coordinator = JudgeCoordinator(make_config(shaping={"alpha_stop": 0.5}))
     same = [(await coordinator.judge(tasks[5].task_id, named(5))).judgement] * 4
     different = (await judged(coordinator, tasks, [0]))[0]
-    ended = [True, True, True, True]
+    both = Sizes.of([[8] * 4] * 2, [[True] * 4] * 2)
+    ended = Sizes.of([[8] * 4], [[True] * 4])
+    cut = Sizes.of([[8] * 4], [[True, True, True, False]])
 
-    assert await coordinator.spread(1, [same, different], [[8] * 4] * 2, [ended] * 2) == [
-        False,
-        True,
-    ]
-    assert await coordinator.spread(1, [same], [[8] * 4], [[True, True, True, False]]) == [True]
-    assert await coordinator.spread(1, [same], [[8] * 4], [ended]) == [False]
+    assert await coordinator.spread(1, [same, different], both) == [False, True]
+    assert await coordinator.spread(1, [same], cut) == [True]
+    assert await coordinator.spread(1, [same], ended) == [False]
     await coordinator.aclose()
 
 
@@ -170,7 +172,7 @@ async def test_rates_are_of_all_that_was_judged_for_a_step_however_often_they_ar
     [kept] = await judged(coordinator, tasks, [0])
     failed = [JudgementId.failed(tasks[5].task_id, Reason.TIMEOUT).text] * 2
     dropped = [(await coordinator.judge(tasks[5].task_id, named(5))).judgement] * 2 + failed
-    asked = (1, [kept], LENGTHS[:1], ENDED[:1], [dropped])
+    asked = (1, [kept], SIZES_OF_ONE, [dropped])
 
     first = await coordinator.credit(*asked)
     again = await coordinator.credit(*asked)
@@ -180,7 +182,10 @@ async def test_rates_are_of_all_that_was_judged_for_a_step_however_often_they_ar
     await restarted.aclose()
 
     for credit in (first, again, after_its_death):
-        assert (credit.unavailable_frac, credit.degenerate_group_frac) == (2 / 8, 0.5)
+        assert (credit.figures.unavailable_frac, credit.figures.degenerate_group_frac) == (
+            2 / 8,
+            0.5,
+        )
         np.testing.assert_array_equal(credit.advantages_PG, first.advantages_PG)
 
 
@@ -193,8 +198,8 @@ async def test_a_credit_that_was_lost_on_its_way_is_given_again_as_it_was(
     side._ledger.close()  # keeps nothing from here on, as on a full disk
     [group] = await judged(coordinator, tasks, [0])
 
-    first = await coordinator.credit(1, [group], LENGTHS[:1], ENDED[:1])
-    again = await coordinator.credit(1, [group], LENGTHS[:1], ENDED[:1])
+    first = await coordinator.credit(1, [group], SIZES_OF_ONE)
+    again = await coordinator.credit(1, [group], SIZES_OF_ONE)
 
     assert again.outcomes_PG == first.outcomes_PG == (("scored",) * 4,)
 
@@ -207,9 +212,9 @@ async def test_the_limits_are_of_a_step_so_far_and_not_of_its_last_round(
     failed = [JudgementId.failed(tasks[2].task_id, Reason.TIMEOUT).text] * 2
     last = [*(await judged(coordinator, tasks, [2]))[0][:2], *failed]
 
-    assert await coordinator.spread(3, [last], LENGTHS[:1], ENDED[:1], before) == [True]
+    assert await coordinator.spread(3, [last], SIZES_OF_ONE, before) == [True]
     with pytest.raises(JudgeAbortError, match=r"step 3: unavailable .* of 4 responses"):
-        await coordinator.spread(3, [last], LENGTHS[:1], ENDED[:1])
+        await coordinator.spread(3, [last], SIZES_OF_ONE)
     await coordinator.aclose()
 
 
@@ -221,8 +226,8 @@ async def test_a_judge_that_fails_too_often_stops_the_run(
     group = [[*(await judged(coordinator, tasks, [0]))[0][:2], *failed]]
 
     for call in (
-        coordinator.credit(3, group, LENGTHS[:1], ENDED[:1]),
-        coordinator.spread(3, group, LENGTHS[:1], ENDED[:1]),
+        coordinator.credit(3, group, SIZES_OF_ONE),
+        coordinator.spread(3, group, SIZES_OF_ONE),
         coordinator.heldout(3, group),
     ):
         with pytest.raises(JudgeAbortError, match=r"step 3: unavailable .* timeout 2"):
@@ -261,9 +266,9 @@ async def test_what_an_unreachable_judge_means_is_configured(
 
     if policy == "raise":
         with pytest.raises(UnavailableRewardError):
-            await coordinator.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+            await coordinator.credit(1, judgements, SIZES_OF_ONE)
         return
-    credit = await coordinator.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+    credit = await coordinator.credit(1, judgements, SIZES_OF_ONE)
     assert credit.valid_PG.tolist() == [[policy == "zero"] * 3 + [True]]
     assert (credit.advantages_PG != 0).any() == (policy == "zero")
 
@@ -324,7 +329,7 @@ async def test_the_coordinator_remembers_little(
     for step in range(1, 4):
         judgements = await judged(coordinator, tasks, [0])
         await coordinator.judge(tasks[1].task_id, f"fn_1 of an engine that died in step {step}")
-        await coordinator.credit(step, judgements, LENGTHS[:1], ENDED[:1])
+        await coordinator.credit(step, judgements, SIZES_OF_ONE)
     assert len(side._recent) + len(side._previous) <= 2
     statistics = side.pool.statistics()
     assert statistics.by_outcome == {Outcome.SCORED: 15}

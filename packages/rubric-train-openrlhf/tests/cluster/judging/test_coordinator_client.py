@@ -59,10 +59,10 @@ def test_the_rounds_of_a_step_are_counted_together_also_by_a_coordinator_that_st
     coordinator = _moved(coordinator, second)
     credit = coordinator.credit(1, [kept, late])
 
-    assert credit.unavailable_frac == 2 / 12
-    assert credit.degenerate_group_frac == pytest.approx(1 / 3)
+    assert credit.figures.unavailable_frac == 2 / 12
+    assert credit.figures.degenerate_group_frac == pytest.approx(1 / 3)
     assert coordinator.spread(2, [kept]) == [True]
-    assert coordinator.credit(2, [kept]).degenerate_group_frac == 0.0
+    assert coordinator.credit(2, [kept]).figures.degenerate_group_frac == 0.0
     portal.call(second.aclose)
 
 

@@ -28,6 +28,7 @@ from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError
 from rubric_train_openrlhf.run.records import JudgementRow
+from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.tasks import TaskSet
 
 pytest.importorskip("ray")
@@ -156,7 +157,7 @@ def step(
             first, samples = asyncio.run(_sample(coordinator, planted, tokenizer))
         names = [sample["label"] for sample in samples]
         names_PG = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
-        credit = ask(coordinator.credit, 1, names_PG, LENGTHS, ENDED)
+        credit = ask(coordinator.credit, 1, names_PG, Sizes.of(LENGTHS, ENDED))
         second = ask(coordinator.__ray_call__, _life)
         leaks = canaries.in_reach(run_folder / "run", ray_folder)
         stop_coordinator(coordinator)
@@ -214,7 +215,7 @@ def test_what_was_not_judged_is_masked_and_counted(step: Step) -> None:
         group_advantages(step.credit.rewards_PG, valid_PG=step.credit.valid_PG),
     )
     assert (step.credit.advantages_PG[~step.scored_PG] == 0).all()
-    assert step.credit.unavailable_frac == (~step.scored_PG).mean()
+    assert step.credit.figures.unavailable_frac == (~step.scored_PG).mean()
 
 
 def test_the_rows_are_those_of_the_step_though_its_coordinator_died(step: Step) -> None:
@@ -278,7 +279,7 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
     lost = JudgementId.read((await verdict_of(coordinator, "feedfeedfeedfeed", "x")).judgement)
     assert lost.reason == "judge_error"
     with pytest.raises(JudgeAbortError, match="step 4") as caught:
-        ask(coordinator.credit, 4, [[lost.text] * 4], [[8] * 4], [[True] * 4])
+        ask(coordinator.credit, 4, [[lost.text] * 4], Sizes.of([[8] * 4], [[True] * 4]))
     assert caught.value.step == 4
     stop_coordinator(coordinator)
     started = time.monotonic()
@@ -287,7 +288,7 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
     with pytest.raises(ClusterError, match="does not answer"):
         ask(coordinator.heldout, 4, [])
     assert time.monotonic() - started < 30
-    assert TaskSet(tasks).rubric(name)
+    assert TaskSet(tasks)[name].rubric
 
 
 def _kill_a_judge(coordinator: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rubric_core import Criterion, JudgeResult, Reason, Rubric
+from rubric_core import Criterion, Grounding, JudgeResult, Reason, Rubric, Task
 from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.policy import load_policy, sample_groups
 from rubric_train_openrlhf.step.credit import informative, step_credit
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.step.credit import StepCredit
 
 RUBRIC = Rubric(criteria=(Criterion(id="a", weight=2), Criterion(id="b", weight=3)))
+TASK = Task(question="Q", grounding=Grounding(text="A passage."), rubric=RUBRIC)
 
 MAX_LEN = 96
 _DRIFT = 0.5
@@ -149,15 +150,12 @@ class CoreCoordinator:
 
     def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
         del step
-        return informative(
-            self._results(groups), [RUBRIC] * len(groups), sizes(groups), config=self.config
-        )
+        results, tasks = self._results(groups), [TASK] * len(groups)
+        return informative(results, tasks, sizes(groups), config=self.config)
 
     def credit(self, step: int, groups: Sequence[Group]) -> StepCredit:
-        tasks = [(group.prompt.task_id, RUBRIC) for group in groups]
-        credit, _ = step_credit(
-            step, self._results(groups), tasks, sizes(groups), config=self.config
-        )
+        results, tasks = self._results(groups), [TASK] * len(groups)
+        credit, _ = step_credit(step, results, tasks, sizes(groups), config=self.config)
         return credit
 
     def _results(self, groups: Sequence[Group]) -> list[list[JudgeResult]]:

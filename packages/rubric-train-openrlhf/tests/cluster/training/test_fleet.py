@@ -88,17 +88,17 @@ class Weights:
     def fleet(self) -> EngineFleet:
         from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
 
-        fleet = EngineFleet(self.engines, max_len=64, rejoin=self.rejoin)
+        fleet = EngineFleet(self.engines, rejoin=self.rejoin)
         fleet.check()
         return fleet
 
 
 def requests(groups: int, size: int) -> list[Any]:
-    from rubric_train_openrlhf.cluster.sampling.fleet import Request
+    from rubric_train_openrlhf.cluster.sampling.samples import SampleRequest
 
     sampling: Any = None
     return [
-        Request(group, "prompt", f"t{group}.{member}", sampling)
+        SampleRequest("prompt", f"t{group}.{member}", sampling, 64, group)
         for group in range(groups)
         for member in range(size)
     ]
@@ -113,7 +113,7 @@ def test_answers_come_in_order_and_the_judge_is_waited_for_apart(module_ray: Any
         answers = weights.fleet().ask(asked)
     assert counted[0] == "run: responses: 0 of 12\n"
     assert counted[-1].startswith("run: responses: 12 of 12, ")
-    assert [one["label"] for one in answers.responses] == [one.label for one in asked]
+    assert [one["label"] for one in answers.responses] == [one.task_id for one in asked]
     assert answers.timing.judge_s == pytest.approx(12 * 0.05)
     assert answers.timing.judge_wait_s == pytest.approx(0.05, abs=0.04)
     assert answers.timing.generate_s >= 0.15
@@ -131,7 +131,7 @@ def test_what_an_engine_took_with_it_is_asked_for_again_under_the_same_weights(
     asked = requests(6, 4)
     answers = fleet.ask(asked)
 
-    assert [one["label"] for one in answers.responses] == [one.label for one in asked]
+    assert [one["label"] for one in answers.responses] == [one.task_id for one in asked]
     assert {one["version"] for one in answers.responses} == {7}
     assert answers.resent > 0
     assert fleet.take_restarts() == 1

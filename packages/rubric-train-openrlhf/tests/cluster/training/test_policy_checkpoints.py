@@ -22,7 +22,7 @@ class SmallRun:
     def __init__(self, path: Path, *, keep: int = 1) -> None:
         self.folder = RunFolder(path)
         self.checkpoints = PolicyCheckpoints(
-            self.folder, config=CheckpointConfig(every=EVERY, keep=keep), heldout=True
+            self.folder, config=CheckpointConfig(every=EVERY, keep=keep)
         )
 
     def steps(self, rewards: dict[int, float]) -> None:
@@ -98,7 +98,7 @@ def test_a_run_that_lost_its_state_is_not_begun_anew(tmp_path: Path) -> None:
 def test_without_held_out_questions_the_last_policy_is_the_best(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     config = CheckpointConfig(every=EVERY, keep=1)
-    checkpoints = PolicyCheckpoints(folder, config=config, heldout=False)
+    checkpoints = PolicyCheckpoints(folder, config=config)
     for step in (0, 4, 8):
         checkpoints.save(step, lambda path: path.mkdir(parents=True))
     assert (folder.checkpoints / "best").resolve().name == "step_000008"

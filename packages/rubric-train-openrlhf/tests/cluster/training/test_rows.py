@@ -14,8 +14,8 @@ from rubric_train_openrlhf.cluster.training.trained import (
     step_record,
 )
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
+from rubric_train_openrlhf.run.records import JudgingFigures, Timing
 from rubric_train_openrlhf.step.credit import StepCredit
-from rubric_train_openrlhf.step.passes import Timing
 from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
 
 FIGURES = {
@@ -54,13 +54,15 @@ def credit() -> StepCredit:
         advantages_PG=np.array([[-0.7, 0.7], [0.0, 0.0]]),
         valid_PG=np.array([[True, True], [True, False]]),
         outcomes_PG=(("scored", "scored"), ("invalid", "unavailable")),
-        criteria={"a": 0.5},
+        figures=JudgingFigures(
+            criteria={"a": 0.5},
+            zero_reward_by_reason={"not_json": 0.25},
+            m_eff_mean=2.5,
+            invalid_frac=0.25,
+            unavailable_frac=0.25,
+            degenerate_group_frac=0.5,
+        ),
         attribution_abs={"a": 0.3},
-        zero_reward_by_reason={"not_json": 0.25},
-        m_eff_mean=2.5,
-        invalid_frac=0.25,
-        unavailable_frac=0.25,
-        degenerate_group_frac=0.5,
         judge_restarts=3,
     )
 

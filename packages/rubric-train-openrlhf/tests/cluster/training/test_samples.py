@@ -13,7 +13,7 @@ from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.sampling.samples import Prompt
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
 from rubric_train_openrlhf.randomness import PromptOrder
-from rubric_train_openrlhf.step.passes import Timing
+from rubric_train_openrlhf.run.records import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,16 +37,17 @@ class Answering:
         first = len(self.asked)
         self.asked += requests
         responses = [self._answer(one, first + n) for n, one in enumerate(requests)]
-        return SimpleNamespace(responses=responses, timing=Timing(1.0, 2.0, 0.5), resent=0)
+        timing = Timing(generate_s=1.0, judge_s=2.0, judge_wait_s=0.5)
+        return SimpleNamespace(responses=responses, timing=timing, resent=0)
 
     def on_all(self, method: str, **_arguments: object) -> None:
         self.calls.append(method)
 
     def _answer(self, request: Any, number: int) -> dict[str, Any]:
-        ties = int(request.label.removeprefix("t")) % 2 == 0
+        ties = int(request.task_id.removeprefix("t")) % 2 == 0
         # The first group of the batch has rewards that differ, the second has not.
         judged = self._groups[1 if ties else 0].samples[number % 4].judgement.text
-        name = f"{request.label}:{number}"
+        name = f"{request.task_id}:{number}"
         self._results[name] = self._results[judged]
         return {
             "prompt": request.prompt,

@@ -93,7 +93,7 @@ class Policy:
         self.learner.actor = SimpleNamespace(model=SimpleNamespace(module=self.net))
         self.learner.vllm_engines = self.engines
         self.learner.use_cuda_ipc = False
-        self.fleet = EngineFleet(self.engines, max_len=64, rejoin=self.rejoin)
+        self.fleet = EngineFleet(self.engines, rejoin=self.rejoin)
         self.learner._init_vllm_sync_group("gloo")
         self.fleet.check()
 

@@ -109,10 +109,10 @@ def refuse_system_calls() -> None:
 
 
 def pass_births_on(tester: _socket.socket) -> None:
-    """Have somebody else asked before this process, or one that it starts, starts another.
+    """From now on, let another process approve each process that this one or its children start.
 
-    For good. A limit on their number that the kernel has by itself counts all of a user's, and for
-    root there is none. Until a question is answered, its caller waits.
+    The kernel's own limit on the number of processes counts all of a user's, and does not bind
+    root. Until a question is answered, its caller waits.
 
     Args:
         tester: to whoever answers; see `receive_births`.

@@ -10,7 +10,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import ray
@@ -19,15 +18,16 @@ from ray.exceptions import ActorDiedError, RayActorError
 
 from rubric_judge.console.progress import Phase, current
 from rubric_train_openrlhf.cluster.failure import last_line
+from rubric_train_openrlhf.cluster.sampling.samples import SampleRequest
 from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.step.passes import Timing
+from rubric_train_openrlhf.run.records import Timing
 
 _log = structlog.get_logger()
 
 Engine: TypeAlias = Any
 """Handle of a rollout actor."""
 Identity: TypeAlias = "tuple[str, int]"
-"""Node and process of an engine; another one has none of its weights."""
+"""Node and process of an engine; where it changes, the engine was restarted without weights."""
 
 RESTART_S = 1800.0
 """How long an engine may take to load its model again."""
@@ -36,19 +36,6 @@ TRANSFER_S = 420.0
 group whose node is gone is missed after five minutes."""
 _PAUSE_S = 0.5
 _LOOK_EVERY_S = 5.0
-
-
-@dataclass(frozen=True)
-class Request:
-    """One response that is wanted."""
-
-    group: int
-    """Requests of a group go to one engine, which computes their prompt once."""
-    prompt: str
-    label: str
-    """Task id."""
-    sampling: Any
-    """`vllm.SamplingParams`."""
 
 
 class Answers:
@@ -90,25 +77,21 @@ class Answers:
 class EngineFleet:
     """All engines of a run."""
 
-    def __init__(
-        self, engines: Sequence[Engine], *, max_len: int, rejoin: Callable[[], bool]
-    ) -> None:
+    def __init__(self, engines: Sequence[Engine], *, rejoin: Callable[[], bool]) -> None:
         """Take engines that are up, or coming up.
 
         Args:
             engines: actor handles.
-            max_len: longest prompt and response together, in tokens.
             rejoin: brings engines that came back into the group that gets the policy's weights,
                 and sends the weights to all; whether they have them, or one died over it.
         """
         self._engines = list(engines)
-        self._max_len = max_len
         self._rejoin = rejoin
         self._identities: list[Identity] = []
         self._are_stale = False
         self._restarts = 0
 
-    def ask(self, requests: Sequence[Request]) -> Answers:
+    def ask(self, requests: Sequence[SampleRequest]) -> Answers:
         """Have all requests answered, each once.
 
         Raises:
@@ -126,7 +109,7 @@ class EngineFleet:
         return answers
 
     def on_all(self, method: str, **arguments: object) -> None:
-        """Call a method of every engine; again on all where one died, so it must bear that."""
+        """Call a method of every engine, and of all again if one died: it must be idempotent."""
         while True:
             refs = [getattr(engine, method).remote(**arguments) for engine in self._engines]
             lost = [_is_lost(ref) for ref in refs]
@@ -214,7 +197,7 @@ class EngineFleet:
         return any(_is_lost(ref) or ray.get(ref) != known[ref] for ref in answered)
 
     def _collect(
-        self, requests: Sequence[Request], rows: Sequence[int], to: Answers, *, phase: Phase
+        self, requests: Sequence[SampleRequest], rows: Sequence[int], to: Answers, *, phase: Phase
     ) -> None:
         """Ask for some responses and wait for all that come."""
         pending: dict[Any, int] = {}
@@ -223,9 +206,9 @@ class EngineFleet:
             request = requests[row]
             ref = engine.generate_responses.remote(
                 prompt=request.prompt,
-                label=request.label,
+                label=request.task_id,
                 sampling_params=request.sampling,
-                max_length=self._max_len,
+                max_length=request.max_length,
                 # The engine has its own: unpickling a large vocabulary for each response would
                 # take longer than sampling it.
                 hf_tokenizer=None,

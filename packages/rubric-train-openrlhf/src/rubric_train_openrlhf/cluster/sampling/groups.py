@@ -1,4 +1,4 @@
-"""The groups that a step is trained on, from engines that may die; groups of equal rewards may go.
+"""The groups that a step is trained on. Engines may die; groups of equal rewards may be dropped.
 
 Prompts come in the order of `PromptOrder`, which has no end: a batch is never partial. Every draw
 of a token has a seed of its own, so a resumed run asks for what the killed one would have; engines
@@ -16,7 +16,7 @@ from vllm import SamplingParams
 
 from rubric_train_openrlhf.cluster.sampling import fleet, judge_calls, policy_run, samples
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
-from rubric_train_openrlhf.step.passes import draw_informative
+from rubric_train_openrlhf.step.passes import draw_rounds, total_timing
 
 
 class RubricSamplesGenerator(SamplesGenerator):
@@ -62,18 +62,20 @@ class RubricSamplesGenerator(SamplesGenerator):
             NoInformativePromptError: dynamic sampling found too few groups with a spread.
             ClusterError: an engine died for good.
         """
-        wanted, dynamic = self._run.rollout.prompts, self._run.dynamic_sampling
-        if dynamic is None:
-            return self._draw(wanted, step=step, position=position)
-        rounds = draw_informative(
+        rounds = draw_rounds(
             lambda _, before, n: self._draw(n, step=step, position=position + before),
             spread=lambda drawn: self._coordinator.spread(step, drawn.groups),
-            wanted=wanted,
-            max_resample_rounds=dynamic.max_resample_rounds,
+            config=self._run,
             step=step,
         )
-        kept = [drawn.groups[place] for drawn, places in rounds for place in places]
-        return samples.Draw.of_rounds([drawn for drawn, _ in rounds], groups=kept)
+        draws = [drawn for drawn, _ in rounds]
+        return samples.Draw(
+            groups=[drawn.groups[place] for drawn, places in rounds for place in places],
+            generated_tokens=sum(drawn.generated_tokens for drawn in draws),
+            timing=total_timing([drawn.timing for drawn in draws]),
+            resent=sum(drawn.resent for drawn in draws),
+            prompts=sum(drawn.prompts for drawn in draws),
+        )
 
     def draw_heldout(self) -> samples.Draw:
         """Sample and judge the held-out questions, with the same draws in every pass."""
@@ -110,8 +112,12 @@ class RubricSamplesGenerator(SamplesGenerator):
             "logprobs": 0,
         }
         requests = [
-            fleet.Request(
-                number, prompt.text, prompt.task_id, SamplingParams(**sampling, seed=seed)
+            samples.SampleRequest(
+                prompt.text,
+                prompt.task_id,
+                SamplingParams(**sampling, seed=seed),
+                max_length=self._run.cluster.max_len,
+                group=number,
             )
             for number, prompt in enumerate(prompts)
             for row in range(number * size, (number + 1) * size)

@@ -14,8 +14,9 @@ from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 from rubric_core import Reason
 from rubric_train_openrlhf.cluster.sampling.samples import Group, Verdict
 from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.run.records import HeldoutReward
 from rubric_train_openrlhf.step.credit import StepCredit
-from rubric_train_openrlhf.step.passes import HeldoutReward
+from rubric_train_openrlhf.step.rewards import Sizes
 
 COORDINATOR = "rubric-judge"
 """The coordinator's name in the namespace of its run."""
@@ -159,6 +160,6 @@ class CoordinatorClient:
         return ask(self._coordinator.heldout, step, [group.judgements for group in groups])
 
 
-def _columns(groups: Sequence[Group]) -> tuple[list[list[str]], list[list[int]], list[list[bool]]]:
-    judgements_PG = [group.judgements for group in groups]
-    return judgements_PG, [group.lengths for group in groups], [group.ended for group in groups]
+def _columns(groups: Sequence[Group]) -> tuple[list[list[str]], Sizes]:
+    sizes = Sizes.of([group.lengths for group in groups], [group.ended for group in groups])
+    return [group.judgements for group in groups], sizes

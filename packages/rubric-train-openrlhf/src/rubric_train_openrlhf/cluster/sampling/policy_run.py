@@ -7,62 +7,38 @@ from __future__ import annotations
 
 import json
 from pathlib import Path  # pydantic resolves it at runtime
-from typing import Literal, Self
+from typing import Self
 
 from pydantic import ValidationError
 
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.settings import run_file
-from rubric_train_openrlhf.config import sections
-from rubric_train_openrlhf.config.cluster import ClusterConfig  # as Path
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import PolicySettings, TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.objective import ObjectiveConfig  # as Path
 from rubric_train_openrlhf.run.writing import write_text
 
 
-class PolicyRun(sections.Section):
+class PolicyRun(PolicySettings):
     """A run as its policy's side sees it."""
 
     out: Path
     """Run folder."""
     namespace: str
     """Of Ray, where the judge coordinator is found."""
-    steps: int
-    """Steps in all."""
-    seed: int
-    """Of all draws."""
     heldout: bool
     """Whether there are held-out questions."""
     judge_calls: int
     """Most judge calls under way from the process of one engine."""
-    precision: Literal["float32", "bfloat16"]
-    """Number format of the policy and of the engines."""
-    rollout: sections.RolloutConfig
-    """Sampling."""
-    dynamic_sampling: sections.DynamicSamplingConfig | None
-    """Off unless given."""
-    objective: ObjectiveConfig
-    """Loss."""
-    optim: sections.OptimConfig
-    """Optimiser."""
-    validation: sections.ValidationConfig
-    """Held-out passes."""
-    checkpoint: sections.CheckpointConfig
-    """Checkpoints."""
-    cluster: ClusterConfig
-    """Machines."""
 
     @classmethod
     def of(cls, config: TrainConfig, *, namespace: str) -> Self:
         """Take from a configuration what the policy's side may know."""
-        names = cls.model_fields.keys() & type(config).model_fields.keys() - {"out"}
         return cls(
             out=config.out.absolute(),
             namespace=namespace,
             heldout=config.data.validation is not None,
             judge_calls=config.judge.workers * config.judge.micro_batch,
-            **{name: getattr(config, name) for name in names},
+            **{name: getattr(config, name) for name in PolicySettings.model_fields},
         )
 
     def write(self, path: Path) -> None:

@@ -21,8 +21,8 @@ import structlog
 from rubric_core import PolicyView, Reason
 from rubric_core.files import open_file
 from rubric_train_openrlhf.errors import ClusterError, TrainConfigError
+from rubric_train_openrlhf.run.records import Timing
 from rubric_train_openrlhf.run.writing import write_lines
-from rubric_train_openrlhf.step.passes import Timing
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import ChatCodec
@@ -34,8 +34,8 @@ _PARTS = 3
 class JudgementId:
     """Names a judgement, so that the judge's side finds it again, also after a restart.
 
-    As text it is `task:key`, or `task!reason!number` of one that did not happen: nothing is kept
-    of it, so it says itself all that there is to know.
+    As text it is `task:key`, or `task!reason!number` of one that did not happen: nothing is
+    stored for it, so its name carries the reason.
     """
 
     task_id: str
@@ -155,17 +155,6 @@ class Draw:
     prompts: int
     """Drawn in all; more than there are groups where dynamic sampling dropped some."""
 
-    @classmethod
-    def of_rounds(cls, rounds: Sequence[Draw], *, groups: list[Group]) -> Draw:
-        """What some rounds took together, for the groups that were kept."""
-        return cls(
-            groups=groups,
-            generated_tokens=sum(drawn.generated_tokens for drawn in rounds),
-            timing=sum((drawn.timing for drawn in rounds), start=Timing()),
-            resent=sum(drawn.resent for drawn in rounds),
-            prompts=sum(drawn.prompts for drawn in rounds),
-        )
-
 
 def write_prompts(
     path: Path,
@@ -264,6 +253,8 @@ class SampleRequest:
     """`vllm.SamplingParams`."""
     max_length: int
     """Longest prompt and response together, in tokens."""
+    group: int = 0
+    """Requests of a group go to one engine, which computes their prompt once."""
 
 
 async def judged_sample(

@@ -109,13 +109,9 @@ class RubricPolicyActor(_PolicyActor):
     def save_model(self) -> None:
         """Save nothing at the end: the last step has its checkpoint already."""
 
-    def broadcast_to_vllm(self) -> bool:
-        """Send weights to all engines; tell whether they have them, as `RubricLearner` does."""
-        return self.trainer.broadcast_to_vllm()
-
-    def rejoin_engines(self) -> bool:
-        """Open a new group with all engines, one of which was started again, and send weights."""
-        return self.trainer.broadcast_to_vllm(rejoin=True)
+    def broadcast_to_vllm(self, *, rejoin: bool = False) -> bool:
+        """Send weights to all engines; see `RubricLearner.broadcast_to_vllm`."""
+        return self.trainer.broadcast_to_vllm(rejoin=rejoin)
 
 
 class RubricReferenceActor(_ReferenceActor):

@@ -1,4 +1,4 @@
-"""What the learner says that it trained on, held against what it was to train on.
+"""Check that each response was trained on with its own tokens and its own advantage.
 
 Between the judge's side and the loss, OpenRLHF cuts, pads, orders and sends the responses. Each
 process of the policy reports what reached its loss: the tokens, which of them counted, and by what
@@ -17,9 +17,9 @@ import numpy as np
 
 from rubric_train_openrlhf.cluster.sampling.samples import Draw, Group
 from rubric_train_openrlhf.errors import ClusterError, NonFiniteUpdateError
-from rubric_train_openrlhf.run.records import ClusterStep
+from rubric_train_openrlhf.run.records import ClusterStep, UpdateMetrics
 from rubric_train_openrlhf.step.credit import StepCredit
-from rubric_train_openrlhf.step.rows import Answer, StepRecord, UpdateMetrics
+from rubric_train_openrlhf.step.rows import Answer, StepRecord
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def update_order(n: int, shares: Shares) -> list[int]:
     return [int(row) for row in rows.transpose(1, 0, 2).reshape(-1)]
 
 
-_MEANS = ("loss", "kl", "clip_frac", "ratio_mean", "grad_norm", "lr")
+_MEANS = UpdateMetrics.model_fields.keys() - {"entropy"}
 _DIGEST_BYTES = 16
 _CLOSE = 1e-6
 """Of an advantage, which the loss has in float32, relative to 1 or to itself."""

@@ -24,9 +24,9 @@ from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training import experience, learner, trained, trainer_states
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
-from rubric_train_openrlhf.run.records import MetricsRow
+from rubric_train_openrlhf.run.records import HeldoutReward, MetricsRow
 from rubric_train_openrlhf.run.writing import EventWriter
-from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
+from rubric_train_openrlhf.step.passes import HeldoutPasses
 from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
 
 _log = structlog.get_logger()
@@ -43,16 +43,11 @@ class RubricPPOTrainer(_Trainer):
         super().__init__(*parts, **generation)
         self._run = run = policy_run.read_policy_run()
         self._folder = RunFolder(run.out)
-        self._checkpoints = trainer_states.PolicyCheckpoints(
-            self._folder, config=run.checkpoint, heldout=run.heldout
-        )
+        self._checkpoints = trainer_states.PolicyCheckpoints(self._folder, config=run.checkpoint)
         coordinator = judge_calls.find_coordinator(run.namespace)
         self._coordinator = judge_calls.CoordinatorClient(coordinator)
-        self._fleet = fleet.EngineFleet(
-            self.vllm_engines,
-            max_len=run.cluster.max_len,
-            rejoin=partial(self._send_weights, "rejoin_engines"),
-        )
+        rejoin = partial(self._send_weights, rejoin=True)
+        self._fleet = fleet.EngineFleet(self.vllm_engines, rejoin=rejoin)
         # Every rank has responses of its own: rings and tensor-parallel groups are refused.
         self._shares = trained.Shares(run.optim.updates_per_rollout, ranks=run.cluster.policy_gpus)
         paths = ClusterPaths(run.out)
@@ -97,13 +92,7 @@ class RubricPPOTrainer(_Trainer):
             Progress.silent() as self._progress,
             summary_kept(self._folder, progress=self._progress) as self._summary_file,
         ):
-            self._passes = HeldoutPasses(
-                self._folder,
-                config=self._run.validation,
-                steps=self._run.steps,
-                progress=self._progress,
-                ask=self._ask_heldout,
-            )
+            self._passes = HeldoutPasses(self._folder, self._run, self._progress, self._ask_heldout)
             with self._progress.phase("giving the engines their weights"):
                 self._go_back(position)
             self._summary_file.begin(wall_s=position.wall_s)
@@ -152,7 +141,7 @@ class RubricPPOTrainer(_Trainer):
         self._checkpoints.go_back(position.step)
         self._fleet.check()
         if position.step:
-            self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
+            self._fleet.synchronise(self._send_weights)
 
     def _one_step(self, step: int, *, position: int, events: EventWriter) -> tuple[MetricsRow, int]:
         """Sample, judge, update and hand the new weights over.
@@ -174,7 +163,7 @@ class RubricPPOTrainer(_Trainer):
             trained.check_trained(found, drawn.groups, made.credit, step=step)
         at["update"] = time.perf_counter()
         with phase("giving the engines the new weights"):
-            self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
+            self._fleet.synchronise(self._send_weights)
         at["sync"] = time.perf_counter()
         figures["sampler_gap"] = made.sampler_gap
         figures["engine_restarts"] = self._fleet.take_restarts()
@@ -222,7 +211,8 @@ class RubricPPOTrainer(_Trainer):
         """Call a method of every process that trains, and wait for all of them."""
         return ray.get(self.actor_model_group.async_run_method(method_name=method, **arguments))
 
-    def _send_weights(self, method: str) -> bool:
+    def _send_weights(self, *, rejoin: bool = False) -> bool:
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up", tags=["weights"])
-        return self._fleet.take_part(self.actor_model_group.async_run_method(method_name=method))
+        actors, name = self.actor_model_group, "broadcast_to_vllm"
+        return self._fleet.take_part(actors.async_run_method(method_name=name, rejoin=rejoin))

@@ -14,6 +14,7 @@ from rubric_train_openrlhf.config.sections import CheckpointConfig
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import checkpoints as folders
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.live_summary import best_step
 from rubric_train_openrlhf.run.writing import disk_errors, write_text
 
 
@@ -205,24 +206,22 @@ def check_policies(checkpoints: Path, *, state: int, every: int) -> None:
 class PolicyCheckpoints:
     """The folders `step_*` of a run, and its link `best`."""
 
-    def __init__(self, folder: RunFolder, *, config: CheckpointConfig, heldout: bool) -> None:
-        """Take the run's folder.
+    def __init__(self, folder: RunFolder, *, config: CheckpointConfig) -> None:
+        """Take the run's folder; without held-out passes in it the last policy is the best.
 
         Args:
             folder: of the run.
             config: how many are kept.
-            heldout: whether there are held-out passes; without them the last policy is the best.
         """
         self._folder = folder
         self._config = config
-        self._heldout = heldout
         self._state_step = 0
 
     def go_back(self, step: int) -> None:
         """Drop what comes after the state of this step; the rows are cut back already."""
         folders.drop_after(self._folder.checkpoints, step=step)
         self._state_step = step
-        best = self._best(up_to=step)
+        best = best_step(self._folder, up_to=step)
         best = step if best is None else best
         if self.path(best).exists():
             folders.mark_best(self._folder.checkpoints, step=best)
@@ -239,18 +238,11 @@ class PolicyCheckpoints:
             write: writes it to the folder it is given.
         """
         write(self.path(step))
-        best = self._best(up_to=step)
+        best = best_step(self._folder, up_to=step)
         folders.mark_best(self._folder.checkpoints, step=step if best is None else best)
-        resumed_best = self._best(up_to=self._state_step)
+        resumed_best = best_step(self._folder, up_to=self._state_step)
         folders.prune(self._folder.checkpoints, keep=self._config.keep, best={best, resumed_best})
 
     def path(self, step: int) -> Path:
         """Folder of a step's policy."""
         return folders.checkpoint_path(self._folder.checkpoints, step=step)
-
-    def _best(self, *, up_to: int) -> int | None:
-        """Step of the best held-out pass up to a step, None where there is no pass."""
-        if not self._heldout:
-            return None
-        steps = [row.step for row in self._folder.read_heldout() if row.best and row.step <= up_to]
-        return steps[-1] if steps else None

@@ -34,7 +34,8 @@ class WeightTransfer:
         self.group: Any = None
         """Of the policy's rank 0 and the engines, called as vLLM's communicator; None once it is
         broken, on other ranks, and where engines read the GPU's memory."""
-        self._calls: dict[Any, int] = {}
+        self.calls: dict[Any, int] = {}
+        """Which engine each call is one of."""
         self._error: Exception | None = None
         self._lost: set[int] = set()
 
@@ -86,19 +87,14 @@ class WeightTransfer:
         """
         if self._error is None:
             return True
-        self.get(list(self._calls))
+        self.get(list(self.calls))
         if not self._lost:
             raise self._error
         _log.warning("train.weights.interrupted", engines=sorted(self._lost))
         return False
 
-    def sent(self, ref: Any, *, number: int) -> Any:
-        """Remember a call of an engine."""
-        self._calls[ref] = number
-        return ref
-
     def _take(self, ref: Any) -> None:
-        number = self._calls.pop(ref, None)
+        number = self.calls.pop(ref, None)
         try:
             ray.get(ref)
         except RayActorError as error:
@@ -140,4 +136,5 @@ class _EngineProxy:
         if self.transfer.is_broken:
             return None
         ref = getattr(self.engine, name).remote(*words, **named)
-        return self.transfer.sent(ref, number=self.number)
+        self.transfer.calls[ref] = self.number
+        return ref
