@@ -22,7 +22,7 @@ from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
 from rubric_synth.stats.controls import CONTROLS
 from rubric_synth.stats.examples import Example, chosen_rejections, chosen_tasks
-from rubric_synth.stats.page import counted, judged_by_words, per_task, unreadable_rejections
+from rubric_synth.stats.page import calls, counted, judged_by_words, per_task, unreadable_rejections
 from rubric_synth.stats.report import DatasetStatistics
 from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
 
@@ -165,16 +165,9 @@ def _print_statistics(found: DatasetStatistics) -> None:
     title = f"Controls, {counted(found.control_tasks, 'task')}, judge {found.control_judge}"
     rows = ((name, CONTROLS[name], f"{reward:.3f}") for name, reward in found.controls.items())
     console.print_table(title, ("", "the answer"), ("mean reward",), rows)
-    usage = asked_of_models(found.usage)
-    if usage.total.calls:
-        columns = ("calls", "tokens read", "tokens written", "US$", "calls without a price")
-        rows = (
-            (stage, str(t.calls), str(t.prompt_tokens), str(t.completion_tokens),
-             f"{t.cost_usd:.2f}", str(t.unpriced_calls))
-            for stage, t in {**usage.by_stage, "all": usage.total}.items()
-        )  # fmt: skip
-        console.print_table("Calls of models", ("",), columns, rows)
-        console.print_fallbacks(usage.total)
+    made = calls(found)
+    console.print_table(made.title, made.header[:1], made.header[1:], made.rows)
+    console.print_fallbacks(asked_of_models(found.usage).total)
 
 
 @console.app.command
