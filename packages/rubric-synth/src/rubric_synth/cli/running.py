@@ -287,12 +287,7 @@ def _spent(report: SynthReport) -> str:
     usage = report.usage
     if not usage.attempts:
         return ""
-    cost = f"{usage.cost_usd:.4g} USD"
-    if usage.unpriced_calls:
-        cost += f" and {usage.unpriced_calls} calls without a known price"
-        if usage.unpriced_calls >= usage.calls:
-            cost = "cost not known (no `prices:`)"
     return (
         f"{usage.calls} calls over all runs: {usage.prompt_tokens} tokens read, "
-        f"{usage.completion_tokens} written, {cost}"
+        f"{usage.completion_tokens} written, {usage.cost}"
     )
