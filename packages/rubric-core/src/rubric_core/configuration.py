@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
-from typing import Final, get_args
+from pathlib import Path
+from typing import Final, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from rubric_core.errors import ConfigError
+
+_Model = TypeVar("_Model", bound=BaseModel)
 
 UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
@@ -52,6 +55,26 @@ def shown_name(name: object) -> str:
     plain = isinstance(name, str) and len(text) <= _LONGEST_NAME and _NAME.fullmatch(text)
     short = isinstance(name, int) and len(text) <= _LONGEST_NUMBER
     return text if short or (plain and not may_be_key(text)) else _UNSHOWN_NAME
+
+
+def validated(
+    model: type[_Model], values: object, *, source: str, folder: Path | None = None
+) -> _Model:
+    """Return the values of a configuration as its model.
+
+    Args:
+        model: the root of the tree.
+        values: a mapping.
+        source: where they come from, as for `config_error`.
+        folder: where relative paths start; left out, the working directory.
+
+    Raises:
+        ConfigError: a key or a value is wrong; as `config_error` says it.
+    """
+    try:
+        return model.model_validate(values, context={"folder": folder} if folder else None)
+    except ValidationError as error:
+        raise config_error(error, model=model, source=source) from None
 
 
 def config_error(error: ValidationError, *, model: type[BaseModel], source: str) -> ConfigError:

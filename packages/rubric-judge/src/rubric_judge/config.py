@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, cast, get_args
 
-from pydantic import Field, JsonValue, ValidationError, field_validator
+from pydantic import Field, JsonValue, field_validator
 
 from rubric_core import ConfigError
-from rubric_core.configuration import config_error, nearest_key
+from rubric_core.configuration import nearest_key, validated
 from rubric_judge.provider.model_config import ModelConfig, Settings
 from rubric_judge.yaml_files import read_yaml
 
@@ -132,10 +132,7 @@ def judge_spec(
         remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(_KINDS)}"
         wrong = "is missing" if kind is None else "is no kind of judge"
         raise ConfigError(f"{source}: type {wrong}: {remedy}", location=source)
-    try:
-        return model.model_validate(options, context={"folder": folder} if folder else None)
-    except ValidationError as error:
-        raise config_error(error, model=model, source=source) from None
+    return validated(model, options, source=source, folder=folder)
 
 
 def read_judge_spec(path: Path) -> JudgeSpec:

@@ -94,6 +94,10 @@ class CallTotals(Frozen):
     def __add__(self, other: CallTotals) -> CallTotals:
         return CallTotals(**{name: amount + getattr(other, name) for name, amount in self})
 
+    def __sub__(self, other: CallTotals) -> CallTotals:
+        """Return what is left; nothing is below 0."""
+        return CallTotals(**{name: max(0, amount - getattr(other, name)) for name, amount in self})
+
 
 class DocumentCalls:
     """The calls of one document: known answers first, the model for the rest."""

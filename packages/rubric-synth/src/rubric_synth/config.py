@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from rubric_core.configuration import config_error
+from rubric_core.configuration import validated
 from rubric_core.schema.sealed import Many
 from rubric_judge import LexicalConfig, ModelConfig
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
@@ -222,9 +222,5 @@ def load_config(path: Path) -> SynthConfig:
             wrong, or there twice.
     """
     content = read_yaml(path)
-    try:
-        return SynthConfig.model_validate(
-            {} if content is None else content, context={"folder": path.parent}
-        )
-    except ValidationError as error:
-        raise config_error(error, model=SynthConfig, source=str(path)) from None
+    values: object = {} if content is None else content
+    return validated(SynthConfig, values, source=str(path), folder=path.parent)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from rubric_core import Ask, Decoding, Reply, ResponderError, config_error
+from rubric_core import Ask, Decoding, Reply, ResponderError
+from rubric_core.configuration import validated
 from rubric_core.data.model_files import model_files, prompt_form
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy_config import SLOT_FILE
@@ -49,10 +50,7 @@ def policy_responder(options: Mapping[str, object]) -> PolicyResponder:
     Raises:
         ConfigError: an option that does not fit, or no model in the folder.
     """
-    try:
-        return PolicyResponder(PolicyOptions.model_validate(options))
-    except ValidationError as error:
-        raise config_error(error, model=PolicyOptions, source="policy") from None
+    return PolicyResponder(validated(PolicyOptions, options, source="policy"))
 
 
 class PolicyResponder:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
 from cyclopts import Parameter
-from pydantic import ValidationError
 
-from rubric_core import ConfigError, config_error
+from rubric_core import ConfigError
+from rubric_core.configuration import validated
 from rubric_eval.cli.app import app, percent, print_edited
 from rubric_judge.console.command import configure_log, console, figures_table, working
 from rubric_judge.page.tables import or_dash
@@ -69,10 +69,7 @@ def compare(  # noqa: PLR0913  # each is an option of the command
         "resamples": resamples,
         "seed": seed,
     }
-    try:
-        settings = CompareSettings.model_validate(values)
-    except ValidationError as error:
-        raise config_error(error, model=CompareSettings, source="the options") from None
+    settings = validated(CompareSettings, values, source="the options")
     with working(app) as progress, progress.phase("comparing"):
         found, place = compare_folders(folders, settings, out=out, accept_edited=accept_edited)
     for part in (_print_scores, _print_differences, _print_rest):

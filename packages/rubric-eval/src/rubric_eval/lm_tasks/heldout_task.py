@@ -21,16 +21,16 @@ from typing import Any, Final, TypeVar, cast
 import anyio
 from lm_eval.api import metrics as harness_metrics
 from lm_eval.api.task import ConfigurableTask
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import (
     ConfigError,
     JudgeResult,
     Outcome,
     Task,
-    config_error,
     read_tasks,
 )
+from rubric_core.configuration import validated
 from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.records.files import criteria_z, reward_of
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
@@ -329,7 +329,4 @@ def _settings(metadata: Mapping[str, Any]) -> _Settings:
             "`--metadata questions=test.jsonl judge=judge.yaml ledger=ledger.sqlite`",
             location=f"metadata.{missing[0]}",
         )
-    try:
-        return _Settings.model_validate(given)
-    except ValidationError as error:
-        raise config_error(error, model=_Settings, source="rubric_heldout: --metadata") from None
+    return validated(_Settings, given, source="rubric_heldout: --metadata")

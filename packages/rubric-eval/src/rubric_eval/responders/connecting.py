@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Final, cast
 
 import anyio
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 import rubric_core
 import rubric_judge
+from rubric_core.configuration import validated
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
 from rubric_judge.yaml_files import read_yaml
 
@@ -261,12 +262,7 @@ def _flag(spec: ModelSpec, options: dict[str, JsonValue], name: str) -> bool:
 
 
 def _config(spec: ModelSpec, options: Mapping[str, JsonValue]) -> rubric_judge.ModelConfig:
-    try:
-        return rubric_judge.ModelConfig.model_validate(options)
-    except ValidationError as error:
-        raise rubric_core.config_error(
-            error, model=rubric_judge.ModelConfig, source=f"model {spec.name!r}"
-        ) from None
+    return validated(rubric_judge.ModelConfig, options, source=f"model {spec.name!r}")
 
 
 async def _served(

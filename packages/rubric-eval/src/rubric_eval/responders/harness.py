@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 import anyio.to_thread
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue
 
 import rubric_core
+from rubric_core.configuration import validated
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
 from rubric_eval.records.run import Record
@@ -133,11 +134,7 @@ class HarnessResponder:
             ConfigError: an option that does not fit, or no model in the folder.
             MissingExtraError: lm-eval is not installed.
         """
-        try:
-            self._options = HarnessOptions.model_validate(spec.options)
-        except ValidationError as error:
-            source = f"model {spec.name!r}"
-            raise rubric_core.config_error(error, model=HarnessOptions, source=source) from None
+        self._options = validated(HarnessOptions, spec.options, source=f"model {spec.name!r}")
         if find_spec("lm_eval") is None or find_spec("transformers") is None:
             raise rubric_core.MissingExtraError(
                 f"model {spec.name!r}: kind 'hf' needs lm-eval: "

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, Required, TypedDict
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
 from rubric_core import (
     Judge,
@@ -30,7 +30,7 @@ from rubric_core import (
     criterion_scores_z,
     normalized_reward,
 )
-from rubric_core.configuration import config_error
+from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks, task_source
@@ -384,10 +384,7 @@ def shared_scorer(options: Mapping[str, object], *, source: str) -> RubricScorer
         ConfigError: an unknown key or a wrong value, or as `RubricScorer`.
         JudgeSetupError, LedgerError: as `RubricScorer`.
     """
-    try:
-        settings = _Settings.model_validate(dict(options))
-    except ValidationError as error:
-        raise config_error(error, model=_Settings, source=source) from None
+    settings = validated(_Settings, dict(options), source=source)
     with _shared_lock:
         if settings not in _shared:
             _shared[settings] = RubricScorer(**dict(settings), maskable=False)

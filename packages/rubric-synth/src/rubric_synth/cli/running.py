@@ -11,10 +11,9 @@ from typing import Annotated, Final, Literal, NoReturn
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from pydantic import ValidationError
 
 from rubric_core import RubricError
-from rubric_core.configuration import config_error
+from rubric_core.configuration import validated
 from rubric_judge import JudgeSetupError
 from rubric_judge.console.command import Terminated, typed_command, working
 from rubric_judge.console.progress import Phase, Steps
@@ -186,10 +185,8 @@ def _print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig)
 
 def _overridden(settings: SynthConfig, **given: object) -> SynthConfig:
     overrides = {name: value for name, value in given.items() if value is not None}
-    try:
-        return SynthConfig.model_validate(settings.model_dump() | overrides)
-    except ValidationError as error:
-        raise config_error(error, model=SynthConfig, source="the command line") from None
+    values = settings.model_dump() | overrides
+    return validated(SynthConfig, values, source="the command line")
 
 
 def _stop(error: RubricError, status: int) -> NoReturn:
@@ -239,19 +236,19 @@ def _fatal_shortfall(report: SynthReport) -> str:
 def few_accepted(report: SynthReport) -> str:
     """Warn, in one line, where most documents gave no task; "" where most did."""
     done = report.documents - report.pending_documents
-    left_out = done - report.accepted_documents
-    if left_out <= done // 2:
-        return ""
-    return f"{left_out} of {done} documents gave no task; {_main(report.rejected)}"
+    return _few(report.accepted_documents, done, "gave no task", report.rejected)
 
 
 def few_collected(report: CollectReport) -> str:
     """Warn, in one line, where most documents were left out; "" where most were kept."""
-    left_out = sum(report.rejected.values())
-    if left_out <= report.documents:
-        return ""
-    read = left_out + report.documents
-    return f"{left_out} of {read} documents were left out; {_main(report.rejected)}"
+    read = report.documents + sum(report.rejected.values())
+    return _few(report.documents, read, "were left out", report.rejected)
+
+
+def _few(kept: int, of: int, what: str, rejected: Mapping[str, int]) -> str:
+    left_out = of - kept
+    is_most = left_out > of // 2
+    return f"{left_out} of {of} documents {what}; {_main(rejected)}" if is_most else ""
 
 
 def _main(rejected: Mapping[str, int]) -> str:

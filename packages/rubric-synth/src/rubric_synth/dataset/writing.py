@@ -31,9 +31,7 @@ def asked_of_models(usage: folder.Usage) -> folder.Usage:
     if not by_stage:
         return folder.Usage(total=usage.total) if _is_models(usage.total) else folder.Usage()
     left = sum((usage.by_stage[stage] for stage in usage.by_stage.keys() - by_stage), CallTotals())
-    total = usage.total
-    took = {"calls": total.calls - left.calls, "attempts": total.attempts - left.attempts}
-    return folder.Usage(total=total.model_copy(update=took), by_stage=by_stage)
+    return folder.Usage(total=usage.total - left, by_stage=by_stage)
 
 
 def _is_models(totals: CallTotals) -> bool:
@@ -234,9 +232,7 @@ class _Rows:
 
 def _rest(total: CallTotals, used: CallTotals) -> CallTotals:
     """Return what is left of a total; nothing where all calls and tokens were used."""
-    left = {
-        name: max(0, getattr(total, name) - getattr(used, name)) for name in CallTotals.model_fields
-    }
-    if not (left["calls"] or left["prompt_tokens"] or left["completion_tokens"]):
+    left = total - used
+    if not (left.calls or left.prompt_tokens or left.completion_tokens):
         return CallTotals()
-    return CallTotals(**{**left, "cost_usd": round(left["cost_usd"], 9)})
+    return left.model_copy(update={"cost_usd": round(left.cost_usd, 9)})

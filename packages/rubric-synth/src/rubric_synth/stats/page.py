@@ -42,12 +42,12 @@ def reasons(found: DatasetStatistics) -> list[Bars]:
     """Return the reasons for leaving documents and drafts out, by stage, all to one scale."""
     by_stage = found.rejected_by_stage
     longest = max((count for of in by_stage.values() for count in of.values()), default=1)
-    bars: list[Bars] = []
-    for stage, of in by_stage.items():
-        caption = f"{counted(sum(of.values()), 'document or draft', 'documents or drafts')}."
-        title = f"Left out in stage “{stage}”"
-        bars.append(counts(title, caption, of, role="other", longest=longest))
-    return bars
+    noun = "document or draft", "documents or drafts"
+    told = ((stage, f"{counted(sum(of.values()), *noun)}.", of) for stage, of in by_stage.items())
+    return [
+        counts(f"Left out in stage “{stage}”", caption, of, role="other", longest=longest)
+        for stage, caption, of in told
+    ]
 
 
 def per_task(found: DatasetStatistics) -> dict[str, int]:
