@@ -58,21 +58,21 @@ def shown_name(name: object) -> str:
 
 
 def validated(
-    model: type[_Model], given: object, *, source: str, context: dict[str, Path] | None = None
+    model: type[_Model], values: object, *, source: str, folder: Path | None = None
 ) -> _Model:
-    """Read a configuration as a model.
+    """Return the values of a configuration as its model.
 
     Args:
-        model: the root of its tree.
-        given: what was written.
-        source: where it came from, such as the file's path.
-        context: as pydantic hands it to the model's own checks.
+        model: the root of the tree.
+        values: a mapping.
+        source: where they come from, as for `config_error`.
+        folder: where relative paths start; left out, the working directory.
 
     Raises:
-        ConfigError: see `config_error`.
+        ConfigError: a key or a value is wrong; as `config_error` says it.
     """
     try:
-        return model.model_validate(given, context=context)
+        return model.model_validate(values, context={"folder": folder} if folder else None)
     except ValidationError as error:
         raise config_error(error, model=model, source=source) from None
 

@@ -132,8 +132,7 @@ def judge_spec(
         remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(_KINDS)}"
         wrong = "is missing" if kind is None else "is no kind of judge"
         raise ConfigError(f"{source}: type {wrong}: {remedy}", location=source)
-    context = {"folder": folder} if folder else None
-    return validated(model, options, source=source, context=context)
+    return validated(model, options, source=source, folder=folder)
 
 
 def read_judge_spec(path: Path) -> JudgeSpec:

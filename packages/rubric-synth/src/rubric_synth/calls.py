@@ -83,8 +83,20 @@ class CallTotals(Frozen):
             fallback_calls=bool(record.fallback),
         )
 
+    @property
+    def cost(self) -> str:
+        """What was paid, in words, as far as the prices are known."""
+        if self.unpriced_calls and self.unpriced_calls >= self.calls:
+            return "cost not known (no `prices:`)"
+        unpriced = f" and {self.unpriced_calls} calls without a known price"
+        return f"{self.cost_usd:.4g} USD{unpriced if self.unpriced_calls else ''}"
+
     def __add__(self, other: CallTotals) -> CallTotals:
         return CallTotals(**{name: amount + getattr(other, name) for name, amount in self})
+
+    def __sub__(self, other: CallTotals) -> CallTotals:
+        """Return what is left; nothing is below 0."""
+        return CallTotals(**{name: max(0, amount - getattr(other, name)) for name, amount in self})
 
 
 class DocumentCalls:

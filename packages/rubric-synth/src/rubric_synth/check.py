@@ -9,10 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, cast
 
-from pydantic import ValidationError
-
-from rubric_core import RubricFileError, Task, leaked_ngrams, read_tasks, split_of
-from rubric_core.configuration import config_error
+from rubric_core import ConfigError, RubricFileError, Task, leaked_ngrams, read_tasks, split_of
+from rubric_core.configuration import validated
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import file_sha256, open_file
 from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
@@ -52,10 +50,9 @@ def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
         "quality": {name: quality.get(name) for name in _QUALITY},
     }
     try:
-        return SynthConfig.model_validate(rules), []
-    except ValidationError as error:
-        wrong = config_error(error, model=SynthConfig, source=f"{MANIFEST_FILE}: config")
-        return None, str(wrong).splitlines()
+        return validated(SynthConfig, rules, source=f"{MANIFEST_FILE}: config"), []
+    except ConfigError as error:
+        return None, str(error).splitlines()
 
 
 def record_problems(dataset: Path, manifest: Manifest) -> Iterator[str]:
@@ -101,30 +98,26 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
     if not (parquet.is_file() and lines.is_file() and can_write_parquet()):
         return
     arrow: Any = import_module("pyarrow")
+    files: Any = import_module("pyarrow.parquet")
     try:
-        yield from _differences(parquet, lines)
+        with open_file(parquet) as table, open_file(lines) as rows:
+            found = files.ParquetFile(table)
+            if not found.schema_arrow.equals(task_schema()):
+                yield f"{parquet.name} does not have the columns of a file of tasks"
+                return
+            done = 0
+            for group in range(found.num_row_groups):
+                right = found.read_row_group(group, use_threads=False)
+                left = list(islice(rows, right.num_rows))
+                before, done = done, done + right.num_rows
+                if len(left) < right.num_rows or not table_of(left).equals(right):
+                    where = f"between rows {before + 1} and {done}"
+                    yield f"{parquet.name} differs from {lines.name} {where}"
+                    return
+            if any(line.strip() for line in rows):
+                yield f"{parquet.name} ends after row {done}, and {lines.name} goes on"
     except (arrow.ArrowException, OSError):
         yield f"{parquet.name} cannot be compared with {lines.name}: one of them is damaged"
-
-
-def _differences(parquet: Path, lines: Path) -> Iterator[str]:
-    files: Any = import_module("pyarrow.parquet")
-    with open_file(parquet) as table, open_file(lines) as rows:
-        found = files.ParquetFile(table)
-        if not found.schema_arrow.equals(task_schema()):
-            yield f"{parquet.name} does not have the columns of a file of tasks"
-            return
-        done = 0
-        for group in range(found.num_row_groups):
-            right = found.read_row_group(group, use_threads=False)
-            left = list(islice(rows, right.num_rows))
-            before, done = done, done + right.num_rows
-            if len(left) < right.num_rows or not table_of(left).equals(right):
-                where = f"between rows {before + 1} and {done}"
-                yield f"{parquet.name} differs from {lines.name} {where}"
-                return
-        if any(line.strip() for line in rows):
-            yield f"{parquet.name} ends after row {done}, and {lines.name} goes on"
 
 
 _SHORT_HASH: Final = 12

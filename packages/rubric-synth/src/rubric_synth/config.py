@@ -221,6 +221,6 @@ def load_config(path: Path) -> SynthConfig:
         ConfigError: The file is missing, is not a YAML mapping, or holds a key that is unknown,
             wrong, or there twice.
     """
-    given: object = read_yaml(path)
-    context = {"folder": path.parent}
-    return validated(SynthConfig, {} if given is None else given, source=str(path), context=context)
+    content = read_yaml(path)
+    values: object = {} if content is None else content
+    return validated(SynthConfig, values, source=str(path), folder=path.parent)

@@ -98,7 +98,10 @@ def write(tmp_path: Path) -> Callable[..., SynthReport]:
         pending: int = 0, **fields: Any,
     ) -> SynthReport:  # fmt: skip
         provenance = Provenance(
-            collected_sha256="0" * 64, documents=len(outcomes) + pending, pending=pending, **fields
+            collected_sha256="0" * 64,
+            documents=len(outcomes) + pending,
+            pending=pending,
+            **{"prompts": {}, "model": None, "judge": "", **fields},
         )
         return write_dataset(
             tmp_path / name, outcomes, config=config or SynthConfig(), provenance=provenance

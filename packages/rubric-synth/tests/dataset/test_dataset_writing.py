@@ -204,7 +204,9 @@ def test_a_row_that_is_no_task_leaves_an_older_dataset_whole(
 def test_outcomes_that_do_not_add_up_are_an_error(
     tmp_path: Path, outcomes: list[DocumentOutcome]
 ) -> None:
-    short = Provenance(collected_sha256="0" * 64, documents=13, pending=2)
+    short = Provenance(
+        collected_sha256="0" * 64, prompts={}, model=None, judge="", documents=13, pending=2
+    )
     with pytest.raises(DatasetFolderError, match="12 documents with an outcome and 2 pending"):
         write_dataset(tmp_path / "data", outcomes, config=SynthConfig(), provenance=short)
     assert list((tmp_path / "data").iterdir()) == []
@@ -223,7 +225,8 @@ outcomes = TypeAdapter(list[DocumentOutcome]).validate_json(sys.stdin.read())
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
 try:
     write_dataset(Path(sys.argv[1]), outcomes, config=SynthConfig(),
-                  provenance=Provenance(collected_sha256="0", documents=len(outcomes)))
+                  provenance=Provenance(collected_sha256="0", prompts={}, model=None, judge="",
+                                        documents=len(outcomes)))
 except OutputError as error:
     print(error)
 """

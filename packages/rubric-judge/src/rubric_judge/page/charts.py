@@ -157,7 +157,9 @@ class _Axes:
         (across, tall), (low, high) = size, extent
         self.foot, self.right = tall - BOTTOM, across - RIGHT
         self._ends = ends
-        self._step = _nice((high - low) / _LEVELS, (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10))
+        self._step = nice_step(
+            (high - low) / _LEVELS, (1, 2, 5, 10) if whole else (1, 2, 2.5, 5, 10)
+        )
         self._step = max(self._step, 1.0) if whole else self._step
         self._base = self._step * math.floor(low / self._step + 1e-9)
         self._top = self._step * math.ceil(high / self._step - 1e-9)
@@ -208,7 +210,7 @@ class _Curves:
 
     def _steps(self) -> Iterator[Markup]:
         low, high = self._chart.ends
-        apart = max(1, round(_nice((high - low) / self._ticks, (1, 2, 5, 10))))
+        apart = max(1, round(nice_step((high - low) / self._ticks, (1, 2, 5, 10))))
         for step in range(math.ceil(low / apart) * apart, math.floor(high) + 1, apart):
             yield _text(self._axes.x(step), self._axes.foot + 17, f"{step:,}", "middle")
 
@@ -354,7 +356,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> Markup:
     )
 
 
-def _nice(step: float, factors: Sequence[float]) -> float:
+def nice_step(step: float, factors: Sequence[float]) -> float:
     """Round up to one of the factors times a power of ten."""
     power = 10.0 ** math.floor(math.log10(step))
     return next(factor * power for factor in factors if factor * power >= step * (1 - 1e-9))

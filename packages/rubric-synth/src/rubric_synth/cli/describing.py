@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -21,9 +20,9 @@ from rubric_synth.dataset.folder import question_lines, read_manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
 from rubric_synth.stats.controls import CONTROLS
-from rubric_synth.stats.examples import Example, chosen_rejections, chosen_tasks
-from rubric_synth.stats.page import counted, judged_by_words, per_task, unreadable_rejections
-from rubric_synth.stats.report import DatasetStatistics
+from rubric_synth.stats.examples import Example, chosen_examples
+from rubric_synth.stats.page import calls, counted, judged_by_words, per_task, unreadable_rejections
+from rubric_synth.stats.report import DatasetStatistics, Spread
 from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
 
 _NO_ANSWER: Final = 4
@@ -145,17 +144,11 @@ def _print_statistics(found: DatasetStatistics) -> None:
         ("Left out", {f"{s}: {r}": n for s, reasons in by_stage for r, n in reasons.items()}),
     ):
         console.print_counts(title, counts)
-    spreads = {
-        "total weight W": found.total_weight,
-        "effective criteria M_eff": found.effective_criteria,
-        "words of the question": found.question_words,
-        "words of the passage": found.passage_words,
-        "words of the reference": found.reference_words,
-        "words of a criterion": found.criterion_words,
-    }
+    spreads = {name.replace("_", " "): one for name, one in found if isinstance(one, Spread)}
     numbers = ("min", "p5", "median", "mean", "p95", "max")
     rows = ((name, *(f"{getattr(s, n):.4g}" for n in numbers)) for name, s in spreads.items())
-    console.print_table("Spread", ("",), numbers, rows)
+    title = "Spread: W is the total weight, M_eff the effective criteria"
+    console.print_table(title, ("",), numbers, rows)
     rows = (
         (name.replace("_", " "), f"{100 * c.mean:.1f} %", f"{100 * c.complete_frac:.1f} %")
         for name, c in found.coverage.items()
@@ -165,16 +158,9 @@ def _print_statistics(found: DatasetStatistics) -> None:
     title = f"Controls, {counted(found.control_tasks, 'task')}, judge {found.control_judge}"
     rows = ((name, CONTROLS[name], f"{reward:.3f}") for name, reward in found.controls.items())
     console.print_table(title, ("", "the answer"), ("mean reward",), rows)
-    usage = asked_of_models(found.usage)
-    if usage.total.calls:
-        columns = ("calls", "tokens read", "tokens written", "US$", "calls without a price")
-        rows = (
-            (stage, str(t.calls), str(t.prompt_tokens), str(t.completion_tokens),
-             f"{t.cost_usd:.2f}", str(t.unpriced_calls))
-            for stage, t in {**usage.by_stage, "all": usage.total}.items()
-        )  # fmt: skip
-        console.print_table("Calls of models", ("",), columns, rows)
-        console.print_fallbacks(usage.total)
+    made = calls(found)
+    console.print_table(made.title, made.header[:1], made.header[1:], made.rows)
+    console.print_fallbacks(asked_of_models(found.usage).total)
 
 
 @console.app.command
@@ -197,8 +183,10 @@ def show(
         rejected: Show what was left out, of all splits: stage, reason, detail and draft.
         reveal_grounding: Show the passages too.
     """
-    chosen = chosen_rejections if rejected else partial(chosen_tasks, split=split)
-    examples = chosen(dataset, limit=limit, seed=seed, reveal_grounding=reveal_grounding)
+    of = None if rejected else split
+    examples = chosen_examples(
+        dataset, of, limit=limit, seed=seed, reveal_grounding=reveal_grounding
+    )
     stdout = command.console()
     for example in examples:
         heading = " · ".join(visible(part) for part in (*example.tags, example.origin))

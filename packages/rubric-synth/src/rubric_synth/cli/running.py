@@ -235,19 +235,19 @@ def _fatal_shortfall(report: SynthReport) -> str:
 def few_accepted(report: SynthReport) -> str:
     """Warn, in one line, where most documents gave no task; "" where most did."""
     done = report.documents - report.pending_documents
-    left_out = done - report.accepted_documents
-    if left_out <= done // 2:
-        return ""
-    return f"{left_out} of {done} documents gave no task; {_main(report.rejected)}"
+    return _few(report.accepted_documents, done, "gave no task", report.rejected)
 
 
 def few_collected(report: CollectReport) -> str:
     """Warn, in one line, where most documents were left out; "" where most were kept."""
-    left_out = sum(report.rejected.values())
-    if left_out <= report.documents:
-        return ""
-    read = left_out + report.documents
-    return f"{left_out} of {read} documents were left out; {_main(report.rejected)}"
+    read = report.documents + sum(report.rejected.values())
+    return _few(report.documents, read, "were left out", report.rejected)
+
+
+def _few(kept: int, of: int, what: str, rejected: Mapping[str, int]) -> str:
+    left_out = of - kept
+    is_most = left_out > of // 2
+    return f"{left_out} of {of} documents {what}; {_main(rejected)}" if is_most else ""
 
 
 def _main(rejected: Mapping[str, int]) -> str:
@@ -283,12 +283,7 @@ def _spent(report: SynthReport) -> str:
     usage = report.usage
     if not usage.attempts:
         return ""
-    cost = f"{usage.cost_usd:.4g} USD"
-    if usage.unpriced_calls:
-        cost += f" and {usage.unpriced_calls} calls without a known price"
-        if usage.unpriced_calls >= usage.calls:
-            cost = "cost not known (no `prices:`)"
     return (
         f"{usage.calls} calls over all runs: {usage.prompt_tokens} tokens read, "
-        f"{usage.completion_tokens} written, {cost}"
+        f"{usage.completion_tokens} written, {usage.cost}"
     )

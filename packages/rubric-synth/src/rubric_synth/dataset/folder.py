@@ -31,11 +31,22 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")}
 
 
-class Provenance(Frozen):
+class Origin(Frozen):
     """Documents, prompts, model and judge behind a dataset; no address, no key, no time."""
 
     collected_sha256: str
     """Of the collected documents' file."""
+    prompts: dict[str, str]
+    """SHA-256 of each prompt file by its name; empty where no model was asked."""
+    model: dict[str, Any] | None
+    """Identity of the model, as `ChatModel.identity` gives it; None where none was asked."""
+    judge: str
+    """Name of the judge that checked the tasks."""
+
+
+class Provenance(Origin):
+    """Where the outcomes of a run come from."""
+
     documents: int = Field(ge=0)
     """Documents collected."""
     pending: int = Field(default=0, ge=0)
@@ -45,12 +56,6 @@ class Provenance(Frozen):
     spent: dict[Stage, CallTotals] | None = None
     """What all calls took that were made for this dataset, of finished documents or not; None for
     those that the outcomes name."""
-    prompts: dict[str, str] = Field(default_factory=dict[str, str])
-    """SHA-256 of each prompt file by its name; empty where no model was asked."""
-    model: dict[str, Any] | None = None
-    """Identity of the model, as `ChatModel.identity` gives it; None where none was asked."""
-    judge: str = ""
-    """Name of the judge that checked the tasks."""
 
 
 _PLACES: Final = frozenset({"address", "api_base", "api_key_env", "litellm_config"})
@@ -74,19 +79,13 @@ class Usage(Frozen):
     settings or collections, and tokens of calls without an answer."""
 
 
-class Manifest(Frozen):
-    """What `manifest.json` holds; the same answers give the same bytes."""
+class DatasetCounts(Frozen):
+    """What a dataset holds and what was left out."""
 
-    versions: dict[str, str]
-    """Of the packages that made the dataset."""
-    collected_sha256: str
-    """Of the collected documents' file."""
     documents: int = Field(ge=0)
     """Documents collected: accepted, rejected and pending ones."""
     accepted_documents: int = Field(ge=0)
     """Finished documents with at least one task."""
-    rejected_documents: int = Field(ge=0)
-    """Finished documents without a task, each with its reasons in rejected.jsonl."""
     pending_documents: int = Field(ge=0)
     """Documents that another run goes on with."""
     unanswered_documents: int = Field(default=0, ge=0)
@@ -95,15 +94,18 @@ class Manifest(Frozen):
     tasks: dict[str, int]
     """Tasks by split."""
     rejected: dict[str, int]
-    """Lines of rejected.jsonl by reason."""
+    """Documents and drafts left out by reason, one a line of rejected.jsonl."""
+
+
+class Manifest(DatasetCounts, Origin):
+    """What `manifest.json` holds; the same answers give the same bytes."""
+
+    versions: dict[str, str]
+    """Of the packages that made the dataset."""
+    rejected_documents: int = Field(ge=0)
+    """Finished documents without a task, each with its reasons in rejected.jsonl."""
     rejected_by_stage: dict[Stage, dict[str, int]]
-    """The same, by stage and reason."""
-    model: dict[str, Any] | None
-    """Identity of the model that was asked; no address, no key."""
-    judge: str
-    """Name of the judge that checked the tasks."""
-    prompts: dict[str, str]
-    """SHA-256 of each prompt file."""
+    """The same as `rejected`, by stage and reason."""
     usage: Usage
     """What the calls took, over all runs."""
     config: dict[str, Any]

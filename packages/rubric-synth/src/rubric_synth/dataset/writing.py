@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from rubric_core import split_of
 from rubric_synth.calls import CallTotals
-from rubric_synth.config import Frozen, SynthConfig
+from rubric_synth.config import SynthConfig
 from rubric_synth.dataset import folder
 from rubric_synth.document import DocumentOutcome, rejected
 from rubric_synth.duplicates.question_index import QuestionIndex
@@ -31,9 +31,7 @@ def asked_of_models(usage: folder.Usage) -> folder.Usage:
     if not by_stage:
         return folder.Usage(total=usage.total) if _is_models(usage.total) else folder.Usage()
     left = sum((usage.by_stage[stage] for stage in usage.by_stage.keys() - by_stage), CallTotals())
-    total = usage.total
-    took = {"calls": total.calls - left.calls, "attempts": total.attempts - left.attempts}
-    return folder.Usage(total=total.model_copy(update=took), by_stage=by_stage)
+    return folder.Usage(total=usage.total - left, by_stage=by_stage)
 
 
 def _is_models(totals: CallTotals) -> bool:
@@ -77,23 +75,11 @@ def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
     )
 
 
-class SynthReport(Frozen):
+class SynthReport(folder.DatasetCounts):
     """What a dataset holds and what was left out."""
 
     out: Path
     """The folder."""
-    documents: int
-    """Documents of the collection."""
-    accepted_documents: int
-    """Finished documents with at least one task."""
-    pending_documents: int = 0
-    """Documents that another run goes on with."""
-    unanswered_documents: int = 0
-    """Those of them that were worked on and got no answer from a model or judge."""
-    tasks: dict[str, int]
-    """Tasks by split."""
-    rejected: dict[str, int]
-    """Documents and drafts left out, by reason."""
     usage: CallTotals = CallTotals()
     """What all calls for this dataset took, earlier runs and unfinished documents included."""
 
@@ -137,8 +123,7 @@ def write_dataset(
         files[folder.MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
     for name in stale:  # of an older run
         (out / name).unlink(missing_ok=True)
-    named = SynthReport.model_fields.keys() & folder.Manifest.model_fields.keys() - {"usage"}
-    counts = manifest.model_dump(include={*named})
+    counts = manifest.model_dump(include={*folder.DatasetCounts.model_fields})
     report = SynthReport(out=out, usage=manifest.usage.total, **counts)
     log_finished("synth.dataset.written", tasks=report.tasks, rejected=report.rejected)
     return report
@@ -201,7 +186,8 @@ class _Rows:
             config["collect"] = provenance.collect
         manifest = folder.Manifest(
             versions=folder.versions(),
-            **provenance.model_dump(include={"collected_sha256", "documents"}),
+            collected_sha256=provenance.collected_sha256,
+            documents=provenance.documents,
             accepted_documents=self._accepted,
             rejected_documents=self._documents - self._accepted - self._unanswered,
             pending_documents=provenance.pending + self._unanswered,
@@ -246,9 +232,7 @@ class _Rows:
 
 def _rest(total: CallTotals, used: CallTotals) -> CallTotals:
     """Return what is left of a total; nothing where all calls and tokens were used."""
-    left = {
-        name: max(0, getattr(total, name) - getattr(used, name)) for name in CallTotals.model_fields
-    }
-    if not (left["calls"] or left["prompt_tokens"] or left["completion_tokens"]):
+    left = total - used
+    if not (left.calls or left.prompt_tokens or left.completion_tokens):
         return CallTotals()
-    return CallTotals(**{**left, "cost_usd": round(left["cost_usd"], 9)})
+    return left.model_copy(update={"cost_usd": round(left.cost_usd, 9)})

@@ -161,12 +161,10 @@ def _bucket_numbers(rows: Signatures, band_rows: int) -> tuple[NDArray[np.int32]
     count = 0
     for band in range(bands):
         keys = _mixed(rows[:, band * band_rows : (band + 1) * band_rows])
-        order = np.argsort(keys, kind="stable")
-        is_new = np.concatenate(([True], np.diff(keys[order]) != 0))
-        groups = np.cumsum(is_new) - 1
-        is_shared = np.bincount(groups) > 1
+        _, groups, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+        is_shared = sizes > 1
         named = np.where(is_shared, np.cumsum(is_shared) - 1 + count, -1)
-        numbers[order, band] = named[groups]
+        numbers[:, band] = named[groups]
         count += int(is_shared.sum())
     return numbers, count
 

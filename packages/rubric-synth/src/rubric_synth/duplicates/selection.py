@@ -120,11 +120,6 @@ def find_twins(
     from rubric_synth.duplicates.minhash import signature_twins  # loads numpy
 
     twins = _same(fingerprints)
-
-    def add(close: dict[int, int]) -> None:
-        near = RejectionReason.NEAR_DUPLICATE
-        twins.update({later: Twin(near, earlier) for later, earlier in close.items()})
-
     left = [index for index in range(len(fingerprints)) if index not in twins]
     prose = [index for index in left if fingerprints[index].signature]
     close = signature_twins(
@@ -132,11 +127,12 @@ def find_twins(
         jaccard=config.near_duplicate_jaccard,
         settled=sum(index < settled for index in prose),
     )
-    add({prose[later]: prose[earlier] for later, earlier in close.items()})
+    near = {prose[later]: prose[earlier] for later, earlier in close.items()}
     entries = [index for index in left if fingerprints[index].name_key is not None]
     cosine = config.near_duplicate_cosine
-    add(cosine_twins(entries, text_of, cosine=cosine, settled=settled))
-    return twins
+    near |= cosine_twins(entries, text_of, cosine=cosine, settled=settled)
+    reason = RejectionReason.NEAR_DUPLICATE
+    return twins | {later: Twin(reason, earlier) for later, earlier in near.items()}
 
 
 def _same(fingerprints: Iterable[Fingerprint]) -> dict[int, Twin]:

@@ -23,8 +23,8 @@ from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.document import Document, DocumentOutcome, rejected
-from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
-from rubric_synth.engines.worker import Pending, Sink, WorkerSpec, plain_task_group
+from rubric_synth.engines.ray_actor import News, WorkerActor
+from rubric_synth.engines.worker import EngineBase, Pending, Sink, plain_task_group
 from rubric_synth.errors import EngineError
 from rubric_synth.events import log_warning
 from rubric_synth.rejection import RejectionReason
@@ -133,7 +133,7 @@ class _Place:
     is_up: bool = False
 
 
-class RayEngine:
+class RayEngine(EngineBase):
     """Documents in work spread over actors; one limiter for all of them.
 
     An actor that dies is started again by Ray, and its documents are worked on again, with the
@@ -143,14 +143,6 @@ class RayEngine:
     for calls through a limiter, which a caller's own judge may do without. Keys are read from the
     environment of each worker: they must be set on every node before Ray starts there.
     """
-
-    def __init__(self, spec: WorkerSpec) -> None:
-        """Keep the settings; nothing is started yet."""
-        self._config = spec.config
-        self._spec = spec
-        self._numbers = count(1)
-        self.calls_in_flight = 0
-        """Documents in work; the calls are made elsewhere."""
 
     async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
         """Work on documents; see `LocalEngine.run`. Starting takes seconds.
@@ -162,14 +154,14 @@ class RayEngine:
             OutputError: The sink could not keep something.
         """
         with connected(self._config.ray.address) as self._ray:
-            self._sink = sink
+            self._sink, self._numbers = sink, count(1)
             self._ask_for_actors()
             try:
                 async with plain_task_group() as self._group:
                     for place in self._places:
                         self._group.start_soon(self._bring_up, place)
                     self._group.start_soon(self._speak)
-                    await self._draw(pending)
+                    await self._draw(pending, sink, self._process)
                     # An actor that has not come up is not waited for.
                     self._group.cancel_scope.cancel()
             finally:
@@ -179,16 +171,13 @@ class RayEngine:
     def _ask_for_actors(self) -> None:
         """Ask Ray for the actors; they come up while documents are given to the first ones."""
         ray, config = self._ray, self._config
-        self._room = anyio.Semaphore(config.max_concurrency)
         self._alone = anyio.Lock()
         self._came_up = anyio.Event()
         # Their counts are lost with them, and that is all: they are started again.
         lasting = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
         limiting = ray.remote(max_concurrency=_MANY, **lasting)(LimiterActor)
         self._limiters = [
-            SharedLimiter(
-                limiting.remote(model.limits if model else LimitsConfig()), owner=current_run
-            )
+            SharedLimiter(limiting.remote(model.limits if model else LimitsConfig()))
             for model in (config.model, config.judge_model)
         ]
         # Once for all actors: it may hold what a collection says of words.
@@ -217,16 +206,6 @@ class RayEngine:
         # Ray ends the limiters with their last handles, after what the workers still say to them.
         self._limiters.clear()
 
-    async def _draw(self, pending: Iterable[Pending]) -> None:
-        items = iter(pending)
-        async with anyio.create_task_group() as documents:
-            while True:
-                await self._room.acquire()
-                if not self._sink.may_call() or (item := next(items, None)) is None:
-                    return
-                self.calls_in_flight += 1
-                documents.start_soon(self._process, item)
-
     async def _process(self, item: Pending) -> None:
         """Give a document to one actor after another, until one of them ends it.
 
@@ -234,7 +213,7 @@ class RayEngine:
         death is of its own doing, not of its neighbour's.
         """
         document, known = item.document, list(item.known)
-        try:
+        with self._in_flight():
             for life in range(1, _LIVES + 1):
                 async with self._alone if life == _LIVES else nullcontext():
                     news = await self._live(document, known)
@@ -245,9 +224,6 @@ class RayEngine:
                 if not self._sink.may_call():
                     return
             self._sink.on_outcome(_deadly(document, known))
-        finally:
-            self.calls_in_flight -= 1
-            self._room.release()
 
     async def _live(self, document: Document, known: list[CallRecord]) -> News | None:
         """Let one actor work on a document; return its last news, None if the actor died."""

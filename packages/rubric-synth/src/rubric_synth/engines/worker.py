@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import AsyncGenerator, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -250,15 +250,42 @@ def _is_one_endpoint(config: SynthConfig) -> bool:
     return judge.api_base is not None or judge.model == model.model
 
 
-class LocalEngine:
-    """At most `max_concurrency` documents in work; the models' limiters bound the calls."""
+class EngineBase:
+    """What engines have in common: the settings, and a bounded number of documents in work."""
 
     def __init__(self, spec: WorkerSpec) -> None:
-        """Keep the settings; nothing is built yet."""
-        self._limit = spec.config.max_concurrency
+        """Keep the settings; nothing is built or started yet."""
+        self._config = spec.config
         self._spec = spec
         self.calls_in_flight = 0
-        """Calls under way now."""
+        """Calls under way now; where they are made elsewhere, documents in work."""
+
+    async def _draw(
+        self, pending: Iterable[Pending], sink: Sink, process: Callable[[Pending], Awaitable[None]]
+    ) -> None:
+        """Process documents, at most `max_concurrency` at a time, as long as the sink permits."""
+        items = iter(pending)
+
+        async def work() -> None:
+            while sink.may_call() and (item := next(items, None)) is not None:
+                await process(item)
+                await anyio.lowlevel.checkpoint()  # a worker without a model never waits
+
+        async with plain_task_group() as group:
+            for _ in range(self._config.max_concurrency):
+                group.start_soon(work)
+
+    @contextmanager
+    def _in_flight(self) -> Generator[None]:
+        self.calls_in_flight += 1
+        try:
+            yield
+        finally:
+            self.calls_in_flight -= 1
+
+
+class LocalEngine(EngineBase):
+    """At most `max_concurrency` documents in work; the models' limiters bound the calls."""
 
     async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
         """Work on documents until there is none left, or until the sink permits no further call.
@@ -273,23 +300,14 @@ class LocalEngine:
         Raises:
             OutputError: The sink could not keep something.
         """
-        items = iter(pending)
-
-        async def work() -> None:
-            while sink.may_call() and (item := next(items, None)) is not None:
-                await self._process(worker, item, sink)
-                await anyio.lowlevel.checkpoint()  # a worker without a model never waits
-
         worker = self._spec.build()
         try:
-            async with plain_task_group() as group:
-                for _ in range(self._limit):
-                    group.start_soon(work)
+            await self._draw(pending, sink, partial(self._process, worker, sink))
         finally:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
 
-    async def _process(self, worker: Worker, item: Pending, sink: Sink) -> None:
+    async def _process(self, worker: Worker, sink: Sink, item: Pending) -> None:
         def permit() -> AbstractContextManager[None]:
             if not sink.may_call():
                 raise CallsStoppedError("the run is stopping")
@@ -299,11 +317,3 @@ class LocalEngine:
         calls = DocumentCalls(item.known, permit=permit, on_answer=keep)
         with suppress(CallsStoppedError):
             sink.on_outcome(await worker.process(item.document, calls))
-
-    @contextmanager
-    def _in_flight(self) -> Generator[None]:
-        self.calls_in_flight += 1
-        try:
-            yield
-        finally:
-            self.calls_in_flight -= 1

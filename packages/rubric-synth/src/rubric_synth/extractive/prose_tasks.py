@@ -45,32 +45,25 @@ def prose_drafts(
         detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
         raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
     richest = sorted(range(len(found)), key=lambda place: -found[place].richness)
-    return [
-        _draft(found[place], document, analysis, terms, limit=config.key_terms)
-        for place in sorted(richest[: config.questions_per_document])
-    ]
-
-
-def _draft(
-    claims: Claims,
-    document: Document,
-    analysis: DocumentAnalysis,
-    terms: CorpusTerms,
-    *,
-    limit: int,
-) -> Draft:
-    question = _question(claims, analysis, document.doc_hash)
-    reference = _reference(claims)
-    return Draft(
-        question=question,
-        passage=claims.passage.text,
-        criteria=_criteria(claims, reference, terms, limit=limit, asked=language.stems(question)),
-        question_rationale=(
-            f"A sound answer has to connect {language.listed([c.anchor for c in claims.supports])} "
-            f"to {claims.central.anchor}, which takes understanding rather than recall."
-        ),
-        reference_answer=reference,
-    )
+    drafts: list[Draft] = []
+    for place in sorted(richest[: config.questions_per_document]):
+        claims = found[place]
+        question = _question(claims, analysis, document.doc_hash)
+        reference = _reference(claims)
+        asked, limit = language.stems(question), config.key_terms
+        points = language.listed([claim.anchor for claim in claims.supports])
+        draft = Draft(
+            question=question,
+            passage=claims.passage.text,
+            criteria=_criteria(claims, reference, terms, limit=limit, asked=asked),
+            question_rationale=(
+                f"A sound answer has to connect {points} to {claims.central.anchor}, which takes "
+                "understanding rather than recall."
+            ),
+            reference_answer=reference,
+        )
+        drafts.append(draft)
+    return drafts
 
 
 def _question(claims: Claims, analysis: DocumentAnalysis, key: str) -> str:

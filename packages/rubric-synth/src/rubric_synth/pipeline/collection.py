@@ -22,7 +22,7 @@ from rubric_synth.collect.folder import (
     read_settings,
 )
 from rubric_synth.config import LLMConfig, SynthConfig
-from rubric_synth.dataset.folder import versions
+from rubric_synth.dataset.folder import Origin, versions
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.stages import Stages, StagesFactory
@@ -33,12 +33,8 @@ class Settings(NamedTuple):
 
     digest: bytes
     """Changes with everything that may change an outcome."""
-    prompts: dict[str, str]
-    """SHA-256 of each prompt file by its name."""
-    model: dict[str, Any] | None
-    """Identity of the model that writes; None where a program does."""
-    judge: str
-    """Name of the judge."""
+    origin: Origin
+    """Where they come from."""
 
 
 def settings_of(
@@ -87,7 +83,10 @@ def settings_of(
         "judge": fingerprint(judge),
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
-    return Settings(digest, prompts, model, judge.name)
+    origin = Origin(
+        collected_sha256=collected_sha256, prompts=prompts, model=model, judge=judge.name
+    )
+    return Settings(digest, origin)
 
 
 def _name(part: object) -> str:

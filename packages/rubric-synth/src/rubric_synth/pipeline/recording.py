@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NamedTuple
@@ -238,41 +239,33 @@ class Spending:
         return asked.prices.cost_usd(usage) if asked and asked.prices else None
 
 
+@dataclass
 class Recorder:
     """The sink of a run: keeps, counts, and says when to stop."""
 
-    def __init__(
-        self,
-        folder: WorkFolder,
-        config: SynthConfig,
-        stop: Stop,
-        *,
-        settled: int,
-        on_document: Callable[[int], None],
-    ) -> None:
-        """Start from what earlier runs have spent.
+    folder: WorkFolder
+    """Where calls and outcomes are kept."""
+    config: SynthConfig
+    """Ceilings."""
+    stop: Stop
+    """Ended by this recorder or by others."""
+    on_document: Callable[[int], None]
+    """Told the number of finished documents."""
+    done: int
+    """Documents that are done."""
+    left_out: int = 0
+    """Documents of this run without a task."""
+    engine: Engine | None = None
+    """The engine at work, whose calls in flight count."""
+    _unavailable_in_a_row: int = 0
+    _in_work: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
-        Args:
-            folder: Where calls and outcomes are kept.
-            config: Ceilings.
-            stop: Ended by this recorder or by others.
-            settled: Documents that are done.
-            on_document: Told the number of finished documents.
-        """
-        self.engine: Engine | None = None
-        """The engine at work, whose calls in flight count."""
-        self.spent = Spending(folder, config)
-        self.done = settled
-        self.left_out = 0
-        self._folder = folder
-        self._config = config
-        self._unavailable_in_a_row = 0
-        self._stop = stop
-        self._on_document = on_document
-        self._in_work: dict[str, bytes] = {}
+    def __post_init__(self) -> None:
+        """Start from what earlier runs have spent."""
         from rubric_judge.console.snapshot import Pace  # loads rich
 
-        self._pace = Pace(settled, now_s=time.monotonic())
+        self.spent = Spending(self.folder, self.config)
+        self._pace = Pace(self.done, now_s=time.monotonic())
 
     @property
     def _in_flight(self) -> int:
@@ -281,25 +274,25 @@ class Recorder:
     @property
     def needs_price(self) -> bool:
         """Whether there is a ceiling on costs, and no call has told yet what one costs."""
-        return self._config.max_cost_usd is not None and self.spent.dearest_usd is None
+        return self.config.max_cost_usd is not None and self.spent.dearest_usd is None
 
     def pending(
         self, lines: Iterable[CollectedLine], *, only_answered: bool = False
     ) -> Iterator[Pending]:
         """Yield the documents that are not settled, with the calls that were answered."""
-        for line, is_settled in self._folder.settled(lines):
+        for line, is_settled in self.folder.settled(lines):
             # A text that is there twice waits for another run while it is in work.
             if is_settled or line.doc_hash in self._in_work:
                 continue
-            known = self._folder.calls_of(line.doc_hash)
+            known = self.folder.calls_of(line.doc_hash)
             if known or not only_answered:
                 self._in_work[line.doc_hash] = line.settings
                 yield Pending(line.document(), known)
 
     def check_prices(self) -> None:
         """Stop where there is a ceiling, and an earlier call whose price is not known."""
-        if self._config.max_cost_usd is not None and self.spent.total.unpriced_calls:
-            self._stop.request("unpriced")
+        if self.config.max_cost_usd is not None and self.spent.total.unpriced_calls:
+            self.stop.request("unpriced")
 
     def put_back(self, doc_hash: str) -> None:
         """Treat a document as not started."""
@@ -307,35 +300,35 @@ class Recorder:
 
     def on_call(self, doc_hash: str, record: CallRecord) -> None:
         """Keep a call; see `Sink`."""
-        self._folder.add_call(doc_hash, record)
-        if not self.spent.add(record) and self._config.max_cost_usd is not None:
-            self._stop.request("unpriced")
+        self.folder.add_call(doc_hash, record)
+        if not self.spent.add(record) and self.config.max_cost_usd is not None:
+            self.stop.request("unpriced")
 
     def on_outcome(self, outcome: DocumentOutcome) -> None:
         """Keep what came of a document; see `Sink`."""
         settings = self._in_work.pop(outcome.doc_hash, None)
         if settings is None:
             return  # told twice, as by a worker that was started again
-        self._folder.add_outcome(outcome, settings)
+        self.folder.add_outcome(outcome, settings)
         self.done += 1
         self.left_out += not outcome.tasks
         self._unavailable_in_a_row = 0 if outcome.is_settled else self._unavailable_in_a_row + 1
-        if self._unavailable_in_a_row >= self._config.max_unavailable_in_a_row:
-            self._stop.request("unavailable")
-        self._on_document(self.done)
+        if self._unavailable_in_a_row >= self.config.max_unavailable_in_a_row:
+            self.stop.request("unavailable")
+        self.on_document(self.done)
 
     def may_call(self) -> bool:
         """Whether the calls in flight and one more are expected below the ceiling; see `Sink`.
 
         spent + (in flight + 1) · (mean of the stage whose calls cost most) ≤ ceiling
         """
-        if self._stop.cause is not None:
+        if self.stop.cause is not None:
             return False
-        if self._config.max_cost_usd is None:
+        if self.config.max_cost_usd is None:
             return True
         expected_usd = (self._in_flight + 1) * (self.spent.dearest_usd or 0.0)
-        if self.spent.total.cost_usd + expected_usd > self._config.max_cost_usd:
-            self._stop.request("cost")
+        if self.spent.total.cost_usd + expected_usd > self.config.max_cost_usd:
+            self.stop.request("cost")
             return False
         return True
 

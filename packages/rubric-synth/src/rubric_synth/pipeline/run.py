@@ -209,9 +209,8 @@ class _Run:
         return itertools.islice(lines, self.collection.to_do)
 
     def _work(self, settled: int) -> RubricError | None:
-        recorder = recording.Recorder(
-            self.folder, self.spec.config, self.stop, settled=settled, on_document=self.on_document
-        )
+        parts = self.folder, self.spec.config, self.stop, self.on_document
+        recorder = recording.Recorder(*parts, done=settled)
 
         def show() -> None:
             self.on_progress(recorder.progress(self.collection.to_do))
@@ -285,14 +284,11 @@ class _Run:
     def _write(self, with_outcome: int) -> SynthReport:
         config = self.spec.config
         provenance = Provenance(
-            collected_sha256=self.collection.sha256,
+            **dict(self.settings.origin),
             documents=self.collection.documents,
             pending=self.collection.documents - with_outcome,
             collect=self.collection.config,
             spent=recording.Spending(self.folder, config).by_stage,
-            prompts=self.settings.prompts,
-            model=self.settings.model,
-            judge=self.settings.judge,
         )
         outcomes = self.folder.outcomes(self.collection.lines(self.settings.digest))
         return write_dataset(self.out, outcomes, config=config, provenance=provenance)
@@ -304,9 +300,7 @@ class _Run:
         why = why or recording.WHY[cause].format(config=self.spec.config, spent=spent)
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
-        unpriced = f" and {spent.unpriced_calls} without a known price"
-        cost = f"{spent.cost_usd:.4g} USD{unpriced if spent.unpriced_calls else ''}"
-        took = f"; {spent.calls} calls so far, {cost}" if spent.calls else ""
+        took = f"; {spent.calls} calls so far, {spent.cost}" if spent.calls else ""
         message = (
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
             f"pending{goes_on}; {written}{took}"

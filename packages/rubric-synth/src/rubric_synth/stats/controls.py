@@ -141,10 +141,10 @@ def keyword_spam(task: Task) -> str:
 class ControlRewards(NamedTuple):
     """What the controls earn."""
 
-    rewards: dict[str, float]
+    controls: dict[str, float]
     """Mean reward by name in `CONTROLS`, in [0, 1]; one that no answer of was judged is left out.
     """
-    failures: int
+    control_failures: int
     """Answers that could not be judged."""
 
 
@@ -171,8 +171,8 @@ async def control_rewards(tasks: Sequence[Task], judge: Judge | Sequence[Judge])
         if result.outcome is not rubric_core.Outcome.UNAVAILABLE:
             found[name].append(rubric_core.normalized_reward(result, task.rubric))
     return ControlRewards(
-        rewards={name: sum(rewards) / len(rewards) for name, rewards in found.items() if rewards},
-        failures=len(asked) - sum(map(len, found.values())),
+        controls={name: sum(rewards) / len(rewards) for name, rewards in found.items() if rewards},
+        control_failures=len(asked) - sum(map(len, found.values())),
     )
 
 

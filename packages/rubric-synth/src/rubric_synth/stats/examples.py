@@ -191,46 +191,32 @@ def _cut(value: object) -> str:
             return f"[a {type(value).__name__} and no text]"
 
 
-def chosen_tasks(
-    dataset: Path, *, split: str = "train", limit: int = 3, seed: int = 0, reveal_grounding: bool
+def chosen_examples(
+    dataset: Path, split: str | None, *, limit: int, seed: int, reveal_grounding: bool
 ) -> list[Example]:
-    """Return some tasks of a split, in the order of its file.
+    """Return some tasks of a split, or some of what was left out, in the order of the file.
 
     Args:
         dataset: Folder written by `synthesise`.
-        split: "train", "validation" or "test".
+        split: "train", "validation" or "test"; None for what was left out, without damaged lines.
         limit: At most this many.
         seed: Another one chooses others.
         reveal_grounding: With their passages.
 
     Raises:
-        DatasetFolderError: The split is unknown or missing.
+        DatasetFolderError: The folder is no dataset, or the split or the account of what was left
+            out is unknown or missing.
         RubricFileError: A row is not a task.
     """
-    sample: Sample[Task] = Sample(limit, seed=f"show {seed}")
-    for task in read_tasks(split_path(dataset, split)):
-        sample.offer(_task_key(task), task)
-    chosen = sample.items()
-    return [task_example(task, (split,), reveal_grounding=reveal_grounding) for task in chosen]
-
-
-def chosen_rejections(
-    dataset: Path, *, limit: int = 3, seed: int = 0, reveal_grounding: bool
-) -> list[Example]:
-    """Return some of what was left out, in the order of its file; damaged lines are skipped.
-
-    Args:
-        dataset: Folder written by `synthesise`.
-        limit: At most this many.
-        seed: Another one chooses others.
-        reveal_grounding: With the passages of drafts.
-
-    Raises:
-        DatasetFolderError: The folder is no dataset, or holds no account of what was left out.
-    """
+    if split is not None:
+        tasks: Sample[Task] = Sample(limit, seed=f"show {seed}")
+        for task in read_tasks(split_path(dataset, split)):
+            tasks.offer(_task_key(task), task)
+        chosen = tasks.items()
+        return [task_example(task, (split,), reveal_grounding=reveal_grounding) for task in chosen]
     read_manifest(dataset)
-    sample: Sample[Rejection] = Sample(limit, seed=f"show {seed}")
+    refused: Sample[Rejection] = Sample(limit, seed=f"show {seed}")
     for line, rejection in read_rejections(dataset / REJECTED_FILE):
         if rejection is not None:
-            sample.offer(f"{rejection.doc_hash} {line}", rejection)
-    return [rejection_example(one, reveal_grounding=reveal_grounding) for one in sample.items()]
+            refused.offer(f"{rejection.doc_hash} {line}", rejection)
+    return [rejection_example(one, reveal_grounding=reveal_grounding) for one in refused.items()]

@@ -11,8 +11,8 @@ from typing import Final
 
 from rubric_judge.page.charts import Bar, Bars, Distribution
 from rubric_judge.page.rendering import render_page
-from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
-from rubric_synth.dataset.folder import Manifest, Usage
+from rubric_judge.page.tables import TextTable
+from rubric_synth.dataset.folder import Manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
 from rubric_synth.stats.controls import CONTROLS
@@ -42,17 +42,22 @@ def reasons(found: DatasetStatistics) -> list[Bars]:
     """Return the reasons for leaving documents and drafts out, by stage, all to one scale."""
     by_stage = found.rejected_by_stage
     longest = max((count for of in by_stage.values() for count in of.values()), default=1)
-    bars: list[Bars] = []
-    for stage, of in by_stage.items():
-        caption = f"{counted(sum(of.values()), 'document or draft', 'documents or drafts')}."
-        title = f"Left out in stage “{stage}”"
-        bars.append(counts(title, caption, of, role="other", longest=longest))
-    return bars
+    noun = "document or draft", "documents or drafts"
+    told = ((stage, f"{counted(sum(of.values()), *noun)}.", of) for stage, of in by_stage.items())
+    return [
+        counts(f"Left out in stage “{stage}”", caption, of, role="other", longest=longest)
+        for stage, caption, of in told
+    ]
 
 
 def per_task(found: DatasetStatistics) -> dict[str, int]:
     """Return the numbers of tasks, by their numbers of criteria in words."""
     return {f"{number} criteria": count for number, count in found.criteria_per_task.items()}
+
+
+def criteria(found: DatasetStatistics) -> int:
+    """Return how many criteria all rubrics have together."""
+    return sum(number * count for number, count in found.criteria_per_task.items())
 
 
 def counts(
@@ -76,12 +81,12 @@ def spread(
     title: str, caption: str, found: Spread, noun: tuple[str, str] = ("task", "tasks")
 ) -> Distribution:
     """Return where some numbers lie."""
-    shown = ("min", "p5", "median", "mean", "p95", "max")
+    numbers = found.model_dump(exclude={"histogram"})
     return Distribution(
         title,
         caption,
         noun=noun,
-        numbers=tuple((name, _number(getattr(found, name))) for name in shown),
+        numbers=tuple((name, _number(value)) for name, value in numbers.items()),
         marked=found.median,
         **found.histogram.model_dump(),
     )
@@ -124,8 +129,7 @@ def controls(found: DatasetStatistics) -> Bars:
 
 def judged_by_words(found: DatasetStatistics) -> str:
     """Return what the controls do not show where the judge finds words and reads nothing."""
-    criteria = sum(number * count for number, count in found.criteria_per_task.items())
-    of = counted(criteria, "criterion", "criteria")
+    of = counted(criteria(found), "criterion", "criteria")
     return (
         f"Judged by words only: {found.unread_criteria:,} of {of} are "
         f"in free text or unit tests, of which the judge {found.control_judge} sees the words and "
@@ -174,13 +178,11 @@ def write_page(
     """
     content = {
         "name": name,
-        "origin": _origin(manifest),
         "found": statistics,
-        "calls": _calls(asked_of_models(statistics.usage)),
+        "asked": asked_of_models(statistics.usage).total,
         "manifest": manifest,
         "configuration": json.dumps(manifest.config, ensure_ascii=False, indent=2),
         "examples": examples,
-        "figures": figures(statistics),
         "charts": sys.modules[__name__],  # the template calls the functions above
         "record": _record(manifest),
     }
@@ -190,50 +192,17 @@ def write_page(
     write_lines(path, [page])
 
 
-def figures(found: DatasetStatistics) -> list[Figure]:
-    """Return the numbers at the top of the page."""
-    tasks = sum(found.tasks.values())
-    criteria = sum(number * count for number, count in found.criteria_per_task.items()) / tasks
-    splits = " · ".join(f"{count:,} {split}" for split, count in found.tasks.items())
-    accepted = found.documents_accepted / max(found.documents_collected, 1)
-    of = f"{found.documents_accepted:,} of {found.documents_collected:,}"
-    shown = [
-        Figure("Tasks", f"{tasks:,}", note=splits),
-        Figure("Documents accepted", f"{100 * accepted:.0f} %", note=of),
-        Figure("Criteria per task", f"{criteria:.1f}", note="mean"),
-        Figure("Effective criteria", f"{found.effective_criteria.median:.2f}", note="median M_eff"),
-    ]
-    if (reference := found.controls.get("reference")) is not None:
-        learned = found.controls.get("learned_template")
-        note = "" if learned is None else f"a learned template {learned:.2f}"
-        shown.append(Figure("Reference answer earns", f"{reference:.2f}", note=note))
-    total = asked_of_models(found.usage).total
-    if not total.calls:
-        return shown
-    unpriced = f", {total.unpriced_calls:,} without a price" if total.unpriced_calls else ""
-    others = f", {total.fallback_calls:,} by a fallback" if total.fallback_calls else ""
-    note = f"{total.calls:,} calls{unpriced}{others}"
-    return [*shown, Figure("Cost", f"${total.cost_usd:,.2f}", note=note)]
-
-
-def _calls(usage: Usage) -> Table | None:
-    """What was asked of models, by stage and in all."""
-    counts = {
-        "Calls": "calls", "Attempts": "attempts", "Tokens read": "prompt_tokens",
-        "Tokens written": "completion_tokens", "US$": "cost_usd",
-        "Without a price": "unpriced_calls",
-    }  # fmt: skip
-    if not usage.total.calls:
-        return None
-    rows: list[Row] = []
-    for stage, totals in {**usage.by_stage, "all": usage.total}.items():
-        values = {field: getattr(totals, field) for field in counts.values()}
-        texts = (f"{value:,{'.2f' if f == 'cost_usd' else ''}}" for f, value in values.items())
-        rows.append(Row(name=stage, cells=tuple(Cell(text=text) for text in texts)))
-    columns = tuple(Column(key=field, title=title, form="text") for title, field in counts.items())
-    return Table(
-        key="calls", title="", caption="", first="Stage", columns=columns, rows=tuple(rows)
+def calls(found: DatasetStatistics) -> TextTable:
+    """Return what was asked of models, by stage and in all; without a row where nothing was."""
+    asked = asked_of_models(found.usage)
+    shown = {**asked.by_stage, "all": asked.total} if asked.total.calls else {}
+    counts = ("calls", "attempts", "prompt_tokens", "completion_tokens", "unpriced_calls")
+    rows = (
+        (stage, *(f"{getattr(took, name):,}" for name in counts), f"{took.cost_usd:,.2f}")
+        for stage, took in shown.items()
     )
+    header = ("calls", "attempts", "tokens read", "tokens written", "without a price", "US$")
+    return TextTable("Calls of models", ("stage", *header), tuple(rows))
 
 
 def _record(manifest: Manifest) -> list[tuple[str, str]]:
@@ -241,10 +210,3 @@ def _record(manifest: Manifest) -> list[tuple[str, str]]:
     prompts = {f"prompt {name}": sha256 for name, sha256 in manifest.prompts.items()}
     collected = ("collected documents", manifest.collected_sha256)
     return [*manifest.versions.items(), collected, *prompts.items(), *manifest.sha256.items()]
-
-
-def _origin(manifest: Manifest) -> str:
-    if manifest.model:
-        return f"Synthesis by {manifest.model.get('model', 'a language model')}"
-    kind = str(manifest.config.get("synthesiser", {}).get("type", "unknown"))
-    return "Synthesis by a language model" if kind == "llm" else f"{kind.capitalize()} synthesis"

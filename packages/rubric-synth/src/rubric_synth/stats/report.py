@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from rubric_judge.page.charts import nice_step
 from rubric_synth.config import Frozen
 from rubric_synth.dataset.folder import Usage
 from rubric_synth.rejection import Stage
@@ -193,7 +194,8 @@ def _histogram(values: NDArray[float64], p99: float) -> Histogram:
     if is_whole and high - low < _WHOLE_BINS:
         edges = np.arange(low, high + 2)
     else:
-        step = _nice((p99 - low) / 24, at_least=1.0 if is_whole else 0.0)
+        least = 1.0 if is_whole else 0.0
+        step = nice_step(max((p99 - low) / 24, least) or 1.0, _STEPS)
         first = math.floor(low / step) * step
         bins = max(1, math.floor((p99 - first) / step + _FUZZ) + 1)
         edges = first + step * np.arange(bins + 1)
@@ -205,12 +207,3 @@ def _histogram(values: NDArray[float64], p99: float) -> Histogram:
         has_tail=high >= edges[-1],
         is_whole=is_whole and edges[1] - edges[0] == 1,
     )
-
-
-def _nice(step: float, *, at_least: float) -> float:
-    """Return the least of 1, 2, 5, 10, 20 … and their tenths that is no less than the step."""
-    step = max(step, at_least)
-    if step <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(step))
-    return next(factor * power for factor in _STEPS if factor * power >= step * (1 - _FUZZ))

@@ -219,9 +219,8 @@ def _controls(
     earned = anyio.run(control_rewards, tasks, judge)
     one = judge[0] if isinstance(judge, Sequence) else judge
     return {
-        "controls": earned.rewards,
+        **earned._asdict(),
         "control_tasks": len(tasks),
         "control_judge": one.name,
-        "control_failures": earned.failures,
         "unread_criteria": worded_criteria if isinstance(one, LexicalJudge) else 0,
     }

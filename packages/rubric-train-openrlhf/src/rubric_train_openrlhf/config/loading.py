@@ -9,10 +9,10 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from rubric_core import ConfigError
-from rubric_core.configuration import config_error
+from rubric_core.configuration import validated
 from rubric_judge.yaml_files import read_yaml, yaml_value
 from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -58,9 +58,8 @@ def parse_config(values: Mapping[str, object], *, source: str = "configuration")
         TrainConfigError: a key or a value is wrong; names the nearest right key.
     """
     try:
-        return TrainConfig.model_validate(values)
-    except ValidationError as exc:
-        error = config_error(exc, model=TrainConfig, source=source)
+        return validated(TrainConfig, values, source=source)
+    except ConfigError as error:
         raise TrainConfigError(str(error), location=error.location) from None
 
 
