@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from functools import cached_property
@@ -15,7 +15,6 @@ from itertools import count
 from typing import Any, Final, cast
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from rubric_core import Judge, JudgeResult, JudgeView
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
@@ -212,31 +211,25 @@ class LimiterActor:
             waiting.cancel()
 
 
-_Owner = str | Callable[[], str]
-_Ready = Callable[[], Awaitable[None]]
-
-
 class SharedLimiter:
     """A `Limiter` that asks the limiter's actor; crosses processes."""
 
-    def __init__(self, actor: Any, *, owner: _Owner = "", ready: _Ready = checkpoint) -> None:
+    def __init__(self, actor: Any, *, owner: str | Callable[[], str] = "") -> None:
         """Speak for one owner of attempts, or for whichever works at the time.
 
         Args:
             actor: handle of a `LimiterActor`.
             owner: id of what ends as one, such as the judge's actor; or a function of a module that
                 says whose attempt is being made. None for a process that makes no attempts.
-            ready: waits, when the turn of an attempt has come, until it may be sent.
         """
         self._actor = actor
         self._owner = owner
-        self._ready = ready
         self._numbers = count(1)
         self._final: LimiterStatistics | None = None
 
-    def of(self, owner: _Owner, *, ready: _Ready = checkpoint) -> SharedLimiter:
+    def of(self, owner: str | Callable[[], str]) -> SharedLimiter:
         """Return the same limiter for another owner."""
-        return SharedLimiter(self._actor, owner=owner, ready=ready)
+        return SharedLimiter(self._actor, owner=owner)
 
     def close(self) -> None:
         """Keep the statistics; the actor is about to end."""
@@ -253,7 +246,6 @@ class SharedLimiter:
         _latest.set(number)
         try:
             await self._actor.enter.remote(owner, number, tokens)
-            await self._ready()
             yield
         finally:  # after a cancellation in `enter` too: the place must not be kept
             self._actor.leave.remote(owner, number)

@@ -23,7 +23,7 @@ from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.document import Document, DocumentOutcome, rejected
-from rubric_synth.engines.ray_actor import News, WorkerActor
+from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.engines.worker import EngineBase, Pending, Sink, plain_task_group
 from rubric_synth.errors import EngineError
 from rubric_synth.events import log_warning
@@ -177,7 +177,9 @@ class RayEngine(EngineBase):
         lasting = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
         limiting = ray.remote(max_concurrency=_MANY, **lasting)(LimiterActor)
         self._limiters = [
-            SharedLimiter(limiting.remote(model.limits if model else LimitsConfig()))
+            SharedLimiter(
+                limiting.remote(model.limits if model else LimitsConfig()), owner=current_run
+            )
             for model in (config.model, config.judge_model)
         ]
         # Once for all actors: it may hold what a collection says of words.

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Final, NamedTuple, cast
 
-from rubric_judge.pool.ray_actors import SharedLimiter
+from rubric_judge.provider.limits import Limiter, LimiterStatistics
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.document import Document, DocumentOutcome
 from rubric_synth.engines.worker import Worker, WorkerSpec
@@ -59,7 +59,7 @@ class WorkerActor:
         self._driver = _Driver()
         self._worker: Worker | None = None
 
-    async def prepare(self, spec: WorkerSpec, limiters: list[SharedLimiter]) -> None:
+    async def prepare(self, spec: WorkerSpec, limiters: tuple[Limiter, Limiter]) -> None:
         """Build the worker, before the first document.
 
         Args:
@@ -70,9 +70,7 @@ class WorkerActor:
             JudgeSetupError, ConfigError, PluginError: it cannot be built here.
         """
         self._driver.spoke()
-        # Last of all, for turns come late: somebody must be there to hear the answer.
-        ready = self._driver.is_there
-        model_limiter, judge_limiter = (one.of(current_run, ready=ready) for one in limiters)
+        model_limiter, judge_limiter = (_Attended(one, self._driver) for one in limiters)
         self._worker = spec.build(limiter=model_limiter, judge_limiter=judge_limiter)
 
     async def begin(self, run: str, document: Document, known: tuple[CallRecord, ...]) -> News:
@@ -165,3 +163,26 @@ class _Driver:
         while time.monotonic() - self._spoke_s > _SILENCE_S:
             self._spoke.clear()
             await self._spoke.wait()
+
+
+class _Attended:
+    """A limiter that lets attempts through only while there is somebody to hear the answer."""
+
+    def __init__(self, limiter: Limiter, driver: _Driver) -> None:
+        self._limiter = limiter
+        self._driver = driver
+
+    @asynccontextmanager
+    async def attempt(self, *, tokens: int) -> AsyncGenerator[None]:
+        async with self._limiter.attempt(tokens=tokens):
+            await self._driver.is_there()  # last of all: turns come late
+            yield
+
+    def rate_limited(self, retry_after_s: float | None) -> None:
+        self._limiter.rate_limited(retry_after_s)
+
+    def succeeded(self, *, tokens: int | None) -> None:
+        self._limiter.succeeded(tokens=tokens)
+
+    def statistics(self) -> LimiterStatistics:
+        return self._limiter.statistics()
