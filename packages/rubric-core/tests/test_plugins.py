@@ -173,7 +173,7 @@ def test_a_factory_that_raises_is_an_error_of_the_plugin(install: Install) -> No
     )
 
     with pytest.raises(
-        PluginError, match=r"'acme-bad' .* made of its options: ValueError: .*3"
+        PluginError, match=r"'acme-bad' .* built from its options: ValueError: .*3"
     ) as e:
         find_judge("acme-bad")({"size": 3})
     assert "at all" not in str(e.value)

@@ -137,7 +137,7 @@ async def test_an_endless_answer_is_left_unread(make_view: ViewFactory) -> None:
     with anyio.fail_after(20):
         result = await _judge(pour, make_view())
     assert (result.outcome, result.reason) == (Outcome.INVALID, Reason.NOT_JSON)
-    assert result.detail == "the answer is larger than what is read of one"
+    assert result.detail == "the answer exceeds the size limit"
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class CriterionDraft(Frozen):
 TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
 """Of a criterion; each is one text."""
 TERM_FIELDS: Final = ("required_elements", "expected_keywords", "expected_concepts")
-"""Of a criterion; each is some texts."""
+"""Of a criterion; each is a tuple of texts."""
 
 
 def terms_of(criterion: Criterion | CriterionDraft) -> tuple[str, ...]:

@@ -156,7 +156,7 @@ def _callable(name: str, *, group: str) -> Callable[..., object]:
             # The options are in no message that we write; a plugin may repeat a key of them.
             said = f"{type(error).__name__}: {error}".partition("\n")[0]
             shown = type(error).__name__ if may_be_key(said) else said
-            problem = f"{name!r} in {group!r} could not be made of its options: {shown}"
+            problem = f"{name!r} in {group!r} could not be built from its options: {shown}"
             raise PluginError(problem) from error
 
     return made

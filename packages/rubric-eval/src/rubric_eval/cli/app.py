@@ -116,7 +116,7 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
     stdout = console()
     stdout.print(rewards)
     if table.missing:
-        stdout.print("–: not brought together; `rubric-eval rejudge` judges what is answered")
+        stdout.print("–: not judged yet; `rubric-eval rejudge` judges stored answers")
     for row in table.rows:
         for name, count in row.by_fallback.items():
             of = f"{count} of {row.values} rewards of {row.model} by {row.judge}"

@@ -321,7 +321,7 @@ def tasks_path() -> int:
 def validate(
     *, data: str | None = None, tasks: Path | None = None, judge: Path | None = None
 ) -> int:
-    """Build every task of both suites and rubric_heldout, with data and prompts; say what lacks.
+    """Build every task of both suites and rubric_heldout, with data and prompts; name any gaps.
 
     Example: rubric-eval validate --data small
 

@@ -191,7 +191,7 @@ class ChatResponder:
 
 def _read(answer: rubric_judge.ChatReply) -> rubric_core.Reply:
     if answer.finish == "oversized":
-        detail = "the answer is larger than what is read of one"
+        detail = "the answer exceeds the size limit"
         return rubric_core.Reply.unavailable(rubric_core.Reason.SERVER_ERROR, detail)
     finish = {"complete": rubric_core.Finish.COMPLETE, "truncated": rubric_core.Finish.TRUNCATED}
     # Half of a surrogate pair, which only an escape can hold, can stand in no file.

@@ -76,7 +76,7 @@ def sign_flip_p(sums_C: FloatArray, *, unit: float | None, **draws: Unpack[Draws
     Args:
         sums_C: D_c, the sum of a − b over all values of a cluster.
         unit: what differences are multiples of: 1 / K for the mean of K answers right or wrong;
-            None for rewards, which are of nothing.
+            None for rewards, which have none.
         draws: how flips are drawn where they cannot be counted.
     """
     if unit is None:

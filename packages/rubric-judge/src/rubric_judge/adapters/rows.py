@@ -145,7 +145,7 @@ def label_row(label: object) -> Mapping[str, object]:
             label = decode(label)
         except (json.JSONDecodeError, RepeatedKeyError, RecursionError) as error:
             raise SchemaError(
-                f"the label starts like JSON and is none ({type(error).__name__})", field="label"
+                f"the label looks like invalid JSON ({type(error).__name__})", field="label"
             ) from None
     match label:
         case Mapping():

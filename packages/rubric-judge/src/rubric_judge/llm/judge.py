@@ -214,7 +214,7 @@ class LLMJudge(ClosesItself):
             detail = f"the reply was cut off at {size} characters; raise `max_tokens`"
             return JudgeResult.invalid(Reason.TRUNCATED, detail=detail)
         if answer.finish == "oversized":
-            detail = "the answer is larger than what is read of one"
+            detail = "the answer exceeds the size limit"
             return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
         if size > _LONGEST_REPLY_CHARS:
             detail = f"the reply has {size} characters, more than {_LONGEST_REPLY_CHARS}"

@@ -86,7 +86,7 @@ class Connections:
 
             # The answer that is still to come there would be the next request's.
             drop_latest_connection()
-            what = f"an answer to another request: it has not the {_REQUEST_ID} of this one"
+            what = f"an answer to another request: its {_REQUEST_ID} is not this one's"
             raise transport_error(what)
 
     async def get(self, url: str, *, silence_s: float) -> Answer:
@@ -164,7 +164,7 @@ def _timeout(silence_s: float | None) -> ClientTimeout:
 
 
 async def _read(response: ClientResponse) -> bytes | None:
-    """Read the body; None if it is longer than what is read of one, however it says its length."""
+    """Read the body; None if it exceeds the limit, whatever length it declares."""
     most = _LARGEST_ANSWER_BYTES if response.ok else _LARGEST_REFUSAL_BYTES
     chunks: list[bytes] = []
     size = 0

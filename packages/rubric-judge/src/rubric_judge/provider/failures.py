@@ -39,7 +39,7 @@ _REASON_BY_STATUS = {
 }
 
 MOST_TOKENS = 10_000_000
-"""No model reads as much in one call; a count beyond is none, and would stop a limiter."""
+"""No model reads as much in one call; a larger count is wrong and would stall a limiter."""
 
 
 def reason_of_status(status: int) -> Reason:

@@ -175,7 +175,7 @@ class _Run:
             raise self._unfinished(stop.cause, pending, written)
         if counts.unanswered:
             got = "document got" if counts.unanswered == 1 else "documents got"
-            why = f"{counts.unanswered} {got} no answer from a model or judge: see that they answer"
+            why = f"{counts.unanswered} {got} no answer from a model or judge: check that both run"
             raise self._unfinished("unavailable", pending, written, why=why)
         return report
 

@@ -100,7 +100,7 @@ def decoded(data: bytes, *, declared: str = "") -> str:
             raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None
     if b"\0" in data:
         if wide := _unmarked(data):
-            detail = f"{wide} without a mark of byte order; save it as UTF-8"
+            detail = f"{wide} without a byte-order mark; save it as UTF-8"
             raise NotTextError(RejectionReason.WRONG_ENCODING, detail)
         raise NotTextError(RejectionReason.BINARY, f"{len(data)} bytes")
     try:

@@ -125,7 +125,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         return ((one, found and found[1]) for one, found in self._found(wanted))
 
     def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[DocumentOutcome]:
-        """Yield what came of those that something came of, in order."""
+        """Yield the outcomes of those that have one, in order."""
         for _, found in self._found(wanted):
             if found is not None:
                 body = self._shards.read(found[0])

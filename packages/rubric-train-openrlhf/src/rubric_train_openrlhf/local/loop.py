@@ -28,7 +28,7 @@ def train(run: LocalRun) -> None:
     """Train to the last step, and write every row on the way.
 
     Raises:
-        RubricError: what the run failed of, as `run_grpo` lists it.
+        RubricError: why the run failed, as `run_grpo` lists it.
     """
     config, progress = run.config, run.watch.progress
     heldout = passes.HeldoutPasses(run.folder, config, progress, partial(ask_heldout, run))

@@ -1,7 +1,6 @@
 """The line between the policy's side and the judge's.
 
-Tasks stay in their set; the policy gets views that hold a question, and the judge's view of a
-response is made here, by task id.
+Tasks stay in their set; the policy gets views that hold only a question.
 """
 
 from __future__ import annotations

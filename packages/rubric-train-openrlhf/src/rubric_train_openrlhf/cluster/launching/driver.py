@@ -111,7 +111,7 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         output: goes to the run folder's log once there is one.
 
     Raises:
-        RubricError: unusable input, or what the run ended of; each with its own type.
+        RubricError: unusable input, or why the run ended; each with its own type.
         Exception: what OpenRLHF or its stack raised.
     """
     folder = RunFolder(config.out)

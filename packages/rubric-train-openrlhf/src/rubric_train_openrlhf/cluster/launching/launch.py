@@ -265,7 +265,7 @@ def launch(
                     # Within the phase: it was left, and is not called done.
                     raise _error(status, failure=failure, config=config)
         finally:
-            # What a driver could not end that was killed.
+            # What a killed driver could not end.
             orphans.clear_abandoned()
     return RunFolder(config.out).read_summary()
 

@@ -96,7 +96,7 @@ def prepare(
         Arguments of OpenRLHF's command; None where the run has finished, and nothing was changed.
 
     Raises:
-        TrainConfigError: OpenRLHF cannot express the configuration, this machine has not the GPUs
+        TrainConfigError: OpenRLHF cannot express the configuration, this machine lacks the GPUs
             for it, a task file is missing, a prompt is too long, or engines on a CPU cannot
             compute the model's attention.
         MissingExtraError: OpenRLHF is not installed.

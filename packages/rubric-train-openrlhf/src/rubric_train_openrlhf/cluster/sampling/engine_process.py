@@ -35,7 +35,7 @@ def end_with_engine() -> None:
 
 
 def engine_error() -> str | None:
-    """What the process that this one started died of, on one line; None where it said nothing."""
+    """Why this process's child died, on one line; None if it said nothing."""
     try:
         return read_file(_error_file(os.getpid())).decode()
     except OSError:

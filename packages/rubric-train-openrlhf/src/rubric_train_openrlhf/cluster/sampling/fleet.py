@@ -83,7 +83,7 @@ class EngineFleet:
         Args:
             engines: actor handles.
             rejoin: brings engines that came back into the group that gets the policy's weights,
-                and sends the weights to all; whether they have them, or one died over it.
+                and sends the weights to all; False if one died meanwhile.
         """
         self._engines = list(engines)
         self._rejoin = rejoin

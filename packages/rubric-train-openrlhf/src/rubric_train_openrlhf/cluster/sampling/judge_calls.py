@@ -97,7 +97,7 @@ class _Deadline:
         self._gives_up_s: float | None = None
 
     def ends(self, error: RayActorError) -> bool:
-        """Note that the coordinator is away; whether it has ended, or that has lasted too long."""
+        """Note that it is away; return whether it has ended or been away too long."""
         now_s = time.monotonic()
         if self._gives_up_s is None:
             self._gives_up_s = now_s + PATIENCE_S

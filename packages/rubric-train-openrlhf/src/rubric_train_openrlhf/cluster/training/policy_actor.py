@@ -149,8 +149,8 @@ def divergence(
 def _norm_of_update(norm_of: Callable[[Any], float], model: Any) -> float:
     """Norm of the last gradient, before clipping; nan where DeepSpeed made no update of it.
 
-    In bfloat16 it passes over a gradient that holds what is not a number, without a word, and goes
-    on naming the norm of the one before.
+    In bfloat16 it silently skips a gradient that is not finite, and keeps reporting the norm of the
+    one before.
     """
     passed_over = getattr(model.model.optimizer, "overflow", False)
     return math.nan if passed_over else norm_of(model)
