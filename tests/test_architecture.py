@@ -282,12 +282,6 @@ def test_only_the_page_draws(modules: dict[str, ast.Module]) -> None:
     assert loading == {"rubric_judge.page.pictures"}
 
 
-# Modules that still have a console or table of rich, a lock, or an atomic writer: no more may come.
-OWN_CONSOLE: set[str] = set()
-OWN_LOCK: set[str] = set()
-OWN_ATOMIC_WRITER: set[str] = set()
-
-
 def _calls(tree: ast.Module) -> set[str]:
     """What a module calls, as it is written: `structlog.configure`, `Console`."""
     return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -317,10 +311,10 @@ def test_consoles_locks_and_atomic_files_have_one_home(modules: dict[str, ast.Mo
     }
 
     rooms = ("rubric_judge.console.",)
-    assert {name for name in consoles if not name.startswith(rooms)} <= OWN_CONSOLE
+    assert {name for name in consoles if not name.startswith(rooms)} == set()
     assert logs == {"rubric_judge.console.command"}
-    assert {name for name in locks if name != "rubric_core.locks"} <= OWN_LOCK
-    assert atomic <= OWN_ATOMIC_WRITER
+    assert locks == {"rubric_core.locks"}
+    assert atomic == set()
 
 
 def test_the_paths_of_the_architecture_page_are_short_and_lead_through_what_is_there(

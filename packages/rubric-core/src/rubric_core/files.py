@@ -13,7 +13,7 @@ import tomllib
 from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
@@ -152,6 +152,29 @@ def read_file(path: Path) -> bytes:
     """
     with open_file(path) as file:
         return file.read()
+
+
+def append_whole(descriptor: int, line: bytes, *, size: int) -> None:
+    """Append a line to a file, or nothing of it.
+
+    It is with the kernel on return, so that a process that is killed loses nothing that it wrote.
+
+    Args:
+        descriptor: of a file opened with `O_APPEND`; nobody else writes to it.
+        line: the line, with its end.
+        size: bytes of the file until now, which it is cut back to where the line does not fit.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    rest = memoryview(line)
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    except OSError:
+        with suppress(OSError):  # half a line helps nobody
+            os.ftruncate(descriptor, size)
+        raise
 
 
 def file_sha256(path: Path) -> str:

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from pydantic import ValidationError
 
-from rubric_core.files import open_file, open_to_append
+from rubric_core.files import append_whole, open_file, open_to_append
 from rubric_eval.errors import EvalFolderError, EvalWriteError
 from rubric_eval.records.files import AnswerRow, is_of_another
 
@@ -164,13 +164,9 @@ class AnswerFile:
             EvalWriteError: it could not be written; all earlier ones are whole.
         """
         line = row.model_dump_json().encode() + b"\n"
-        rest = memoryview(line)
         try:
-            while rest:
-                rest = rest[os.write(self._descriptor, rest) :]
+            append_whole(self._descriptor, line, size=self._size)
         except OSError as error:
-            with suppress(OSError):  # half a line helps nobody
-                os.ftruncate(self._descriptor, self._size)
             raise self._unwritable(error) from error
         self._size += len(line)
         self._note(row)

@@ -11,11 +11,10 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from rubric_core.files import open_file
+from rubric_core.files import append_whole, open_file
 from rubric_synth.errors import WorkFolderError
 from rubric_synth.events import log_warning
 from rubric_synth.files import unwritable
@@ -133,14 +132,7 @@ class Segments:
             self._writing = os.open(path, flags, 0o644)
             self._number += 1
             self._lines = self._offset = 0
-        rest = memoryview(line)
-        try:
-            while rest:
-                rest = rest[os.write(self._writing, rest) :]
-        except OSError:
-            with suppress(OSError):  # half a line helps nobody
-                os.ftruncate(self._writing, self._offset)
-            raise
+        append_whole(self._writing, line, size=self._offset)
 
     def _scan_file(self, segment: int, known: int) -> Iterator[tuple[Place, bytes]]:
         with open_file(self.path(segment)) as file:
