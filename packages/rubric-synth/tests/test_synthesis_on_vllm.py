@@ -8,9 +8,7 @@ which ends in the middle loses nothing.
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import threading
 from collections import Counter
 from pathlib import Path
@@ -388,6 +386,4 @@ class _Killer:
     def count(self, done: int) -> None:
         if done >= self._after and not self._is_killed.is_set():
             self._is_killed.set()
-            process = self._server._process
-            assert process is not None
-            os.killpg(process.pid, signal.SIGKILL)
+            self._server.kill()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
@@ -69,7 +71,7 @@ class VLLMServer:
         self._model = model
         self._options = tuple(options)
         self._start_within_s = start_within_s
-        self._port = 0
+        self._port = self._group = 0
         self._open = ExitStack()
 
     @property
@@ -94,6 +96,7 @@ class VLLMServer:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
+            self._group = server.pid
             # Its end closes its standard input and waits.
             self._wait_until_ready(started.enter_context(server), log)
             self._open = started.pop_all()
@@ -101,6 +104,10 @@ class VLLMServer:
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def kill(self) -> None:
+        """End all of the server's processes at once, as a machine that fails would."""
+        os.killpg(self._group, signal.SIGKILL)
 
     def forget_prefixes(self) -> None:
         """Empty the prefix cache."""
