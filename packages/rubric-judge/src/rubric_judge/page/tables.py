@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -209,17 +210,17 @@ def or_dash(value: float | None, form: str) -> str:
 class Report(Part):
     """What a command found: its numbers, which are written as JSON, and how people read them."""
 
+    @abstractmethod
     def tables(self) -> list[TextTable]:
         """Return what it says; what it cannot say is a dash."""
-        raise NotImplementedError
 
+    @abstractmethod
     def markdown(self, figures: Sequence[str]) -> str:
         """Write it as a page with every table.
 
         Args:
             figures: file names of pictures beside the page.
         """
-        raise NotImplementedError
 
 
 def markdown_page(

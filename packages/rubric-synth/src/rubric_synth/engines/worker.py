@@ -266,14 +266,16 @@ class EngineBase:
         """Process documents, at most `max_concurrency` at a time, as long as the sink permits."""
         items = iter(pending)
 
-        async def work() -> None:
+        async def work(left: int) -> None:
             while sink.may_call() and (item := next(items, None)) is not None:
+                if left:  # workers to start yet: no more of them than there are documents
+                    group.start_soon(work, left - 1)
+                    left = 0
                 await process(item)
                 await anyio.lowlevel.checkpoint()  # a worker without a model never waits
 
         async with plain_task_group() as group:
-            for _ in range(self._config.max_concurrency):
-                group.start_soon(work)
+            group.start_soon(work, self._config.max_concurrency - 1)
 
     @contextmanager
     def _in_flight(self) -> Generator[None]:
