@@ -23,6 +23,12 @@ _DISOWNED: Final = re.compile(
     r"|nobody|no (?:one|evidence))\W(?:\w+\W+){0,6}?that\b",
     re.IGNORECASE,
 )
+_DISOWNS_ALL: Final = re.compile(
+    r"\b(?:(?:none|nothing|not one)\b[^.]{0,60}\b(?:right|true|correct)"
+    r"|(?:all|everything)\b[^.]{0,60}\b(?:wrong|false|untrue))\b",
+    re.IGNORECASE,
+)
+_HERE: Final = re.compile(r"\b(?:following|above|below|here|this|these|it)\b", re.IGNORECASE)
 _FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
 _ENOUGH: Final = 2
 """Content words that two clauses must share to be about the same thing."""
@@ -68,11 +74,17 @@ class Statements:
         shared = Counter(place for word in clause.stems for place in self._places.get(word, ()))
         if clause.denied:
             near = [place for place, count in shared.items() if 3 * count >= len(clause.stems)]
-            return not any(self._clauses[place].denied for place in near)
+            return bool(near) and not any(self._clauses[place].denied for place in near)
         most = max(shared.values(), default=0)
         if most < _ENOUGH or 2 * most < len(clause.stems):
             return False
         return all(self._clauses[place].denied for place, count in shared.items() if count == most)
+
+
+def disowns_the_rest(sentence: Sentence) -> bool:
+    """Tell whether a sentence says that nothing of the response is right."""
+    found = _DISOWNS_ALL.search(sentence.text)
+    return found is not None and _HERE.search(found[0]) is not None
 
 
 def _clauses(sentence: Sentence) -> Iterator[_Clause]:

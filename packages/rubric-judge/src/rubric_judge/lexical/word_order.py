@@ -11,34 +11,12 @@ from typing import Final
 
 from rubric_core.files import toml_beside
 
-_CLASSES: Final = {
-    name: frozenset(words.split())
-    for name, words in toml_beside(__file__, "words.toml")["out_of_order"].items()
-}
-_END: Final = ""
-"""Stands behind the last word."""
-
-
-def _together(*names: str) -> frozenset[str]:
-    return frozenset[str]().union(*(_CLASSES[name] for name in names))
-
-
-_BEFORE_NOUNS: Final = _together("articles", "owners")
-_FOLLOWERS: Final = (
-    (
-        _BEFORE_NOUNS,
-        _together("articles", "owners", "conjunctions", "finite", "modals", "pronouns")
-        | (_CLASSES["prepositions"] - {"in", "by", "for", "with", "from", "to", "about"})
-        | {_END},
-    ),
-    (_CLASSES["prepositions"], _together("finite", "modals", "conjunctions") - {"do"} | {_END}),
-    ({"of", "than", "into", "from"}, _together("prepositions") - {"in", "within", "than"}),
-    (_CLASSES["modals"], _together("finite", "modals", "articles", "owners", "prepositions")),
-    (_CLASSES["finite"], _CLASSES["modals"] | {"is", "are", "was", "were", "does", "did"}),
-    (_CLASSES["conjunctions"], _CLASSES["conjunctions"] | {_END}),
-)
+_END: Final = "."
 _FORBIDDEN: Final = frozenset(
-    (first, second) for firsts, seconds in _FOLLOWERS for first in firsts for second in seconds
+    (first, second)
+    for row in toml_beside(__file__, "words.toml")["never_followed"]
+    for first in row["first"].split()
+    for second in row["second"].split()
 )
 
 
