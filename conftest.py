@@ -169,6 +169,18 @@ def chat_model(make_chat_model: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
+def smollm2_folder() -> Path:
+    """A real model, SmolLM2-135M-Instruct; skips where its extra is not installed."""
+    from rubric_core import MissingExtraError
+    from rubric_train_openrlhf.policy import smollm2
+
+    try:
+        return smollm2.model_folder()
+    except MissingExtraError as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
 def serve() -> Callable[[Path], VLLMServer]:
     """Make a real vLLM server of a model, not started yet."""
     from rubric_judge.testing.vllm import VLLMServer

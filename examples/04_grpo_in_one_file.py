@@ -119,7 +119,7 @@ def sample(
         max_new_tokens=5,
         temperature=temperature,
         generator=generator,
-        eos_token_id=policy.codec.eos_token_id,
+        eos_token_id=policy.codec.end_token_ids,
         pad_token_id=policy.codec.pad_token_id,
     )
     texts_B = [

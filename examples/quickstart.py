@@ -312,7 +312,7 @@ class Answers:
                 max_new_tokens=96,
                 temperature=temperature,
                 generator=generator,
-                eos_token_id=policy.codec.eos_token_id,
+                eos_token_id=policy.codec.end_token_ids,
                 pad_token_id=policy.codec.pad_token_id,
             )
             rows = [rollouts.response(row) for row in range(len(views) * samples)]

@@ -15,18 +15,22 @@ LOCK_FILE: Final = ".lock"
 
 
 @contextlib.contextmanager
-def folder_lock(folder: Path) -> Generator[None]:
+def folder_lock(folder: Path, *, wait: bool = False) -> Generator[None]:
     """Keep every other run out of a folder, which is made if it is missing.
 
     The system frees the lock of a process that ends in any way, so a lock file that a kill left
     behind stops nobody. A folder that was made here and is still empty on leaving is removed.
+
+    Args:
+        folder: that is locked.
+        wait: until whoever holds it has left.
 
     Raises:
         FolderLockError: another run holds the folder, or it cannot be made or written into.
     """
     try:
         is_new = not folder.exists()
-        descriptor = _take(folder)
+        descriptor = _take(folder, wait=wait)
     except OSError as error:
         problem = f"cannot write {str(folder)!r}: {error.strerror or error}"
         remedy = "make room, or choose another folder"
@@ -77,7 +81,7 @@ def _in_use(folder: Path, descriptor: int) -> FolderLockError:
     return FolderLockError(f"{problem}: {remedy}", path=folder)
 
 
-def _take(folder: Path) -> int:
+def _take(folder: Path, *, wait: bool) -> int:
     """Open and lock the file; once more where its holder unlinked it meanwhile."""
     while True:
         folder.mkdir(parents=True, exist_ok=True)
@@ -90,7 +94,7 @@ def _take(folder: Path) -> int:
         with contextlib.ExitStack() as unless_taken:
             unless_taken.callback(os.close, descriptor)
             try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise _in_use(folder, descriptor) from None
             if _is_current(folder, descriptor):

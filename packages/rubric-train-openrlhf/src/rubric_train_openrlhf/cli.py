@@ -215,6 +215,20 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
 
 
 @app.command
+def model(name: Literal["smollm2"]) -> None:
+    """Print the folder of a model that an installed package holds, for commands that take a path.
+
+    Args:
+        name: smollm2 is SmolLM2-135M-Instruct; it is converted the first time.
+    """
+    from rubric_train_openrlhf.config.sections import SmolLM2Model
+
+    with Progress.of(app.name[0]):
+        folder = SmolLM2Model(type=name).folder()
+    print(folder)
+
+
+@app.command
 def report(folder: Path) -> None:
     """Write report.html from the files of a run folder.
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,13 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 from rubric_core import Ask, Decoding, Reply, ResponderError
 from rubric_core.configuration import validated
 from rubric_core.data.model_files import model_files, prompt_form
+from rubric_judge.reporting import reported
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import Policy
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Of how tokens are drawn: raised where the same seed would give another answer."""
 
 
@@ -37,8 +40,8 @@ class PolicyOptions(BaseModel):
     device: str = Field(default="auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$")
     """`auto` is the first GPU, where there is one."""
 
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Number format of the weights."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Number format of the weights; `auto` is that of the folder."""
 
     batch_size: int = Field(default=32, ge=1)
     """Answers written at once; does not change them."""
@@ -85,7 +88,7 @@ class PolicyResponder:
     async def respond(
         self, asks: Sequence[Ask], decoding: Decoding
     ) -> AsyncGenerator[tuple[int, Reply]]:
-        """Answer questions, shortest first; see `Responder.respond`."""
+        """Answer questions, shortest first, each reply as it is done; see `Responder.respond`."""
         if not asks:
             return
         policy = await anyio.to_thread.run_sync(self._loaded)
@@ -94,12 +97,9 @@ class PolicyResponder:
             from rubric_train_openrlhf.policy.answering import Answers  # torch is loaded by now
 
             answers = await anyio.to_thread.run_sync(Answers, policy, asks, decoding)
-            for index, reply in answers.hopeless():
-                yield index, reply
-            for batch in answers.batches(self._options.batch_size):
-                for index, reply in await anyio.to_thread.run_sync(
-                    answers.replies, batch, cancelled, abandon_on_cancel=True
-                ):
+            write = partial(answers.write, self._options.batch_size, cancelled)
+            async with aclosing(reported(write)) as replies:
+                async for index, reply in replies:
                     yield index, reply
         finally:
             cancelled.set()  # a thread cannot be stopped: it looks between two tokens
@@ -112,14 +112,16 @@ class PolicyResponder:
         if self._policy is None:
             import torch  # seconds, for who only wants the identity
 
-            from rubric_train_openrlhf.policy import load_policy
+            from rubric_train_openrlhf.policy import DTYPES, load_policy
 
             device = self._options.device
             if device == "auto":
                 device = "cuda" if torch.cuda.is_available() else "cpu"
             try:
                 self._policy = load_policy(
-                    self._options.path, device=device, dtype=getattr(torch, self._options.dtype)
+                    self._options.path,
+                    device=device,
+                    dtype=DTYPES.get(self._options.dtype, "auto"),
                 )
             except (PolicyLoadError, RuntimeError) as error:
                 raise ResponderError(f"the policy cannot answer: {error}") from error

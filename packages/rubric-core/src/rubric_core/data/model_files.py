@@ -82,14 +82,18 @@ def adapter_base(folder: Path) -> Path | None:
     folder that is there.
     """
     path = folder / _ADAPTER
-    base = _settings(path).get("base_model_name_or_path") if path.is_file() else None
+    base = read_settings(path).get("base_model_name_or_path") if path.is_file() else None
     if not isinstance(base, str) or not base:
         return None
     return next((one for one in (Path(base), folder / base) if one.is_dir()), None)
 
 
-def _settings(path: Path) -> dict[str, object]:
-    """Read the object of a JSON file; none of a file that holds anything else."""
+def read_settings(path: Path) -> dict[str, object]:
+    """Read the object of a model's JSON file; an empty one of a file that holds anything else.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     try:
         content = json.loads(read_file(path))
     except (ValueError, RecursionError):
@@ -124,7 +128,7 @@ def prompt_form(folder: Path) -> PromptForm:
     if any((folder / name).is_file() for name in _FILES):
         return "chat"
     try:
-        settings = _settings(folder / "tokenizer_config.json")
+        settings = read_settings(folder / "tokenizer_config.json")
     except OSError:  # what is wrong is said when the tokenizer loads
         return "plain"
     return "chat" if settings.get("chat_template") else "plain"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from inspect import signature
 from itertools import groupby, islice
@@ -13,16 +15,20 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 import anyio.to_thread
+import structlog
 from pydantic import Field, JsonValue
 
 import rubric_core
 from rubric_core.configuration import validated
+from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
 from rubric_eval.records.run import Record
 from rubric_eval.responders.spec import ModelSpec
+from rubric_judge.reporting import Report, reported
 
 _BANNED = float("-inf")
+_log: Final[Any] = structlog.get_logger("rubric_eval")
 
 
 class DrawCancelledError(rubric_core.RubricError, RuntimeError):
@@ -100,7 +106,7 @@ def hold_positions(model: Any, positions: int) -> bool:
     return True
 
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 """Of how prompts are written and tokens drawn."""
 _POSITIONS: Final = ("n_positions", "max_position_embeddings", "n_ctx")
 
@@ -160,20 +166,15 @@ class HarnessResponder:
     async def respond(
         self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
     ) -> AsyncGenerator[tuple[int, rubric_core.Reply]]:
-        """Answer questions, shortest first; see `Responder.respond`."""
+        """Answer questions, shortest first, each reply as it is done; see `Responder.respond`."""
         if not asks:
             return
         model = await anyio.to_thread.run_sync(self._loaded)
         cancelled = threading.Event()
         try:
-            prompts = await anyio.to_thread.run_sync(model.prompts, asks, decoding)
-            for prompt in prompts:
-                if prompt.most < 1:
-                    yield prompt.index, model.too_long(prompt)
-            for batch in model.batches(prompts, self._options.batch_size):
-                for index, reply in await anyio.to_thread.run_sync(
-                    model.replies, batch, decoding, cancelled, abandon_on_cancel=True
-                ):
+            write = partial(model.write, asks, decoding, cancelled)
+            async with aclosing(reported(write)) as replies:
+                async for index, reply in replies:
                     yield index, reply
         finally:
             cancelled.set()  # a thread cannot be stopped: it looks between two tokens
@@ -238,9 +239,12 @@ class _Loaded:
         found = (getattr(config, name, None) for name in _POSITIONS)
         self.positions: int | None = next((one for one in found if isinstance(one, int)), None)
         self._is_held = self.positions is None or hold_positions(self._model, self.positions)
-        ends = cast("list[int] | int | None", self._model.generation_config.eos_token_id)
-        ends = cast("int", self._tokenizer.eos_token_id) if ends is None else ends
-        self._ends = [ends] if isinstance(ends, int) else list(ends)
+        ends = end_tokens(self._tokenizer, settings_end(base or options.path))
+        if ends.differ:
+            named = ends.named(self._tokenizer)
+            _log.warning("model.end_tokens.differ", **named, why="each ends an answer")
+        self._ends = list(ends.ids)
+        self._batch_size = options.batch_size
         self._pad: int = self._tokenizer.pad_token_id
         # The folder's own defaults, such as a penalty for repetition, would be a decoding that the
         # other models do not have.
@@ -248,7 +252,22 @@ class _Loaded:
             do_sample=False, eos_token_id=self._ends, pad_token_id=self._pad
         )
 
-    def prompts(
+    def write(
+        self,
+        asks: Sequence[rubric_core.Ask],
+        decoding: rubric_core.Decoding,
+        cancelled: threading.Event,
+        report: Report[tuple[int, rubric_core.Reply]],
+    ) -> None:
+        """Answer everything; each reply is reported with the index of its ask once it is done."""
+        prompts = self._prompts(asks, decoding)
+        for prompt in prompts:
+            if prompt.most < 1:
+                report((prompt.index, self._too_long(prompt)))
+        for batch in self._batches(prompts):
+            self._write(batch, decoding, cancelled, report)
+
+    def _prompts(
         self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
     ) -> list[_Prompt]:
         """Write and encode the questions, shortest first."""
@@ -266,14 +285,14 @@ class _Loaded:
             prompts.append(_Prompt(index, ask.seed, ids, min(room, decoding.max_tokens)))
         return sorted(prompts, key=lambda prompt: len(prompt.token_ids))
 
-    def batches(self, prompts: Sequence[_Prompt], batch_size: int) -> Iterator[list[_Prompt]]:
+    def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
         """Put neighbours together; where rows cannot wait, only those that end at one step."""
         fitting = (prompt for prompt in prompts if prompt.most >= 1)
         for _, rows in groupby(fitting, key=lambda row: None if self._is_held else row.most):
-            while batch := list(islice(rows, batch_size)):
+            while batch := list(islice(rows, self._batch_size)):
                 yield batch
 
-    def too_long(self, prompt: _Prompt) -> rubric_core.Reply:
+    def _too_long(self, prompt: _Prompt) -> rubric_core.Reply:
         """Say of a question that it cannot be answered."""
         return rubric_core.Reply.unavailable(
             rubric_core.Reason.BAD_REQUEST,
@@ -281,46 +300,70 @@ class _Loaded:
             "positions: leave the question out",
         )
 
-    def replies(
-        self, batch: Sequence[_Prompt], decoding: rubric_core.Decoding, cancelled: threading.Event
-    ) -> list[tuple[int, rubric_core.Reply]]:
-        """Write the answers of a batch; of half of it at a time where memory runs out."""
+    def _write(
+        self,
+        batch: Sequence[_Prompt],
+        decoding: rubric_core.Decoding,
+        cancelled: threading.Event,
+        report: Report[tuple[int, rubric_core.Reply]],
+    ) -> None:
+        """Answer a batch; what is left of it in halves where memory runs out."""
+        waiting = dict(enumerate(batch))
+
+        def told(rows_BT: Any, *, is_over: bool) -> None:
+            last: list[int] = rows_BT[:, -1].tolist()
+            for number, prompt in tuple(waiting.items()):
+                ended = last[number] in self._ends or rows_BT.shape[1] >= prompt.most
+                if is_over or ended or (decoding.stop and last[number] == self._pad):
+                    row = self._own(rows_BT[number, : prompt.most].tolist())
+                    reply = self._reply(row, decoding)
+                    if is_over or ended or reply.finish is rubric_core.Finish.COMPLETE:
+                        del waiting[number]
+                        report((prompt.index, reply))
+
         try:
-            rows = self._written(batch, decoding, cancelled)
+            draw = SeededDraw(decoding, [one.seed for one in batch], cancelled)
+            self._generate(batch, decoding, draw, told)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise
-            if len(batch) == 1:
+            left = list(waiting.values())
+            if len(left) == 1:
                 reason = rubric_core.Reason.SERVER_ERROR
-                return [(batch[0].index, rubric_core.Reply.unavailable(reason, "out of memory"))]
-            half = len(batch) // 2
-            parts = (batch[:half], batch[half:])
-            return [one for part in parts for one in self.replies(part, decoding, cancelled)]
-        return [
-            (prompt.index, self._reply(row, decoding))
-            for prompt, row in zip(batch, rows, strict=True)
-        ]
+                reply = rubric_core.Reply.unavailable(reason, "out of memory")
+                report((left[0].index, reply))
+                return
+            half = len(left) // 2
+            for part in (left[:half], left[half:]):
+                self._write(part, decoding, cancelled, report)
 
-    def _written(
-        self, batch: Sequence[_Prompt], decoding: rubric_core.Decoding, cancelled: threading.Event
-    ) -> list[list[int]]:
+    def _generate(
+        self,
+        batch: Sequence[_Prompt],
+        decoding: rubric_core.Decoding,
+        draw: SeededDraw,
+        told: Callable[..., None],
+    ) -> None:
+        """Write a batch, and tell of its rows behind their prompts after each token and at last."""
         padded = self._tokenizer.pad(
             {"input_ids": [prompt.token_ids for prompt in batch]}, return_tensors="pt"
         ).to(self._device)
+        width = padded["input_ids"].shape[1]
+
+        def watch(input_ids: Any, *_: object, **__: object) -> Any:
+            told(input_ids[:, width:], is_over=False)
+            return input_ids.new_zeros(len(input_ids)).bool()  # it stops nothing
+
         stopping = {"stop_strings": list(decoding.stop), "tokenizer": self._tokenizer}
         output = self._model.generate(
             input_ids=padded["input_ids"],
             attention_mask=padded["attention_mask"],
             max_new_tokens=max(prompt.most for prompt in batch),
-            logits_processor=[SeededDraw(decoding, [one.seed for one in batch], cancelled)],
+            logits_processor=[draw],
+            stopping_criteria=[watch],
             **(stopping if decoding.stop else {}),
         )
-        width = padded["input_ids"].shape[1]
-        rows: list[list[int]] = output.tolist()
-        return [
-            self._own(row[width : width + prompt.most])
-            for prompt, row in zip(batch, rows, strict=True)
-        ]
+        told(output[:, width:], is_over=True)
 
     def _own(self, row: list[int]) -> list[int]:
         """Cut a row behind its end: what follows fills the rectangle."""

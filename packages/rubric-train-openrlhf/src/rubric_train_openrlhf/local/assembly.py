@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import structlog
@@ -14,7 +14,7 @@ from rubric_core import Judge
 from rubric_judge import Ledger, LexicalConfig
 from rubric_train_openrlhf import policy as policies
 from rubric_train_openrlhf.config.loading import dump_config
-from rubric_train_openrlhf.config.sections import PathModel, TinyModel
+from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.local.inputs import RunInputs
@@ -35,13 +35,14 @@ def _start_policy(
     config: TrainConfig, *, inputs: RunInputs, device: torch.device, watch: Watch
 ) -> policies.Policy:
     """Make the policy that step 1 starts from, in float32; the reference model is a copy of it."""
+    saved_dtype = policies.DTYPES.get(config.checkpoint.dtype)
     match config.model:
-        case PathModel(path=path):
-            with watch.progress.phase("loading the policy"):
-                policy = policies.load_policy(path, device=device)
         case TinyModel() as model:
             policy = _tiny_policy(model, seed=config.seed, inputs=inputs, watch=watch)
             torch.nn.Module.to(policy.model, device)
+        case saved:
+            with watch.progress.phase("loading the policy"):
+                policy = policies.load_policy(saved.folder(), device=device)
     if config.sft is not None:
         examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
@@ -49,7 +50,7 @@ def _start_policy(
             told = partial(watch.supervised, "sft", phase=phase)
             report = policies.sft(policy, examples, config.sft, seed=seed, on_step=told)
         _log.info("train.sft.finished", **report._asdict())
-    return policy
+    return policy if saved_dtype is None else replace(policy, saved_dtype=saved_dtype)
 
 
 def _tiny_policy(
@@ -140,6 +141,8 @@ def _policy(
             if config.objective.kl_coef and start.step:  # the reference model is there too
                 checkpoints.load_state(checkpoints.checkpoint_path(folder.checkpoints, step=0))
             policy = policies.load_policy(checkpoint, device=device)
+            if start.weights:
+                policy.model.load_state_dict(start.weights)
             # The pass of step 0 comes after its checkpoint; all others come before theirs.
             expected = config.data.validation is not None and start.step > 0
             passes = range(0, start.step + 1, config.validation.every) if expected else ()
@@ -148,6 +151,7 @@ def _policy(
             watch.summary_file.begin(wall_s=start.wall_s)
         return policy, start
     policy = _start_policy(config, inputs=inputs, device=device, watch=watch)
+    policy.round_to_saved()  # the reference model is read back from the first checkpoint
     start = checkpoints.TrainerState(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
     with watch.progress.phase("writing the first checkpoint"):
         begin(folder, config=config, tasks_sha256=tasks_sha256)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rubric_core import Judge, RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
-from rubric_train_openrlhf.config.sections import PathModel
+from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy_config import check_model_folder
@@ -64,8 +64,8 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
             "them or remove the section",
             location="sft",
         )
-    if isinstance(config.model, PathModel):
-        check_model_folder(config.model.path)
+    if not isinstance(config.model, TinyModel):
+        check_model_folder(config.model.folder())
         return inputs
     documents = read_corpus(config.model.documents, doc_hashes=tasks.doc_hashes)
     return inputs._replace(documents=tuple(documents))

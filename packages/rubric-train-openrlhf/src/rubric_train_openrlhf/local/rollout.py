@@ -192,7 +192,7 @@ class JudgedSampler:
                 max_new_tokens=sampling.max_new_tokens,
                 temperature=sampling.temperature,
                 generator=generator,
-                eos_token_id=codec.eos_token_id,
+                eos_token_id=codec.end_token_ids,
                 pad_token_id=codec.pad_token_id,
             )
         tokens, size = iter(rollouts.responses(range(len(rollouts.mask_BT)))), sampling.group_size

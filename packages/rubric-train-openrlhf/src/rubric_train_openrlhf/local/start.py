@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rubric_core.locks import folder_lock
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.loading import dump_config
-from rubric_train_openrlhf.config.sections import PathModel, TinyModel
+from rubric_train_openrlhf.config.sections import ModelConfig, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.local.inputs import read_inputs
 from rubric_train_openrlhf.run.folder import RunFolder
@@ -91,13 +91,14 @@ def describe_plan(config: TrainConfig) -> str:
     )
 
 
-def parameter_count(model: PathModel | TinyModel) -> int | None:
+def parameter_count(model: ModelConfig) -> int | None:
     """Number of trained parameters; None where there is no model at the path yet."""
     from rubric_train_openrlhf.policy import load  # loads torch
 
     if isinstance(model, TinyModel):
         return load.build_tiny_llama(model.architecture, seed=0).num_parameters()
-    return load.parameter_count(model.path) if (model.path / "config.json").is_file() else None
+    folder = model.folder()
+    return load.parameter_count(folder) if (folder / "config.json").is_file() else None
 
 
 def _steps_text(config: TrainConfig) -> str:

@@ -15,6 +15,7 @@ from typing import cast
 import torch
 
 from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
+from rubric_judge.reporting import Report
 from rubric_train_openrlhf.errors import NonFiniteLogitsError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.load import Policy
@@ -68,8 +69,16 @@ class Answers:
         positions = getattr(policy.model.config, "max_position_embeddings", None)
         self._positions: int | None = positions if isinstance(positions, int) else None
 
-    def hopeless(self) -> Iterator[tuple[int, Reply]]:
-        """Say of every question that is too long by itself that it cannot be answered."""
+    def write(
+        self, batch_size: int, cancelled: threading.Event, report: Report[tuple[int, Reply]]
+    ) -> None:
+        """Answer everything, shortest prompts first.
+
+        Args:
+            batch_size: answers written at once; does not change them.
+            cancelled: looked at between two tokens.
+            report: called with each reply, and the index of its ask, once it is finished.
+        """
         for question in self._questions:
             if self._most(question) < 1:
                 detail = (
@@ -77,9 +86,11 @@ class Answers:
                     f"{self._positions} positions: leave the question out"
                 )
                 for index in question.asks:
-                    yield index, Reply.unavailable(Reason.BAD_REQUEST, detail)
+                    report((index, Reply.unavailable(Reason.BAD_REQUEST, detail)))
+        for batch in self._batches(batch_size):
+            self._write(batch, cancelled, report)
 
-    def batches(self, batch_size: int) -> Iterator[list[Question]]:
+    def _batches(self, batch_size: int) -> Iterator[list[Question]]:
         """Put prompts of like lengths and equally many asks together."""
         by_size: defaultdict[int, list[Question]] = defaultdict(list)
         for question in self._questions:
@@ -93,35 +104,52 @@ class Answers:
             for first in range(0, len(questions), at_once):
                 yield questions[first : first + at_once]
 
-    def replies(
-        self, batch: Sequence[Question], cancelled: threading.Event
-    ) -> list[tuple[int, Reply]]:
-        """Write the answers of a batch; of half of it at a time where memory runs out."""
-        try:
-            return [(one.index, self._reply(one)) for one in self._written(batch, cancelled)]
-        except torch.OutOfMemoryError as error:
-            if len(batch) > 1:
-                half = len(batch) // 2
-                parts = (batch[:half], batch[half:])
-                return [reply for part in parts for reply in self.replies(part, cancelled)]
-            detail = f"out of memory: {str(error).partition('. ')[0]}"
-        except NonFiniteLogitsError as error:
-            detail = str(error)
-        reply = Reply.unavailable(Reason.SERVER_ERROR, detail)
-        return [(index, reply) for question in batch for index in question.asks]
-
-    def _written(self, batch: Sequence[Question], cancelled: threading.Event) -> list[_Answer]:
-        """Draw the tokens of a batch, each answer's by its own seed.
-
-        Raises:
-            NonFiniteLogitsError: the model's scores are no finite numbers.
-        """
-        model, codec = self._policy.model, self._policy.codec
+    def _write(
+        self,
+        batch: Sequence[Question],
+        cancelled: threading.Event,
+        report: Report[tuple[int, Reply]],
+    ) -> None:
+        """Answer a batch; what is left of it in halves where memory runs out."""
         answers = [
             _Answer(index, self._asks[index], self._most(question))
             for question in batch
             for index in question.asks
         ]
+        try:
+            for answer in self._written(batch, answers, cancelled):
+                report((answer.index, self._reply(answer)))
+        except torch.OutOfMemoryError as error:
+            undone = {answer.index for answer in answers if not answer.is_done}
+            left = [
+                replace(one, asks=(index,))
+                for one in batch
+                for index in one.asks
+                if index in undone
+            ]
+            if len(left) > 1:
+                half = len(left) // 2
+                for part in (left[:half], left[half:]):
+                    self._write(part, cancelled, report)
+                return
+            detail = f"out of memory: {str(error).partition('. ')[0]}"
+        except NonFiniteLogitsError as error:
+            detail = str(error)
+        else:
+            return
+        for answer in answers:
+            if not answer.is_done:
+                report((answer.index, Reply.unavailable(Reason.SERVER_ERROR, detail)))
+
+    def _written(
+        self, batch: Sequence[Question], answers: list[_Answer], cancelled: threading.Event
+    ) -> Iterator[_Answer]:
+        """Draw the tokens of a batch, each answer's by its own seed, and yield each as it is done.
+
+        Raises:
+            NonFiniteLogitsError: the model's scores are no finite numbers.
+        """
+        model, codec = self._policy.model, self._policy.codec
         most = max(answer.most for answer in answers)
         growing = answers
         seeded = (torch.Generator().manual_seed(answer.ask.seed) for answer in answers)
@@ -133,19 +161,19 @@ class Answers:
             rows = LiveRows(model, padded, group_size=len(batch[0].asks), max_tokens=most)
             for step in range(most):
                 if cancelled.is_set():
-                    break
+                    return
                 tokens_N = self._drawn(rows, uniform_NT[:, step])
-                self._append(growing, tokens_N, looks=step % _STOP_EVERY == _STOP_EVERY - 1)
+                looks = step % _STOP_EVERY == _STOP_EVERY - 1
+                yield from self._appended(growing, tokens_N, looks=looks)
                 live = [number for number, answer in enumerate(growing) if not answer.is_done]
                 if not live:
-                    break
+                    return
                 kept_N = None
                 if len(growing) - len(live) >= COMPACT_FRAC * len(growing):
                     kept_N = torch.tensor(live, device=model.device)
                     growing = [growing[number] for number in live]
                     uniform_NT = uniform_NT[kept_N]
                 rows.advance(tokens_N, kept_N)
-        return answers
 
     def _drawn(self, rows: LiveRows, uniform_N: torch.Tensor) -> torch.Tensor:
         """Draw the next token of each row."""
@@ -156,17 +184,26 @@ class Answers:
         scores_NV = distribution.narrowed(scores_NV, top_p=decoding.top_p, top_k=decoding.top_k)
         return distribution.by_uniform(scores_NV, uniform_N)
 
-    def _append(self, growing: Sequence[_Answer], tokens_N: torch.Tensor, *, looks: bool) -> None:
-        """Let each answer grow by its token; look now and then for texts that end an answer."""
+    def _appended(
+        self, growing: Sequence[_Answer], tokens_N: torch.Tensor, *, looks: bool
+    ) -> Iterator[_Answer]:
+        """Let each answer grow by its token; look now and then for texts that end an answer.
+
+        Yields:
+            Those that are done now.
+        """
         codec = self._policy.codec
         tokens = cast("list[int]", tokens_N.tolist())  # pyright: ignore[reportUnknownMemberType]  # torch's
         for answer, token in zip(growing, tokens, strict=True):
-            if not answer.is_done:
-                answer.tokens.append(token)
-                answer.ended = token == codec.eos_token_id
-                if looks and self._decoding.stop and not answer.ended:
-                    text = codec.decode(answer.ask.view, answer.tokens)
-                    answer.ended = self._stop_at(text) is not None
+            if answer.is_done:
+                continue
+            answer.tokens.append(token)
+            answer.ended = token in codec.end_token_ids
+            if looks and self._decoding.stop and not answer.ended:
+                text = codec.decode(answer.ask.view, answer.tokens)
+                answer.ended = self._stop_at(text) is not None
+            if answer.is_done:
+                yield answer
 
     def _reply(self, answer: _Answer) -> Reply:
         codec = self._policy.codec

@@ -13,6 +13,7 @@ from typing import cast
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from rubric_core import PolicyView
+from rubric_core.data.end_tokens import EndTokens, end_tokens
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
 from rubric_train_openrlhf.policy_config import SLOT_FILE
@@ -22,7 +23,9 @@ class TextCodec(ABC):
     """A policy's way of reading questions and writing answers."""
 
     eos_token_id: int
-    """Token that ends an answer."""
+    """Token that ends an answer that is trained on."""
+    end_token_ids: tuple[int, ...]
+    """Tokens that end a sampled answer, that one first."""
     pad_token_id: int
     """Token that fills rectangles; never read."""
 
@@ -64,24 +67,27 @@ class ChatCodec(TextCodec):
     template gets "Question: …" and "Answer:" on two lines.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, ends: EndTokens | None = None) -> None:
         """Take a tokenizer as it is.
 
         Args:
-            tokenizer: with an end token.
+            tokenizer: of the model.
+            ends: what ends an answer; left out, what the tokenizer and its template name.
 
         Raises:
-            PolicyLoadError: the tokenizer has no end token.
+            PolicyLoadError: nothing names an end token.
         """
         super().__init__(tokenizer)
-        if tokenizer.eos_token is None:
+        self.end_token_ids = (ends or end_tokens(tokenizer)).ids
+        if not self.end_token_ids:
             raise PolicyLoadError(
                 f"the tokenizer at {self._path!r} has no end-of-sequence token; set "
                 "eos_token in its tokenizer_config.json",
                 path=self._path,
             )
-        self.eos_token_id = self._vocabulary[tokenizer.eos_token]
-        self.pad_token_id = self._vocabulary[tokenizer.pad_token or tokenizer.eos_token]
+        self.eos_token_id = self.end_token_ids[0]
+        pad = tokenizer.pad_token or tokenizer.eos_token
+        self.pad_token_id = self._vocabulary[pad] if pad else self.eos_token_id
         # "A" is one token in every vocabulary: what stands before it was added.
         added = self.encode_text("A")[: -len(self._ids("A"))]
         self._lead = self._text(added, skip_special=False)
@@ -123,6 +129,11 @@ class ChatCodec(TextCodec):
         del view
         return (*self._ids(self.answer_text(answer)), self.eos_token_id)
 
+    @property
+    def eos_text(self) -> str:
+        """The end token that is trained on, as text."""
+        return self._text([self.eos_token_id], skip_special=False)
+
     def answer_text(self, answer: str) -> str:
         """Write an answer as it follows the prompt's text, without the end token."""
         lead = "" if self._tokenizer.chat_template else " "
@@ -131,7 +142,7 @@ class ChatCodec(TextCodec):
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens, with the tokenizer's start token and no end token."""
         token_ids = tuple(self._tokenizer.encode(text, add_special_tokens=True))
-        return token_ids[:-1] if token_ids[-1:] == (self.eos_token_id,) else token_ids
+        return token_ids[:-1] if token_ids[-1] in self.end_token_ids else token_ids
 
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
         """Turn response tokens into the answer they stand for, special tokens left out."""
@@ -189,6 +200,7 @@ class SlotCodec(TextCodec):
             )
         ids = [self._vocabulary[token] for token in wanted]
         *self._slot_ids, self._bos_id, self.eos_token_id, self.pad_token_id = ids
+        self.end_token_ids = (self.eos_token_id,)
 
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn the question into a prompt with slots, and ban the slots it does not have."""

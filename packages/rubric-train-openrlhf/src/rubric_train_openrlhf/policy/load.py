@@ -6,21 +6,33 @@ import json
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, Literal, TypeVar, cast
 
+import structlog
 import tokenizers
 import torch
 import transformers
 from safetensors import SafetensorError
+from safetensors import torch as safetensors_torch
 from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from rubric_core.data.end_tokens import end_tokens, settings_end
+from rubric_core.data.model_files import read_settings
 from rubric_core.files import read_file, replacing_folder
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 from rubric_train_openrlhf.policy.codec import SLOT_TOKENS, ChatCodec, SlotCodec, TextCodec
 from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
 
+DTYPES: Final = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
+"""By their names in a configuration."""
+_log = structlog.get_logger()
 _SHOWN_CHARACTERS = 400
 _Model = TypeVar("_Model", bound=PreTrainedModel)
 
@@ -31,6 +43,20 @@ class Policy:
 
     model: PreTrainedModel
     codec: TextCodec
+    saved_dtype: torch.dtype | None = None
+    """Number format that its weights are saved in; None is theirs."""
+
+    @property
+    def is_cast(self) -> bool:
+        """Whether weights lose digits, or gain empty ones, where they are saved."""
+        return self.saved_dtype not in {None, self.model.dtype}
+
+    def round_to_saved(self) -> None:
+        """Leave of each weight what a saved folder would hold of it."""
+        if self.is_cast:
+            with torch.no_grad():
+                for weights in self.model.parameters():
+                    weights.copy_(weights.to(self.saved_dtype))
 
     @property
     def device(self) -> torch.device:
@@ -61,8 +87,10 @@ class Policy:
 
     def write(self, folder: Path) -> None:
         """Write the files of the model and of its codec into a folder."""
-        with _silently():
+        with silently():
             cast("Any", self.model).save_pretrained(folder)
+        if self.saved_dtype is not None:
+            cast_folder(folder, self.saved_dtype)
         self.codec.save(folder)
 
 
@@ -70,18 +98,19 @@ def load_policy(
     path: Path | str,
     *,
     device: torch.device | str = "cpu",
-    dtype: torch.dtype = torch.float32,
+    dtype: torch.dtype | Literal["auto"] = torch.float32,
 ) -> Policy:
     """Read a policy from a model folder; the network is never asked.
 
     Args:
         path: a folder with a Hugging Face causal language model and its tokenizer.
         device: where the weights go.
-        dtype: floating type of the weights.
+        dtype: floating type of the weights; "auto" is that of the folder.
 
     Returns:
         The policy in evaluation mode and with all dropout off, so that log-probabilities can be
-        reproduced. It speaks through slots if it was saved so, else through its tokenizer.
+        reproduced. It speaks through slots if it was saved so, else through its tokenizer, and is
+        saved in the number format of the folder.
 
     Raises:
         PolicyLoadError: no such folder, not a model folder, or weights that are broken or lack
@@ -89,7 +118,7 @@ def load_policy(
     """
     folder = Path(path)
     check_model_folder(folder)
-    with _boundary(folder, f"the model folder {str(folder)!r}"), _silently():
+    with reading(folder, f"the model folder {str(folder)!r}"), silently():
         codec = _codec(folder)
         read: Any = transformers.AutoModelForCausalLM
         model, report = read.from_pretrained(
@@ -104,7 +133,34 @@ def load_policy(
         )
     _switch_dropout_off(model)
     torch.nn.Module.to(model, device).eval()
-    return Policy(model, codec)
+    return Policy(model, codec, DTYPES.get(folder_dtype(folder) or ""))
+
+
+def folder_dtype(folder: Path) -> str | None:
+    """Number format of the weights in a model folder by its config.json; None if it is another."""
+    settings = read_settings(folder / "config.json")
+    name = str(settings.get("dtype", settings.get("torch_dtype")))
+    return name if name in DTYPES else None
+
+
+def cast_folder(folder: Path, dtype: torch.dtype) -> None:
+    """Give the weights of a model folder that is being written another number format.
+
+    Raises:
+        OSError, SafetensorError: a file cannot be read or written.
+    """
+    files: Any = safetensors_torch
+    for path in folder.glob("*.safetensors"):
+        tensors: dict[str, torch.Tensor] = files.load_file(path)
+        if any(one.is_floating_point() and one.dtype != dtype for one in tensors.values()):
+            of_dtype = {
+                name: one.to(dtype) if one.is_floating_point() else one
+                for name, one in tensors.items()
+            }
+            files.save_file(of_dtype, path, metadata={"format": "pt"})
+    file = folder / "config.json"
+    settings = read_settings(file) | {"dtype": str(dtype).removeprefix("torch.")}
+    file.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def load_codec(path: Path | str) -> TextCodec:
@@ -122,7 +178,7 @@ def load_codec(path: Path | str) -> TextCodec:
             f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer",
             path=folder,
         )
-    with _boundary(folder, f"the tokenizer in {str(folder)!r}"):
+    with reading(folder, f"the tokenizer in {str(folder)!r}"):
         return _codec(folder)
 
 
@@ -132,7 +188,7 @@ def parameter_count(folder: Path) -> int:
     Raises:
         PolicyLoadError: it describes no causal language model.
     """
-    with _boundary(folder, f"the model folder {str(folder)!r}"), torch.device("meta"):
+    with reading(folder, f"the model folder {str(folder)!r}"), torch.device("meta"):
         configs: Any = transformers.AutoConfig
         models: Any = transformers.AutoModelForCausalLM
         empty = models.from_config(configs.from_pretrained(folder, local_files_only=True))
@@ -140,7 +196,7 @@ def parameter_count(folder: Path) -> int:
 
 
 @contextmanager
-def _boundary(folder: Path, what: str) -> Generator[None]:
+def reading(folder: Path, what: str) -> Generator[None]:
     """Name the folder in whatever a broken file makes the library raise, which is not known."""
     try:
         yield
@@ -156,7 +212,10 @@ def _codec(folder: Path) -> TextCodec:
     tokenizer = read.from_pretrained(folder, local_files_only=True)
     path = folder / SLOT_FILE
     if not path.exists():
-        return ChatCodec(tokenizer)
+        ends = end_tokens(tokenizer, settings_end(folder))
+        if ends.differ:
+            _say_differ(**ends.named(tokenizer))
+        return ChatCodec(tokenizer, ends)
     try:
         mark = json.loads(read_file(path))
     except (OSError, ValueError, RecursionError):
@@ -170,6 +229,15 @@ def _codec(folder: Path) -> TextCodec:
     return SlotCodec(tokenizer)
 
 
+@lru_cache  # once in a process, which may load a policy and its checkpoints
+def _say_differ(**named: str) -> None:
+    _log.warning(
+        "policy.end_tokens.differ",
+        **named,
+        why="each ends an answer; the chat template's, or else the tokenizer's, is trained on",
+    )
+
+
 def _switch_dropout_off(model: PreTrainedModel) -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -179,7 +247,7 @@ def _switch_dropout_off(model: PreTrainedModel) -> None:
 
 
 @contextmanager
-def _silently() -> Generator[None]:
+def silently() -> Generator[None]:
     """Keep the library's progress bars, which last a moment, off the terminal."""
     shown = transformers_logging.is_progress_bar_enabled()
     transformers_logging.disable_progress_bar()

@@ -27,7 +27,7 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
     max_new_tokens: int,
     temperature: float = 1.0,
     generator: torch.Generator,
-    eos_token_id: int,
+    eos_token_id: int | Sequence[int],
     pad_token_id: int,
 ) -> Rollouts:
     """Draw G responses to each prompt, with the log-probability of every token.
@@ -43,7 +43,7 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
         max_new_tokens: T ≥ 1; a response that has not ended by then is cut.
         temperature: τ ≥ 0; 0 takes the most likely token and records it at temperature 1.
         generator: source of the randomness, on the model's device.
-        eos_token_id: ends a response and belongs to it.
+        eos_token_id: each of these ends a response and belongs to it.
         pad_token_id: fills the rectangle behind a response.
 
     Returns:
@@ -61,7 +61,8 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
         padded = left_pad(prompts, pad_token_id=pad_token_id, device=model.device)
         rows = LiveRows(model, padded, group_size=group_size, max_tokens=max_new_tokens)
         shape = (len(prompts) * group_size, max_new_tokens)
-        tokens_BT, logprobs_BT, mask_BT = _drawn(rows, shape, temperature, generator, eos_token_id)
+        ends_E = torch.tensor(eos_token_id, device=model.device)
+        tokens_BT, logprobs_BT, mask_BT = _drawn(rows, shape, temperature, generator, ends_E)
     # Made anew outside of inference mode, whose tensors no gradient may meet.
     tokens_BT = tokens_BT.masked_fill(~mask_BT, pad_token_id)
     return Rollouts(
@@ -69,7 +70,7 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
         tokens_BT,
         logprobs_BT.masked_fill(~mask_BT, 0.0),
         mask_BT.clone(),
-        ((tokens_BT == eos_token_id) & mask_BT).any(dim=1),
+        (torch.isin(tokens_BT, ends_E) & mask_BT).any(dim=1),
     )
 
 
@@ -78,7 +79,7 @@ def _drawn(
     shape: tuple[int, int],
     temperature: float,
     generator: torch.Generator,
-    eos_token_id: int,
+    ends_E: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Draw until every response has ended or is full: tokens, log-probabilities and mask."""
     (n_rows, max_new_tokens), device = shape, rows.device
@@ -100,7 +101,7 @@ def _drawn(
         tokens_BT[rows_N, width - 1] = tokens_N
         logprobs_BT[rows_N, width - 1] = logprobs_N
         mask_BT[rows_N, width - 1] = ~done_N
-        done_N = done_N | (tokens_N == eos_token_id)
+        done_N = done_N | torch.isin(tokens_N, ends_E)
         done = int(done_N.sum())
         if done == len(rows_N) or width == max_new_tokens:
             break

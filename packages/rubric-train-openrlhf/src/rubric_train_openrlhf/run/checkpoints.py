@@ -40,6 +40,8 @@ class TrainerState:
     schedule: dict[str, Any]
     files: dict[str, str] = field(default_factory=dict[str, str])
     """Digests of the model's files, which the state goes with; empty in older checkpoints."""
+    weights: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The trained weights, where the model's files hold them in another number format."""
 
 
 def checkpoint_path(checkpoints: Path, *, step: int) -> Path:
@@ -57,7 +59,8 @@ def save_checkpoint(checkpoints: Path, policy: Policy, state: TrainerState) -> P
     with whole_folder(path) as temporary:
         policy.write(temporary)
         files = model_digests(temporary)
-        save_tensors(temporary / _STATE_FILE, vars(state) | {"files": files})
+        weights = policy.model.state_dict() if policy.is_cast and state.step else {}
+        save_tensors(temporary / _STATE_FILE, {**vars(state), "files": files, "weights": weights})
     return path
 
 

@@ -10,15 +10,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
-from rubric_train_openrlhf.cluster.planning.shapes import (
-    ASSUMPTIONS,
-    GB,
-    GPUS,
-    KNOWN_SHAPES,
-    Gpu,
-    ModelShape,
-    model_shape,
-)
+from rubric_train_openrlhf.cluster.planning.shapes import ASSUMPTIONS, GB, GPUS, Gpu
 from rubric_train_openrlhf.cluster.planning.sizing import (
     decode_tokens_per_s,
     engine_room,
@@ -31,6 +23,7 @@ from rubric_train_openrlhf.cluster.planning.sizing import (
 from rubric_train_openrlhf.config.loading import load_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError
+from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from rubric_core import MissingExtraError
 from rubric_core.files import read_file
 from rubric_train_openrlhf import objective as losses
-from rubric_train_openrlhf.config.sections import PathModel
+from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
@@ -51,9 +51,10 @@ def model_path(config: TrainConfig) -> Path:
 
     Raises:
         TrainConfigError: it is not one in a folder, which `check_expressible` refuses too.
+        RubricError: the model of an installed package cannot be had.
     """
-    if isinstance(config.model, PathModel):
-        return config.model.path
+    if not isinstance(config.model, TinyModel):
+        return config.model.folder()
     raise TrainConfigError(f"backend 'openrlhf': {_NO_FOLDER}", location="model.type")
 
 
@@ -69,7 +70,7 @@ def _problems(config: TrainConfig) -> dict[str, bool]:
     # A subclass is another formula, though an instance of the one that it is made of.
     is_clipped, is_theirs = type(objective.surrogate) is losses.Clipped, type(importance) in _THEIRS
     return {
-        _NO_FOLDER: not isinstance(config.model, PathModel),
+        _NO_FOLDER: isinstance(config.model, TinyModel),
         f"seed={config.seed} must be at most {last}: engine i takes seed + i": config.seed > last,
         "cluster.deepspeed.zero_stage=1 in bfloat16 with grad_accumulation='float32' is "
         "another optimiser of DeepSpeed's, which ends the run at a gradient of zero, as of an "

@@ -21,7 +21,7 @@ from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedState
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
-from rubric_train_openrlhf.policy import ChatCodec, load_codec
+from rubric_train_openrlhf.policy import ChatCodec, folder_dtype, load_codec
 from rubric_train_openrlhf.run.environment import model_digests
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
@@ -136,9 +136,18 @@ def prepare(
         examples = books["train"].reference_answers()
         with progress.phase("warm start"):
             model = warm_start(config, examples=examples, model=model, folder=paths.warm_start)
-    policy_run.PolicyRun.of(config, namespace=namespace).write(paths.run)
+    _write_run(config, namespace=namespace, codec=codec)
     start = flags.grpo_flags(config, model=model.absolute(), resume=found > 0)
     return flags.command_words(start)
+
+
+def _write_run(config: TrainConfig, *, namespace: str, codec: ChatCodec) -> None:
+    policy_run.PolicyRun.of(
+        config,
+        namespace=namespace,
+        end_token_ids=codec.end_token_ids,
+        saved_dtype=folder_dtype(refusals.model_path(config)),
+    ).write(ClusterPaths(config.out).run)
 
 
 def _last_state(

@@ -111,7 +111,7 @@ def sft_rows(
         prompt_length = len(codec.encode_prompt(view).token_ids)
         answer_length = len(codec.encode_answer(view, example.answer))
         if prompt_length <= config.max_prompt_tokens and answer_length <= config.max_answer_tokens:
-            answer = f"{codec.answer_text(example.answer)}{tokenizer.eos_token}"
+            answer = f"{codec.answer_text(example.answer)}{codec.eos_text}"
             pairs.append((codec.prompt_text(view), answer))
     if not pairs:
         raise TrainConfigError(

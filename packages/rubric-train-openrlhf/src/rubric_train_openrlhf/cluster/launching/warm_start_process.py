@@ -9,7 +9,11 @@ import os
 import runpy
 import signal
 import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
+from rubric_core.data.end_tokens import end_tokens
 from rubric_train_openrlhf.cluster import cpu, orphans
 
 
@@ -19,8 +23,26 @@ def main() -> None:
     device, module, *_ = sys.argv[1:]
     if device == "cpu":
         cpu.install()
+    _train_on_written_ends()
     sys.argv[:3] = [module]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _train_on_written_ends() -> None:
+    """Have answers end as the chat template ends them: OpenRLHF puts the tokenizer's end there."""
+    from openrlhf import utils
+
+    utils.get_tokenizer = _repaired(utils.get_tokenizer)
+
+
+def _repaired(load: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(load)
+    def repaired(*args: Any, **options: Any) -> Any:
+        tokenizer = load(*args, **options)
+        tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end_tokens(tokenizer).ids[0])
+        return tokenizer
+
+    return repaired
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from rubric_train_openrlhf.cluster.planning import shapes, sizing
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
@@ -39,7 +40,7 @@ def describe_plan(config: TrainConfig) -> str:
         PolicyLoadError: the model's config.json cannot be read.
     """
     commands = command.commands(config)
-    shape = shapes.model_shape(refusals.model_path(config))
+    shape = model_shape(refusals.model_path(config))
     content: dict[str, Any] = {
         "config": config,
         "program": refusals.GRPO_PROGRAM,
@@ -61,9 +62,7 @@ def describe_plan(config: TrainConfig) -> str:
     return environment.from_string(_TEMPLATE).render(content).rstrip("\n")
 
 
-def _filters(
-    config: TrainConfig, shape: shapes.ModelShape | None
-) -> dict[str, Callable[[Any], object]]:
+def _filters(config: TrainConfig, shape: ModelShape | None) -> dict[str, Callable[[Any], object]]:
     """How sizes are written, and, by their names in `sizing`, what a GPU of a kind holds and does.
 
     Without a shape there are none of those to ask about.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape, assumed
+from rubric_train_openrlhf.cluster.planning.shapes import Gpu, assumed
 from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.policy.shape import ModelShape
 
 _OPTIMISER_SPLIT, _GRADIENTS_SPLIT, _WEIGHTS_SPLIT = 1, 2, 3
 """The stage of ZeRO from which each is split."""
@@ -139,7 +140,7 @@ def _number_bytes(config: TrainConfig) -> int:
 
 def _activation_bytes_per_token(config: TrainConfig, shape: ModelShape) -> float:
     number = _number_bytes(config) // 2
-    layer = number * assumed("layer_bytes") * (8 * shape.hidden + 4 * shape.intermediate)
+    layer = number * assumed("layer_bytes") * shape.layer_numbers
     if not config.optim.gradient_checkpointing:
         return shape.layers * layer
     # One input is kept per layer, and one layer at a time is computed again.

@@ -12,7 +12,7 @@ from itertools import chain, groupby
 from math import isfinite
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from rubric_core import Task, group_advantages, read_tasks
 from rubric_core.data.leak import hidden_texts
 from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
+from rubric_train_openrlhf.cluster.command import refusals
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
@@ -160,7 +161,7 @@ def check_heldout(config: TrainConfig, folder: RunFolder) -> check.Finding:
 def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
     """The last checkpoint loads, and holds other weights than the start."""
     last = checkpoint_path(folder.checkpoints, step=config.steps)
-    paths = last, cast("Any", config.model).path
+    paths = last, refusals.model_path(config)
     policy, start = (dict(load_policy(path).model.named_parameters()) for path in paths)
     moved = max((policy[name] - start[name]).detach().abs().max().item() for name in policy)
     if moved == 0:

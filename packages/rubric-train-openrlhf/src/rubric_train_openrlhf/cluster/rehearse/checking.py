@@ -239,7 +239,7 @@ class Subject:
     def model_folder(self) -> Path | None:
         """Where the model is, or should be; None for one that is built."""
         model = self.known.model
-        return model.path if model.type == "path" else None
+        return None if model.type == "tiny" else model.folder()
 
     @property
     def model_name(self) -> str:

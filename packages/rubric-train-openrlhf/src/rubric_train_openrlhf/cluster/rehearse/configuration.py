@@ -20,11 +20,12 @@ from pydantic import TypeAdapter, ValidationError
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
-from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu, ModelShape, model_shape
+from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
+from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 
 
 class PartialConfig(TrainConfig):

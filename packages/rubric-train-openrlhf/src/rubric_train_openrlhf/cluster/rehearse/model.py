@@ -11,6 +11,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from rubric_core import PolicyView
+from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.launching import preparation
 from rubric_train_openrlhf.cluster.rehearse import checking as check
@@ -19,7 +20,6 @@ from rubric_train_openrlhf.policy import ChatCodec
 
 _INDEX: Final = "model.safetensors.index.json"
 _TEXTS: Final = ("Explain the result.", "naïve café — 12.5 µm", "a  b\n\n- c")
-_ANSWER: Final = "An answer."
 _VIEW: Final = PolicyView(task_id="rehearsal", question="…")
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer_config.json")
 
@@ -129,21 +129,20 @@ def _unusable(file: Path, error: Exception) -> check.Finding:
 
 
 def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Finding]:
-    """An answer in the chat template must end in the token that ends a response."""
+    """The chat template, the tokenizer and the settings should name one token that ends a turn."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:
         said = f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
         remedy = "as it should be for a base model; an instruct model needs its template"
         yield check.warning(f"{said}{shown!r}", remedy=remedy)
         return
-    answer = [{"role": "user", "content": "…"}, {"role": "assistant", "content": _ANSWER}]
-    text: str = tokenizer.apply_chat_template(answer, tokenize=False)
-    behind = text.rpartition(_ANSWER)[2]
-    ids: list[int] = tokenizer.encode(behind, add_special_tokens=False)
-    if ids and ids[0] != codec.eos_token_id:
+    ends = end_tokens(tokenizer, settings_end(folder))
+    if ends.differ:
+        named = "; ".join(f"{part} {text}" for part, text in ends.named(tokenizer).items())
         yield check.warning(
-            f"the chat template ends an answer with {behind!r}, and the tokenizer's end token is "
-            f"{tokenizer.eos_token!r}: responses would run on to rollout.max_new_tokens",
-            remedy="set eos_token in tokenizer_config.json to what ends a turn",
+            f"the model names different end tokens: {named}; each ends a response, and "
+            f"{codec.eos_text!r} is trained on",
+            remedy="set eos_token in tokenizer_config.json and eos_token_id in "
+            "generation_config.json to what ends a turn",
         )
     yield check.passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}")

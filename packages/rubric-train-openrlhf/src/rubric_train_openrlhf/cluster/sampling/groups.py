@@ -108,6 +108,7 @@ class RubricSamplesGenerator(SamplesGenerator):
             "max_tokens": self._run.rollout.max_new_tokens,
             # OpenRLHF forbids an end token at first, which no policy in training would know of.
             "min_tokens": 0,
+            "stop_token_ids": list(self._run.end_token_ids),
             "skip_special_tokens": False,
             "logprobs": 0,
         }

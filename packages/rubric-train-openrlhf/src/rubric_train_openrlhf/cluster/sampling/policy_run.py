@@ -29,15 +29,36 @@ class PolicyRun(PolicySettings):
     """Whether there are held-out questions."""
     judge_calls: int
     """Most judge calls under way from the process of one engine."""
+    end_token_ids: tuple[int, ...]
+    """Tokens that end a response, whatever vLLM takes from the model's files beside them."""
+    saved_dtype: str | None
+    """Number format of the policies that are saved; None is that of training."""
 
     @classmethod
-    def of(cls, config: TrainConfig, *, namespace: str) -> Self:
-        """Take from a configuration what the policy's side may know."""
+    def of(
+        cls,
+        config: TrainConfig,
+        *,
+        namespace: str,
+        end_token_ids: tuple[int, ...] = (),
+        saved_dtype: str | None = None,
+    ) -> Self:
+        """Take from a configuration what the policy's side may know; the model's folder says more.
+
+        Args:
+            config: of the run.
+            namespace: of the run's named actors in Ray.
+            end_token_ids: of the model.
+            saved_dtype: of the model, where the configuration leaves it to that.
+        """
+        dtype = config.checkpoint.dtype
         return cls(
             out=config.out.absolute(),
             namespace=namespace,
             heldout=config.data.validation is not None,
             judge_calls=config.judge.workers * config.judge.micro_batch,
+            end_token_ids=end_token_ids,
+            saved_dtype=saved_dtype if dtype == "auto" else dtype,
             **{name: getattr(config, name) for name in PolicySettings.model_fields},
         )
 

@@ -24,6 +24,7 @@ from rubric_train_openrlhf.cluster.training.learner import RubricLearner
 from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 from rubric_train_openrlhf.objective import ObjectiveConfig, bounded_divergence
 from rubric_train_openrlhf.objective.schedule import StepSchedule
+from rubric_train_openrlhf.policy import DTYPES, cast_folder
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
 
 _PolicyActor: Any = cast("Any", ppo_actor.PolicyModelActor).__ray_metadata__.modified_class
@@ -103,6 +104,8 @@ class RubricPolicyActor(_PolicyActor):
             config.use_cache = True  # for readers; training switched it off
             try:
                 strategy.save_model(self.actor, self.tokenizer, str(folder))
+                if strategy.is_rank_0() and (dtype := read_policy_run().saved_dtype):
+                    cast_folder(folder, DTYPES[dtype])
             finally:
                 config.use_cache = False
 
