@@ -26,6 +26,7 @@ from rich.text import Text
 from rubric_core.errors import RubricError
 from rubric_core.files import os_problem
 from rubric_judge.console.progress import Progress
+from rubric_judge.console.settings import let_threads_sleep
 from rubric_judge.page.tables import TextTable
 
 
@@ -146,6 +147,7 @@ def run_command(
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
+    let_threads_sleep()
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
         with sigterm_raised():
