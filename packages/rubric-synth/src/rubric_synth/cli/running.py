@@ -221,7 +221,7 @@ def _fatal_shortfall(report: SynthReport) -> str:
     if total:
         return (
             f"no task for training: all {total} fell into validation and test, which documents "
-            f"do by their hash; {report.documents} documents are too few, collect more"
+            f"do by their hash; {_too_few(report)}"
         )
     if not report.documents:
         return "no task was accepted: there was no document; collect more sources"
@@ -263,10 +263,13 @@ def _empty_splits(report: SynthReport) -> str:
     if not empty:
         return ""
     verb = "has" if len(empty) == 1 else "have"
-    return (
-        f"{' and '.join(empty)} {verb} no task: {report.accepted_documents} documents are too few "
-        "to fill every split; collect more"
-    )
+    what = f"{' and '.join(empty)} {verb} no task"
+    return f"{what}, which documents get by their hash; {_too_few(report)}"
+
+
+def _too_few(report: SynthReport) -> str:
+    accepted, of = report.accepted_documents, report.documents
+    return f"{accepted} of {of} documents gave tasks, too few to fill every split: collect more"
 
 
 def _unanswered(report: SynthReport) -> str:
