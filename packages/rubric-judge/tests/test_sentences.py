@@ -82,7 +82,7 @@ def test_the_repeated_share_counts_runs_of_three_words() -> None:
 )
 def test_words_out_of_order_are_told_from_english(text: str, faults: int) -> None:
     (sentence,) = read_sentences(text)
-    assert faults_of_order(sentence.lowered) == faults
+    assert faults_of_order(sentence.text, sentence.lowered) == faults
 
 
 def test_a_list_of_words_has_no_stems_but_those_beside_function_words() -> None:

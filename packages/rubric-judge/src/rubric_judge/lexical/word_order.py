@@ -6,6 +6,7 @@ prepositions and auxiliaries are few, and most pairs of them never meet: "the of
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 from typing import Final
 
@@ -20,13 +21,24 @@ _FORBIDDEN: Final = frozenset(
 )
 
 
-def faults_of_order(words: tuple[str, ...]) -> int:
-    """Count neighbours that English does not allow.
+_OPENING: Final = re.compile(
+    r"(?<=[a-z,] )(?:An|And|Another|As|But|For|From|If|In|It|Its|Of|On|The|Then|There|These|They"
+    r"|This|To|We|When|Where|Which|With|You)(?= [a-z(])"
+)
+_CROSSED: Final = re.compile(r"^[^(]*\)[^)]*\(")
+
+
+def faults_of_order(text: str, words: tuple[str, ...]) -> int:
+    """Count what English does not allow.
 
     Args:
-        words: of one sentence, in lower case.
+        text: one sentence.
+        words: its words, in lower case.
 
     Returns:
-        How many pairs of neighbours, the last word and the end included, are none of English.
+        How many pairs of neighbours, the last word and the end included, are none of English, with
+        the openings of a sentence that stand inside this one and a parenthesis that closes first.
     """
-    return sum(map(_FORBIDDEN.__contains__, pairwise((*words, _END))))
+    crossed = _CROSSED.match(text) is not None and text.count("(") == text.count(")")
+    openings = len(_OPENING.findall(text))
+    return sum(map(_FORBIDDEN.__contains__, pairwise((*words, _END)))) + openings + crossed

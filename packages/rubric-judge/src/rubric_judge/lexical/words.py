@@ -145,7 +145,7 @@ class Sentence:
         letters = sum(map(_letters, self.words)) + self.text.count(" ")
         if letters < _MIN_LETTER_SHARE * len(self.text):
             return "few letters"
-        return "words out of order" if faults_of_order(self.lowered) else None
+        return "words out of order" if faults_of_order(self.text, self.lowered) else None
 
     @property
     def capacity(self) -> int:
