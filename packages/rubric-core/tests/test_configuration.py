@@ -136,6 +136,7 @@ def test_a_model_that_hides_its_input_keeps_it_hidden() -> None:
     [
         ({"service": {"name": ["sk-live-1"]}}, "service.name: Input should be a valid string"),
         ({"service": {"calls": "sk-live-1"}}, "service.calls: Input should be a valid integer"),
+        ({None: 1}, "null: a key is a text: name it"),
         ({"service": "sk-live-1"}, "service: needs a mapping of keys to values"),
         ({"service": {"calls": 0}}, "service.calls: Input should be greater than or equal to 1"),
     ],

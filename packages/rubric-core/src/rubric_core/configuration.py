@@ -132,6 +132,8 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
         return f"{where}{name} is missing: use one of {choices}"
     if problem["type"] in _NO_MAPPING:  # pydantic would name the class
         return f"{where}needs a mapping of keys to values"
+    if problem["type"] == "invalid_key":
+        return f"{where.replace('None', 'null')}a key is a text: name it, or put it in quotes"
     wrong = _QUOTED.sub(_shown_quote, problem["msg"].removeprefix("Value error, "))
     return where + wrong + _not(problem, hidden=_hides(model, location))
 

@@ -110,7 +110,8 @@ _REMEDIES: Final = {
     errno.EDQUOT: "; free some, or write elsewhere",
     errno.EADDRINUSE: "; choose another port, or 0 for any that is free",
 }
-_ENDLESS: Final = re.compile(r"(\S{80})\S{80,}")
+_ENDLESS: Final = re.compile(r"(\S{80})\S{920,}")
+"""No path, and no word that helps whoever wrote it."""
 
 _UNBROKEN_CELL: Final = 14
 _UNBROKEN_NAME: Final = 20
@@ -190,7 +191,7 @@ def run_command(
 
 
 def _said_of(error: CycloptsError) -> str:
-    """Say what is wrong with the arguments; of a word without end, its beginning."""
+    """Say what is wrong with the arguments."""
     cause, argument, app, said = error.__cause__, error.argument, error.app, str(error)
     if isinstance(cause, ValidationError) and argument is not None:  # of options that are a model
         said = str(config_error(cause, model=argument.hint, source="the options"))
@@ -200,7 +201,7 @@ def _said_of(error: CycloptsError) -> str:
         named = error.keyword is not None or argument.tokens
         what = "needs a value" if named else f"is required: {helps[argument.name]}"
         said = re.sub(r'(?i).*parameter "?(\S+?)"? requires an argument\.', rf"\1 {what}", said)
-    return _ENDLESS.sub(r"\1…", said)
+    return said
 
 
 def fail(program: str, error: RubricError | OSError | str, *, status: int) -> NoReturn:
@@ -208,7 +209,7 @@ def fail(program: str, error: RubricError | OSError | str, *, status: int) -> No
     known = isinstance(error, (RubricError, str))
     lines = [f"{program}: {error if known else _os_problem(error)}"]
     lines += getattr(error, "__notes__", ())
-    say_on_stderr("\n".join(lines), style="red")
+    say_on_stderr(_ENDLESS.sub(r"\1…", "\n".join(lines)), style="red")
     sys.exit(status)
 
 
