@@ -23,10 +23,11 @@ def _end(call: Callable[[], object], *words: str) -> int | str | None:
         return call()
 
     @app.command
-    def open(*, judge: str) -> None:  # noqa: A001  # pyright: ignore[reportUnusedFunction]
+    def open(tasks: str, *, judge: str) -> None:  # noqa: A001  # pyright: ignore[reportUnusedFunction]
         """Open.
 
         Args:
+            tasks: What is judged.
             judge: Who judges.
         """
 
@@ -86,8 +87,9 @@ def test_what_a_command_returns_is_its_status(result: int | None) -> None:
         (("work", "--count", "1.5"), "is no whole number"),
         (("work", "--count", "1" * 5000), "11111… into int."),
         (("work", "--count"), "rubric-x: --count needs a value\n"),
-        (("open",), "rubric-x: --judge is required: Who judges.\n"),
-        (("open", "--jugde", "x"), "Did you mean --judge instead of --jugde?"),
+        (("open",), "rubric-x: TASKS is required: What is judged.\n"),
+        (("open", "a"), "rubric-x: --judge is required: Who judges.\n"),
+        (("open", "a", "--jugde", "x"), "Did you mean --judge instead of --jugde?"),
     ],
 )
 def test_a_bad_argument_is_bad_input_and_is_said(

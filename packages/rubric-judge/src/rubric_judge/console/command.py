@@ -111,7 +111,7 @@ _REMEDIES: Final = {
     errno.EADDRINUSE: "; choose another port, or 0 for any that is free",
 }
 _ENDLESS: Final = re.compile(r"(\S{80})\S{920,}")
-"""No path, and no word that helps whoever wrote it."""
+"""Longer than any path or word that somebody wrote on purpose."""
 
 _UNBROKEN_CELL: Final = 14
 _UNBROKEN_NAME: Final = 20
@@ -199,8 +199,10 @@ def _said_of(error: CycloptsError) -> str:
         helped = app.assemble_argument_collection(parse_docstring=True)
         helps = {one.name: " ".join((one.parameter.help or "").split()) for one in helped}
         named = error.keyword is not None or argument.tokens
-        what = "needs a value" if named else f"is required: {helps[argument.name]}"
-        said = re.sub(r'(?i).*parameter "?(\S+?)"? requires an argument\.', rf"\1 {what}", said)
+        what = "needs a value" if named else f"is required: {helps.get(argument.name, '')}"
+        name = argument.name if argument.index is None else argument.name.lstrip("-").upper()
+        _, is_said_so, rest = said.partition(" requires an argument.")
+        said = f"{error.keyword or name} {what}{rest}" if is_said_so else said
     return said
 
 
