@@ -160,6 +160,8 @@ def test_questions_of_an_unknown_or_empty_split_are_an_error(
     ("arguments", "part"),
     [
         (("collect", "nowhere", "--out", "c"), "'nowhere' is neither a folder"),
+        (("collect", "", "--out", "c"), "a source has no name"),
+        (("collect", "/dev/zero", "--out", "c"), "'/dev/zero' is a pipe or a device"),
         (("collect", "python:no_such_thing", "--out", "c"), "'no_such_thing' is not installed"),
         (("run", "nowhere", "--out", "d"), "rubric-synth collect"),
         (("stats", "nowhere"), "rubric-synth run"),

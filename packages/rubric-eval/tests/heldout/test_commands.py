@@ -137,9 +137,9 @@ def test_a_judge_that_goes_down_at_60_percent_ends_with_1_and_prints_no_table(
     ("options", "said"),
     [
         (("--temperature", 11), "--temperature: "),
-        (("--limit", 0), "--limit is 0"),
+        (("--limit", 0), "for --limit. Must be >= 1"),
         (("--seeds", 1, 1), r"seeds \[1, 1\]"),
-        (("--samples", 0), "samples 0"),
+        (("--samples", 0), "for --samples. Must be >= 1"),
         (("--max-unavailable-frac", 1.5), "max-unavailable-frac 1.5"),
         (("--samples", 1.5), "'1.5' is no whole number"),
         (("--seeds", 0, 1.5), "'1.5' is no whole number"),

@@ -189,8 +189,8 @@ def test_a_wrong_value_says_where_and_what_to_do(
         ("steps: [", "is not YAML"),
         ("steps: 1\nsteps: 2", "yaml:2:1: the key 'steps' stands here a second time"),
         ("judge: {type: lexical, type: llm}", "yaml:1:24: the key 'type' stands here a second"),
-        ("- 1", "holds list, not a mapping"),
-        ("# nothing", "holds nothing, not a mapping"),
+        ("- 1", "holds no mapping"),
+        ("# nothing", "holds no mapping"),
         ("steps: 3", r"model: Field required"),
     ],
 )

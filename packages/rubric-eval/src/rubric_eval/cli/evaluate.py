@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import anyio
 from cyclopts import App, Parameter
 
+from rubric_core import ConfigError
 from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, app, evaluated, note
 from rubric_judge.console.command import (
     FAILED,
+    Positive,
     configure_log,
     console,
     figures_table,
@@ -38,11 +40,11 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     judge: Annotated[tuple[str, ...], Parameter(negative=())],
     out: Path,
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
-    samples: int = 1,
+    samples: Positive = 1,
     decoding: DecodingOptions = GREEDY,
-    limit: int | None = None,
+    limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
-    workers: int = 32,
+    workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Have models answer the same held-out questions, and judge all answers alike: Table 1.
@@ -115,7 +117,7 @@ def rejudge(  # the flags of a command
     tasks: Path,
     judge: Annotated[tuple[str, ...], Parameter(negative=())],
     max_unavailable_frac: float = 0.05,
-    workers: int = 32,
+    workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Judge the answers of a held-out evaluation by further judges; nothing is generated.
@@ -163,8 +165,8 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
     draw: DrawOptions = GREEDY_DRAW,
-    max_tokens: int | None = None,
-    limit: int | None = None,
+    max_tokens: Positive | None = None,
+    limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -336,8 +338,12 @@ def validate(
     Returns:
         Exit status: 1 where a task cannot be built.
     """
+    from rubric_eval.lm_tasks.sources import SMALL
     from rubric_eval.transfer.building import validate as build_all
 
+    for flag, given in (("data", data), ("tasks", tasks), ("judge", judge)):
+        if given and given != SMALL and not Path(given).exists():
+            raise ConfigError(f"--{flag} {given}: there is no such file or folder", location=flag)
     with working(app) as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)
     print_rows(

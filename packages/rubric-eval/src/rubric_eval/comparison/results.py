@@ -31,7 +31,7 @@ class CompareSettings(Record):
     """Chance that the detectable difference is found; one that is missed more often than found is
     not detectable."""
 
-    resamples: int = Field(default=9999, ge=99)
+    resamples: int = Field(default=9999, ge=99, le=10**6)
     seed: int = Field(default=0, ge=0)
 
     @property

@@ -7,15 +7,12 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Annotated, Final, Literal, NoReturn
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import Final, Literal, NoReturn
 
 from rubric_core import RubricError
 from rubric_core.configuration import validated
 from rubric_judge import JudgeSetupError
-from rubric_judge.console.command import Terminated, typed_command, working
+from rubric_judge.console.command import Positive, Terminated, typed_command, working
 from rubric_judge.console.progress import Phase, Steps
 from rubric_synth.cli import console
 from rubric_synth.collect.collection import CollectProgress, CollectReport, collect
@@ -112,7 +109,7 @@ def run(
     *,
     out: Path,
     config: Path | None = None,
-    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    limit: Positive | None = None,
     max_cost_usd: float | None = None,
     engine: Literal["local", "ray"] | None = None,
 ) -> None:
@@ -171,7 +168,12 @@ def _print_run(report: SynthReport, settings: SynthConfig) -> None:
         console.print_line(taken)
     if shortfall := _fatal_shortfall(report):
         console.fail(shortfall)
-    for warning in (few_accepted(report), _unanswered(report), _empty_splits(report)):
+    for warning in (
+        _gone(report),
+        few_accepted(report),
+        _unanswered(report),
+        _empty_splits(report),
+    ):
         if warning:
             console.warn(warning)
 
@@ -255,6 +257,16 @@ def _main(rejected: Mapping[str, int]) -> str:
     reasons = ", ".join(f"{reason} ({count})" for reason, count in main.items())
     advice = remedies(main) or "rejected.jsonl gives a detail for each"
     return f"main reasons: {reasons}. What to do: {advice}"
+
+
+def _gone(report: SynthReport) -> str:
+    """Warn, in one line, of a dataset that another collection takes the place of."""
+    if not report.gone_documents:
+        return ""
+    return (
+        f"{report.gone_documents} documents of an earlier run into this folder are not in this "
+        "collection, and their tasks are gone: give each collection an --out of its own"
+    )
 
 
 def _empty_splits(report: SynthReport) -> str:

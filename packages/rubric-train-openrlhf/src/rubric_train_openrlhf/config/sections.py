@@ -74,7 +74,7 @@ class JudgingConfig(Section):
     """Responses that one worker takes at a time."""
     hedge: Hedging | None = None
     """Ask a second time for stragglers, up to a share of extra calls; off when left out."""
-    deadline_s: Annotated[float, Field(gt=0.0)] | None = None
+    deadline_s: Annotated[float, Field(gt=0.0, le=10**7)] | None = None
     """Seconds for one batch of responses; what is not judged by then is unavailable."""
     on_unavailable: Literal["mask", "zero", "raise"] = "mask"
     """An unreachable judge: leave the response out, count it as 0, or stop."""
