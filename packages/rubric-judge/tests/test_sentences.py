@@ -75,7 +75,7 @@ def test_the_repeated_share_counts_runs_of_three_words() -> None:
         ("The filter can have a gain in and above the band.", 0),
         ("It may or may not be of interest to the caller.", 0),
         ("The array that it is passed in is not changed.", 1),  # "passed in" ends a clause
-        ("Filter the of returns output it the.", 2),
+        ("Filter the of returns output it the.", 3),
         ("Is the was can of sentence a.", 3),
         ("A constant `a` is added to a and b.", 0),
     ],
