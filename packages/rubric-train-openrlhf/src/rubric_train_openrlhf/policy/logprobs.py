@@ -78,8 +78,8 @@ def _shared(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     return torch.cat((first_B1H, later_BTH), dim=1)
 
 
-# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. Each chunk also goes once through
-# the head's weights and their gradient, which pays from so many positions on, whatever they take.
+# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. Each chunk also goes once
+# through the head's weights and their gradient, which pays from so many positions on.
 _CPU_CHUNK_LOGITS = 2**20
 _GPU_CHUNK_LOGITS = 2**26
 _FEWEST_IN_CHUNK = 128
