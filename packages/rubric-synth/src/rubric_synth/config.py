@@ -99,7 +99,7 @@ class LLMConfig(_Config):
     """Name of the synthesiser."""
     model: ModelConfig
     """The model, where it is, its limits and prices."""
-    questions_per_document: int = Field(default=1, ge=1, le=10)
+    questions_per_document: int = Field(default=3, ge=1, le=10)
     """At most this many questions from one document (K_d)."""
     document_chars: int = Field(default=50_000, ge=500)
     """The model reads at most this many characters of a document: its richest parts."""

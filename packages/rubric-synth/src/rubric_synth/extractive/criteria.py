@@ -56,11 +56,6 @@ class Asked(NamedTuple):
     facts: tuple[Fact, ...]
     criteria: tuple[CriterionDraft, ...]
 
-    @property
-    def reference(self) -> str:
-        """The facts, one sentence each."""
-        return " ".join(fact.sentence for fact in self.facts)
-
 
 def ask_for(
     facts: Sequence[Fact],
@@ -80,30 +75,32 @@ def ask_for(
         most: Most facts.
 
     Returns:
-        Those facts that weigh most, and of these the ones with the rarest words. There may be none.
+        Those facts that weigh most, and of these the ones with the rarest terms. There may be none.
     """
     given = given_away(ask(facts))
-    facts = [*facts, *_joined([f for f in facts if not _criterion(f, terms, limit, given)])]
-    found = [(fact, c) for fact in facts if (c := _criterion(fact, terms, limit, given))]
-    rarest = sorted(found, key=lambda x: (-x[1].weight, -terms.weight(x[0].own or x[0].sentence)))
-    chosen = frozenset(fact for fact, _ in rarest[:most])
+    poor = [f for f in facts if f.kind == "parameter" and not _criterion(f, terms, limit, given)]
+    joined = {other: _joined(one, other) for one, other in zip(poor[::2], poor[1::2], strict=False)}
+    every = (told for fact in facts for told in (fact, joined.get(fact)) if told is not None)
+    found = [(fact, c) for fact in every if (c := _criterion(fact, terms, limit, given))]
+    rarity = {
+        fact: terms.weight(" ".join((*c.required_elements, *c.expected_keywords)))
+        for fact, c in found
+    }
+    ranked = sorted(found, key=lambda pair: (-pair[1].weight, -rarity[pair[0]]))
+    chosen = frozenset(fact for fact, _ in ranked[:most])
     kept = [(fact, criterion) for fact, criterion in found if fact in chosen]
     told = tuple(fact for fact, _ in kept)
     return Asked(ask(told), told, tuple(_numbered([criterion for _, criterion in kept])))
 
 
-def _joined(facts: Sequence[Fact]) -> list[Fact]:
-    """Join parameters of which one alone says too little for a criterion, two and two."""
-    poor = [fact for fact in facts if fact.kind == "parameter"]
-    return [
-        Fact(
-            "parameter",
-            f"{one.sentence.removesuffix('.')} and {other.sentence.removeprefix(TAKES)}",
-            f"{one.anchor}{AND}{other.anchor}",
-            f"{one.own}; {other.own}",
-        )
-        for one, other in zip(poor[::2], poor[1::2], strict=False)
-    ]
+def _joined(one: Fact, other: Fact) -> Fact:
+    """Join two parameters of which neither says enough for a criterion."""
+    return Fact(
+        "parameter",
+        f"{one.sentence.removesuffix('.')} and {other.sentence.removeprefix(TAKES)}",
+        f"{one.anchor}{AND}{other.anchor}",
+        f"{one.own}; {other.own}",
+    )
 
 
 def given_away(question: str) -> frozenset[str]:
