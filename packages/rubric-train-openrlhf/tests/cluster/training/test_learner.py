@@ -287,7 +287,13 @@ def both(
     def make(**objective: Any) -> BothSides:
         config = make_config(
             rollout={"prompts": 4, "group_size": 4, "max_new_tokens": 16},
-            optim={"updates_per_rollout": 2, "micro_batch": 2, "learning_rate": 1e-3},
+            # By the default eps, AdamW makes whole steps of what rounding leaves of a gradient.
+            optim={
+                "updates_per_rollout": 2,
+                "micro_batch": 2,
+                "learning_rate": 1e-3,
+                "eps": 1e-6,
+            },
             objective={"kl_coef": 0.05, **objective},
             cluster={
                 "gpus_per_node": 1,
