@@ -146,6 +146,11 @@ class HarnessResponder:
         self._model: _Loaded | None = None
 
     @property
+    def scores_choices(self) -> bool:
+        """By lm-eval's `loglikelihood`."""
+        return True
+
+    @property
     def identity(self) -> Mapping[str, JsonValue]:
         """Every file of the model, its number format, and how questions are put to it."""
         return {
@@ -204,6 +209,10 @@ class _Prompt:
     token_ids: list[int]
     most: int
     """Tokens that an answer may have; below 1 where the prompt alone does not fit."""
+    text: str
+    """With the chat template."""
+    choices: tuple[str, ...]
+    """Texts of which the likeliest is the answer; empty where it is to be written."""
 
 
 class _Loaded:
@@ -226,6 +235,9 @@ class _Loaded:
             batch_size=options.batch_size,
             trust_remote_code=options.trust_remote_code,
         )
+        self._harness, self._is_chat = harness, form == "chat"
+        if self._is_chat:
+            harness.add_bos_token = False  # of `loglikelihood`: the template has its own
         self._model, self._tokenizer = harness.model, harness.tokenizer
         self._tokenizer.padding_side = "left"
         if bool(self._tokenizer.chat_template) != (form == "chat"):
@@ -263,13 +275,16 @@ class _Loaded:
                 )
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not has_template)
             room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
-            prompts.append(_Prompt(index, ask.seed, ids, min(room, decoding.max_tokens)))
-        return sorted(prompts, key=lambda prompt: len(prompt.token_ids))
+            most = min(room, decoding.max_tokens)
+            prompts.append(_Prompt(index, ask.seed, ids, most, text, tuple(ask.choices)))
+        return sorted(prompts, key=lambda prompt: (bool(prompt.choices), len(prompt.token_ids)))
 
     def batches(self, prompts: Sequence[_Prompt], batch_size: int) -> Iterator[list[_Prompt]]:
         """Put neighbours together; where rows cannot wait, only those that end at one step."""
         fitting = (prompt for prompt in prompts if prompt.most >= 1)
-        for _, rows in groupby(fitting, key=lambda row: None if self._is_held else row.most):
+        for _, rows in groupby(
+            fitting, key=lambda row: (bool(row.choices), None if self._is_held else row.most)
+        ):
             while batch := list(islice(rows, batch_size)):
                 yield batch
 
@@ -286,6 +301,8 @@ class _Loaded:
     ) -> list[tuple[int, rubric_core.Reply]]:
         """Write the answers of a batch; of half of it at a time where memory runs out."""
         try:
+            if batch[0].choices:
+                return self._compared(batch)
             rows = self._written(batch, decoding, cancelled)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
@@ -299,6 +316,22 @@ class _Loaded:
         return [
             (prompt.index, self._reply(row, decoding))
             for prompt, row in zip(batch, rows, strict=True)
+        ]
+
+    def _compared(self, batch: Sequence[_Prompt]) -> list[tuple[int, rubric_core.Reply]]:
+        """Ask how likely each choice is behind its prompt."""
+        from lm_eval.api.instance import Instance
+
+        lead = "" if self._is_chat else " "
+        pairs = [(prompt.text, f"{lead}{one}") for prompt in batch for one in prompt.choices]
+        requests = [Instance("loglikelihood", {}, pair, idx) for idx, pair in enumerate(pairs)]
+        found = iter(self._harness.loglikelihood(requests, disable_tqdm=True))
+        return [
+            (
+                prompt.index,
+                rubric_core.Reply.chosen(prompt.choices, [next(found)[0] for _ in prompt.choices]),
+            )
+            for prompt in batch
         ]
 
     def _written(

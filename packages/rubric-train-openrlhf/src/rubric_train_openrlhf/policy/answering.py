@@ -18,7 +18,8 @@ from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
 from rubric_train_openrlhf.errors import NonFiniteLogitsError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.load import Policy
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, left_pad
+from rubric_train_openrlhf.policy.logprobs import response_logprobs
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, left_pad, pack_responses
 from rubric_train_openrlhf.policy.sampling import COMPACT_FRAC, LiveRows, evaluating
 
 _STOP_EVERY = 16
@@ -30,6 +31,8 @@ class Question:
 
     prompt: EncodedPrompt
     asks: tuple[int, ...]
+    choices: tuple[str, ...]
+    """Texts of which the likeliest is the answer; empty where it is to be written."""
 
 
 @dataclass(slots=True)
@@ -58,12 +61,12 @@ class Answers:
         self._policy = policy
         self._asks = asks
         self._decoding = decoding
-        by_view: defaultdict[PolicyView, list[int]] = defaultdict(list)
+        alike: defaultdict[tuple[PolicyView, tuple[str, ...]], list[int]] = defaultdict(list)
         for index, ask in enumerate(asks):
-            by_view[ask.view].append(index)
+            alike[ask.view, tuple(ask.choices)].append(index)
         self._questions = [
-            Question(policy.codec.encode_prompt(view), tuple(indices))
-            for view, indices in by_view.items()
+            Question(policy.codec.encode_prompt(view), tuple(indices), choices)
+            for (view, choices), indices in alike.items()
         ]
         positions = getattr(policy.model.config, "max_position_embeddings", None)
         self._positions: int | None = positions if isinstance(positions, int) else None
@@ -81,13 +84,13 @@ class Answers:
 
     def batches(self, batch_size: int) -> Iterator[list[Question]]:
         """Put prompts of like lengths and equally many asks together."""
-        by_size: defaultdict[int, list[Question]] = defaultdict(list)
+        by_size: defaultdict[tuple[int, bool], list[Question]] = defaultdict(list)
         for question in self._questions:
             if self._most(question) >= 1:
                 for first in range(0, len(question.asks), batch_size):
                     part = question.asks[first : first + batch_size]
-                    by_size[len(part)].append(replace(question, asks=part))
-        for size, questions in sorted(by_size.items()):
+                    by_size[len(part), bool(question.choices)].append(replace(question, asks=part))
+        for (size, _), questions in sorted(by_size.items()):
             questions.sort(key=lambda question: len(question.prompt.token_ids))
             at_once = max(batch_size // size, 1)
             for first in range(0, len(questions), at_once):
@@ -98,6 +101,9 @@ class Answers:
     ) -> list[tuple[int, Reply]]:
         """Write the answers of a batch; of half of it at a time where memory runs out."""
         try:
+            if batch[0].choices:
+                chosen = ((question.asks, self._chosen(question)) for question in batch)
+                return [(index, reply) for indices, reply in chosen for index in indices]
             return [(one.index, self._reply(one)) for one in self._written(batch, cancelled)]
         except torch.OutOfMemoryError as error:
             if len(batch) > 1:
@@ -109,6 +115,15 @@ class Answers:
             detail = str(error)
         reply = Reply.unavailable(Reason.SERVER_ERROR, detail)
         return [(index, reply) for question in batch for index in question.asks]
+
+    def _chosen(self, question: Question) -> Reply:
+        """Ask how likely each choice is behind the prompt, without an end token."""
+        policy, view = self._policy, self._asks[question.asks[0]].view
+        texts = [policy.codec.encode_answer(view, choice)[:-1] for choice in question.choices]
+        batch = pack_responses([question.prompt] * len(texts), texts, device=policy.device)
+        with evaluating(policy.model), torch.inference_mode():
+            logprobs_B = response_logprobs(policy.model, batch).logprobs_BT.sum(dim=1)
+        return Reply.chosen(question.choices, cast("list[float]", logprobs_B.tolist()))
 
     def _written(self, batch: Sequence[Question], cancelled: threading.Event) -> list[_Answer]:
         """Draw the tokens of a batch, each answer's by its own seed.
