@@ -478,4 +478,8 @@ def test_a_warm_start_needs_reference_answers(make_config: MakeConfig, tmp_path:
     write_tasks(tmp_path / "bare.jsonl", rows)
 
     with pytest.raises(TrainConfigError, match="reference_answer"):
-        run_grpo(make_config(data={"train": tmp_path / "bare.jsonl"}, sft={"steps": 1}))
+        run_grpo(
+            make_config(
+                data={"train": tmp_path / "bare.jsonl"}, sft={"steps": 1, "learning_rate": 1e-3}
+            )
+        )

@@ -157,7 +157,7 @@ def test_the_cache_bounds_what_an_engine_samples(make_config: Callable[..., Trai
     room = engine_room(make_config(), LLAMA, GPUS[0])
     held = 0.6 * 80 * GB - 2 * LLAMA.parameters - 3 * GB
     assert room.cache == pytest.approx(held)
-    assert room.sequences == int(held / (128 * 1024 * (256 + 0.4 * 2048)))
+    assert room.sequences == int(held / (128 * 1024 * (256 + 0.4 * 3072)))
     few = make_config(cluster={"engines": {"max_sequences": 16}})
     assert engine_room(few, LLAMA, GPUS[0]).sequences == 16
 
@@ -207,7 +207,7 @@ def _judged(
 def test_a_shared_prefix_is_read_once_a_group(make_config: Callable[..., TrainConfig]) -> None:
     load = judge_load(make_config(judge=_judged()), GPUS[0])
     assert load is not None
-    shared, own = 50_000 / 4 + 1500, 0.4 * 2048
+    shared, own = 50_000 / 4 + 1500, 0.4 * 3072
     assert load.sent_tokens == pytest.approx(2048 * (shared + own))
     assert load.read_tokens == pytest.approx(64 * shared + 2048 * own)
     paper = judge_load(make_config(judge=_judged("paper")), GPUS[0])
