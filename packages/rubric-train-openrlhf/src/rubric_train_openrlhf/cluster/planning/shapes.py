@@ -27,6 +27,13 @@ class Gpu(NamedTuple):
 
 # NVIDIA's data sheets of the SXM modules.
 GPUS = (Gpu("H100 80 GB", 80 * GB, 3.35e12, 989e12), Gpu("H200 141 GB", 141 * GB, 4.8e12, 989e12))
+# NVIDIA's white paper on the Ada architecture, appendix A; 16-bit products summed in 32 bits.
+SMALL_GPU = Gpu("RTX 4090 24 GB", 24 * GB, 1.008e12, 165.2e12)
+
+
+def planned_gpus(run_gpus: int) -> tuple[Gpu, ...]:
+    """Return the GPUs that a plan is worked out for; a small one where the run has a single one."""
+    return (SMALL_GPU, *GPUS) if run_gpus == 1 else GPUS
 
 
 class Assumption(NamedTuple):
@@ -96,6 +103,8 @@ KNOWN_SHAPES = {
     "Llama-3.1-70B": ModelShape(80, 8192, 28672, 64, 8, 128, 128_256),
     "Llama-3.2-1B": ModelShape(16, 2048, 8192, 32, 8, 64, 128_256, tied=True),
     "Llama-3.2-3B": ModelShape(28, 3072, 8192, 24, 8, 128, 128_256, tied=True),
+    # Qwen2.5 technical report, arXiv 2412.15115, table 1; config.json of the release.
+    "Qwen2.5-1.5B": ModelShape(28, 1536, 8960, 12, 2, 128, 151_936, tied=True, family="qwen2"),
 }
 """For a model that is not on this machine: by the beginning of its folder's name."""
 
