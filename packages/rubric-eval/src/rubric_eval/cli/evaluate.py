@@ -160,7 +160,7 @@ GREEDY_DRAW: Final = DrawOptions()
 def transfer(  # noqa: PLR0913  # the flags of a command
     *models: str,
     out: Path,
-    suite: Literal["paper", "stock"] = "paper",
+    suite: Literal["paper", "likelihood", "stock"] = "paper",
     data: str | None = None,
     benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
@@ -181,7 +181,8 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     Args:
         models: Models, in the order of the table; differences are from the first.
         out: Folder of the evaluation.
-        suite: `paper` for our pinned tasks, `stock` for lm-eval's own prompts and scoring.
+        suite: `paper` for our pinned tasks, `likelihood` for GPQA by the letter that a model finds
+            likeliest, `stock` for lm-eval's own prompts and scoring.
         data: Folder with local copies of the benchmarks, or `small` for the set that comes with
             this package. Left out, the Hugging Face Hub is asked.
         benchmarks: Some of gsm8k, math, gpqa_main and gpqa_diamond; all of them when left out.
@@ -323,7 +324,7 @@ def tasks_path() -> int:
 def validate(
     *, data: str | None = None, tasks: Path | None = None, judge: Path | None = None
 ) -> int:
-    """Build every task of both suites and rubric_heldout, with data and prompts; name any gaps.
+    """Build every task of all suites and rubric_heldout, with data and prompts; name any gaps.
 
     Example: rubric-eval validate --data small
 

@@ -152,6 +152,11 @@ class HarnessResponder:
         self._model: _Loaded | None = None
 
     @property
+    def scores_choices(self) -> bool:
+        """By lm-eval's `loglikelihood`."""
+        return True
+
+    @property
     def identity(self) -> Mapping[str, JsonValue]:
         """Every file of the model, its number format, and how questions are put to it."""
         return {
@@ -205,6 +210,10 @@ class _Prompt:
     token_ids: list[int]
     most: int
     """Tokens that an answer may have; below 1 where the prompt alone does not fit."""
+    text: str
+    """With the chat template."""
+    choices: tuple[str, ...]
+    """Texts of which the likeliest is the answer; empty where it is to be written."""
 
 
 class _Loaded:
@@ -227,6 +236,9 @@ class _Loaded:
             batch_size=options.batch_size,
             trust_remote_code=options.trust_remote_code,
         )
+        self._harness, self._is_chat = harness, form == "chat"
+        if self._is_chat:
+            harness.add_bos_token = False  # of `loglikelihood`: the template has its own
         self._model, self._tokenizer = harness.model, harness.tokenizer
         self._tokenizer.padding_side = "left"
         if bool(self._tokenizer.chat_template) != (form == "chat"):
@@ -282,13 +294,16 @@ class _Loaded:
                 )
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not has_template)
             room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
-            prompts.append(_Prompt(index, ask.seed, ids, min(room, decoding.max_tokens)))
-        return sorted(prompts, key=lambda prompt: len(prompt.token_ids))
+            most = min(room, decoding.max_tokens)
+            prompts.append(_Prompt(index, ask.seed, ids, most, text, tuple(ask.choices)))
+        return sorted(prompts, key=lambda prompt: (bool(prompt.choices), len(prompt.token_ids)))
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
         """Put neighbours together; where rows cannot wait, only those that end at one step."""
         fitting = (prompt for prompt in prompts if prompt.most >= 1)
-        for _, rows in groupby(fitting, key=lambda row: None if self._is_held else row.most):
+        for _, rows in groupby(
+            fitting, key=lambda row: (bool(row.choices), None if self._is_held else row.most)
+        ):
             while batch := list(islice(rows, self._batch_size)):
                 yield batch
 
@@ -309,21 +324,13 @@ class _Loaded:
     ) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
         waiting = dict(enumerate(batch))
-
-        def told(rows_BT: Any, *, is_over: bool) -> None:
-            last: list[int] = rows_BT[:, -1].tolist()
-            for number, prompt in tuple(waiting.items()):
-                ended = last[number] in self._ends or rows_BT.shape[1] >= prompt.most
-                if is_over or ended or (decoding.stop and last[number] == self._pad):
-                    row = self._own(rows_BT[number, : prompt.most].tolist())
-                    reply = self._reply(row, decoding)
-                    if is_over or ended or reply.finish is rubric_core.Finish.COMPLETE:
-                        del waiting[number]
-                        report((prompt.index, reply))
-
         try:
-            draw = SeededDraw(decoding, [one.seed for one in batch], cancelled)
-            self._generate(batch, decoding, draw, told)
+            if batch[0].choices:
+                self._compare(waiting, report)
+            else:
+                told = partial(self._tell, waiting, decoding, report)
+                draw = SeededDraw(decoding, [one.seed for one in batch], cancelled)
+                self._generate(batch, decoding, draw, told)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise
@@ -336,6 +343,41 @@ class _Loaded:
             half = len(left) // 2
             for part in (left[:half], left[half:]):
                 self._write(part, decoding, cancelled, report)
+
+    def _tell(
+        self,
+        waiting: dict[int, _Prompt],
+        decoding: rubric_core.Decoding,
+        report: Report[tuple[int, rubric_core.Reply]],
+        rows_BT: Any,
+        *,
+        is_over: bool,
+    ) -> None:
+        """Report the rows that have ended; they wait no longer."""
+        last: list[int] = rows_BT[:, -1].tolist()
+        for number, prompt in tuple(waiting.items()):
+            ended = last[number] in self._ends or rows_BT.shape[1] >= prompt.most
+            if is_over or ended or (decoding.stop and last[number] == self._pad):
+                row = self._own(rows_BT[number, : prompt.most].tolist())
+                reply = self._reply(row, decoding)
+                if is_over or ended or reply.finish is rubric_core.Finish.COMPLETE:
+                    del waiting[number]
+                    report((prompt.index, reply))
+
+    def _compare(
+        self, waiting: dict[int, _Prompt], report: Report[tuple[int, rubric_core.Reply]]
+    ) -> None:
+        """Ask how likely each choice is behind its prompt."""
+        from lm_eval.api.instance import Instance
+
+        lead = "" if self._is_chat else " "
+        prompts = list(waiting.values())
+        pairs = [(prompt.text, f"{lead}{one}") for prompt in prompts for one in prompt.choices]
+        requests = [Instance("loglikelihood", {}, pair, idx) for idx, pair in enumerate(pairs)]
+        found = iter(self._harness.loglikelihood(requests, disable_tqdm=True))
+        for prompt in prompts:
+            logprobs = [next(found)[0] for _ in prompt.choices]
+            report((prompt.index, rubric_core.Reply.chosen(prompt.choices, logprobs)))
 
     def _generate(
         self,

@@ -121,10 +121,11 @@ def _criterion(
     room = sum(sentence.capacity for sentence in read_sentences(fact.sentence))
     most = min(limit, max(1, room - 2)) + (not fact.figure)
     own = terms.key_terms(fact.own or fact.sentence, limit=most, without=given | markers)
+    named = tuple(fact.anchor.split(AND)) if fact.kind == "parameter" else ()
     rare = [word for word in own if not terms.is_common(word)]
     rarest = max(rare, key=terms.inverse_frequency, default="")
-    required = fact.figure or rarest
-    keywords = tuple(word for word in own if word != required)
+    required = named or tuple(filter(None, (fact.figure or rarest,)))
+    keywords = tuple(word for word in own if word not in required)
     if not required or not keywords:
         return None
     fields = {"anchor": fact.anchor, "markers": "|".join(CAVEAT_MARKERS)}
@@ -136,7 +137,7 @@ def _criterion(
             "id": fact.kind,
             **told,
             "verification_method": method,
-            "required_elements": (required,),
+            "required_elements": required,
             "expected_keywords": keywords,
         }
     )

@@ -164,7 +164,9 @@ def test_a_run_says_that_it_runs_as_soon_as_there_is_a_folder(
 
 @pytest.mark.openrlhf
 def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) -> None:
-    config = real_input.config(tmp_path / "run", sft={"max_answer_tokens": 1})
+    config = real_input.config(
+        tmp_path / "run", sft={"max_answer_tokens": 1, "learning_rate": 1e-5}
+    )
     folder = RunFolder(config.out)
     watched = live_summary(
         folder, total_steps=config.steps, resume=False, progress=Progress.silent()
