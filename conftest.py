@@ -169,6 +169,33 @@ def chat_model(make_chat_model: Callable[..., Path]) -> Path:
 
 
 @pytest.fixture(scope="session")
+def misset_model(make_chat_model: Callable[..., Path]) -> Path:
+    """A chat model that ends at once, as its template ends a turn; all else names another end.
+
+    Its template ends a turn with `<eos>` (2); its tokenizer and settings say `<bos>` (1), as a GGUF
+    file of SmolLM2 does.
+    """
+    import torch
+    from transformers import AutoTokenizer, LlamaForCausalLM
+
+    folder = make_chat_model(128)
+    model: Any = LlamaForCausalLM.from_pretrained(folder)
+    model.config.tie_word_embeddings = False
+    with torch.no_grad():
+        for weights in model.model.layers.parameters():
+            weights.zero_()
+        model.model.embed_tokens.weight.fill_(1.0)
+        model.lm_head.weight = torch.nn.Parameter(torch.zeros_like(model.lm_head.weight))
+        model.lm_head.weight[2] = 1.0
+    model.config.eos_token_id = model.generation_config.eos_token_id = 1
+    model.save_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"eos_token": "<bos>"})
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def smollm2_folder() -> Path:
     """A real model, SmolLM2-135M-Instruct; skips where its extra is not installed."""
     from rubric_core import MissingExtraError

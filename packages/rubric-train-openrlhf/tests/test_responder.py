@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
+import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,7 @@ from rubric_core import (
     SaysPromptForm,
 )
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy, load_policy, sample_groups
+from rubric_train_openrlhf.policy.sampling import LiveRows
 from rubric_train_openrlhf.responder import PolicyResponder, policy_responder
 
 pytestmark = pytest.mark.anyio
@@ -39,6 +43,8 @@ SHAPE = TinyConfig(
     max_positions=POSITIONS,
 )
 WARM = Decoding(temperature=1.0, max_tokens=20)
+ENDLESS = Decoding(max_tokens=1024)
+"""The most likely token of random weights repeats for ever."""
 
 
 @pytest.fixture(scope="module")
@@ -219,6 +225,44 @@ async def test_a_folder_that_is_no_policy_is_refused(folder: Path, tmp_path: Pat
     (tmp_path / "model.safetensors").write_bytes(b"no tensors")
     with pytest.raises(ResponderError, match="cannot answer"):
         await _replies(_responder(tmp_path), ASKS[:1], WARM)
+
+
+async def test_an_answer_is_given_while_longer_ones_of_its_batch_are_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = [_ask("Why?"), _ask("why " * 60)]  # few positions are left for the second
+    codec, going_on = load_policy(folder).codec, threading.Event()
+    room = POSITIONS - len(codec.encode_prompt(asks[1].view).token_ids)
+    advance, steps = LiveRows.advance, itertools.count(1)
+
+    def held(rows: LiveRows, *given: torch.Tensor | None) -> None:
+        assert next(steps) != room + 2 or going_on.wait(20), "nothing was given before the end"
+        advance(rows, *given)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(LiveRows, "advance", held)
+    given: list[int] = []
+    async for index, _ in _responder(folder, batch_size=2).respond(asks, ENDLESS):
+        given.append(index)
+        going_on.set()
+    assert given == [1, 0]
+
+
+async def test_a_template_s_end_ends_an_answer_whatever_the_tokenizer_says(
+    misset_model: Path,
+) -> None:
+    (reply,) = await _replies(_responder(misset_model), [_ask("Why?")], Decoding(max_tokens=8))
+    assert (reply.text, reply.finish, reply.tokens) == ("", Finish.COMPLETE, 1)
+
+
+async def test_weights_load_as_the_folder_has_them_unless_it_is_said(
+    folder: Path, tmp_path: Path
+) -> None:
+    replace(load_policy(folder), saved_dtype=torch.bfloat16).save(tmp_path / "half")
+    for options, dtype in (({}, torch.bfloat16), ({"dtype": "float32"}, torch.float32)):
+        responder = _responder(tmp_path / "half", **options)
+        await _replies(responder, ASKS[:1], WARM)
+        assert responder._policy is not None
+        assert responder._policy.model.dtype == dtype
 
 
 async def test_who_leaves_early_stops_the_work(folder: Path) -> None:

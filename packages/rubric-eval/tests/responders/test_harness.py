@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("lm_eval")
 pytest.importorskip("torch")
+
+from structlog.testing import capture_logs
 
 from rubric_core import (
     Ask,
@@ -21,6 +26,7 @@ from rubric_core import (
     Reply,
     ScoresChoices,
 )
+from rubric_eval.responders.harness import SeededDraw
 from rubric_eval.responders.opening import OpenModel, open_model
 from rubric_eval.responders.spec import parse_model
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
@@ -185,10 +191,10 @@ async def test_a_stop_ends_an_answer_and_is_no_part_of_it(folder: Path) -> None:
     async with await open_model(parse_model(f"m=hf:{folder}")) as model:
         (whole,) = await _replies(model, _asks("Why?"), Decoding(temperature=2.0, max_tokens=40))
         assert whole.text
-        stop = whole.text[len(whole.text) // 2]
+        stop = next(one for one in whole.text[len(whole.text) // 2 :] if not one.isspace())
         decoding = Decoding(temperature=2.0, max_tokens=40, stop=(stop,))
         (stopped,) = await _replies(model, _asks("Why?"), decoding)
-    assert stopped.text == whole.text.partition(stop)[0]
+    assert stopped.text == whole.text.partition(stop)[0].strip()
     assert stopped.finish is Finish.COMPLETE
 
 
@@ -235,3 +241,33 @@ async def test_a_folder_that_is_no_model_is_refused_before_a_weight_loads(
     wrong = spec.model_copy(update={"options": {**spec.options, "dtyp": "float32"}})
     with pytest.raises(ConfigError, match="did you mean 'dtype'"):
         await open_model(wrong)
+
+
+async def test_an_answer_is_given_while_longer_ones_of_its_batch_are_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asks = _asks("Why?", "why " * 30)  # few positions are left for the second
+    draw, steps, going_on = SeededDraw.__call__, itertools.count(1), threading.Event()
+
+    def held(self: SeededDraw, input_ids: Any, scores: Any) -> Any:
+        is_last = input_ids.shape[1] >= POSITIONS + 2
+        assert not is_last or going_on.wait(20), f"nothing was given in {next(steps)} steps"
+        return draw(self, input_ids, scores)
+
+    monkeypatch.setattr(SeededDraw, "__call__", held)
+    given: list[int] = []
+    async with await open_model(parse_model(f"m=hf:{folder}")) as model:
+        async for index, _ in model.responder.respond(asks, Decoding(max_tokens=1024)):
+            given.append(index)
+            going_on.set()
+    assert given == [1, 0]
+
+
+async def test_a_template_s_end_ends_an_answer_whatever_the_tokenizer_says(
+    misset_model: Path,
+) -> None:
+    with capture_logs() as logs:
+        async with await open_model(parse_model(f"m=hf:{misset_model}")) as model:
+            (reply,) = await _replies(model, _asks("Why?"), Decoding(max_tokens=8))
+    assert (reply.text, reply.finish, reply.tokens) == ("", Finish.COMPLETE, 1)
+    assert [one["chat_template"] for one in logs if one["log_level"] == "warning"] == ["<eos> (2)"]

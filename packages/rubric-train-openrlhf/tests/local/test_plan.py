@@ -3,14 +3,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 import yaml
 
 from rubric_core import find_trainer
 from rubric_train_openrlhf.backend import LocalBackend
 from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
-from rubric_train_openrlhf.local.start import describe_plan, parameter_count
-from rubric_train_openrlhf.policy import load_policy
+from rubric_train_openrlhf.local.start import (
+    _ALLOCATED,
+    _cache_bytes,
+    _shape,
+    _update_bytes,
+    describe_plan,
+    parameter_count,
+)
+from rubric_train_openrlhf.policy import (
+    EncodedPrompt,
+    TinyConfig,
+    build_tiny_llama,
+    load_policy,
+    pack_responses,
+    response_logprobs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +45,7 @@ def test_a_plan_states_the_configuration_the_work_and_the_memory(
     assert "4 prompts × 4 responses = 16, at most 384 tokens" in plan
     assert "2 × 8 responses, each in 2 passes of at most 4" in plan
     assert "8 optimiser updates in all" in plan
+    assert "3 held-out passes, the first before step 1: 4 questions × 1 responses = 4" in plan
     assert not config.out.exists()
 
 
@@ -42,6 +58,42 @@ def test_parameters_are_counted_without_reading_weights(
     assert parameter_count(path) == load_policy(path.path).model.num_parameters()
     assert parameter_count(TinyModel(documents=tmp_path)) == pytest.approx(1_160_000, rel=0.01)
     assert parameter_count(PathModel(path=tmp_path)) is None
+
+
+def test_the_memory_of_an_update_is_that_which_autograd_keeps() -> None:
+    shape = TinyConfig(hidden_size=96, intermediate_size=256, layers=3, heads=6, kv_heads=2)
+    model = build_tiny_llama(shape, seed=0)
+    prompts = [EncodedPrompt(tuple(range(first, first + 60))) for first in (3, 100)]
+    batch = pack_responses(
+        [prompt for prompt in prompts for _ in range(4)], [tuple(range(7, 39))] * 8
+    )
+    kept: dict[int, int] = {}
+    weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        response_logprobs(model, batch)
+    counted = sum(size for place, size in kept.items() if place not in weights)
+
+    config = parse_config(
+        {
+            "model": {"type": "tiny", "documents": "d", "architecture": shape.model_dump()},
+            "data": {"train": "t"},
+            "rollout": {"prompts": 2, "group_size": 4, "max_new_tokens": 32},
+            "optim": {"micro_batch": 8},
+            "steps": 1,
+            "out": "o",
+        }
+    )
+    sizes = _shape(config.model)
+    assert sizes is not None
+    head = 4 * shape.vocab_size * shape.hidden_size
+    assert _update_bytes(config, sizes, 60) / _ALLOCATED - head == pytest.approx(counted, rel=0.1)
+    cache = 2 * shape.layers * 2 * 16 * 4 * 8 * 4 * (60 + 32)  # micro_batch of 8 prompts × 4
+    assert _cache_bytes(config, sizes, 60) == cache
 
 
 def test_the_paper_preset_says_that_its_model_is_not_there_yet(

@@ -27,7 +27,7 @@ class WaitingCodec:
         self._codec = codec
         self._judged = judged
         self._first = ""
-        self.eos_token_id, self.end_token_ids = codec.eos_token_id, codec.end_token_ids
+        self.end_token_ids = codec.end_token_ids
         self.pad_token_id = codec.pad_token_id
 
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:

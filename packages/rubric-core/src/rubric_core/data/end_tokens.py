@@ -38,8 +38,8 @@ class EndTokens(NamedTuple):
     @property
     def differ(self) -> bool:
         """Whether the tokenizer, or the settings, lack the one to train on."""
-        lacking = self.settings and self.ids[0] not in self.settings
-        return bool(lacking) or self.tokenizer != self.ids[0]
+        trained = next(iter(self.ids), None)
+        return self.tokenizer != trained or trained not in (self.settings or (trained,))
 
     def named(self, tokenizer: Any) -> dict[str, str]:
         """Each part's tokens, as text and number, for a log."""

@@ -29,6 +29,8 @@ class ModelShape(NamedTuple):
     tied: bool = False
     """One matrix for the first and the last layer."""
     family: str = "llama"
+    dtype: str | None = None
+    """Number format of the weights in its folder, where config.json says."""
 
     @property
     def parameters(self) -> int:
@@ -46,14 +48,6 @@ class ModelShape(NamedTuple):
             layer += 2 * self.head_dim
         tables = 1 if self.tied else 2
         return tables * self.vocabulary * self.hidden + self.layers * layer + self.hidden
-
-    @property
-    def layer_numbers(self) -> int:
-        """Numbers that a layer keeps of a token for its gradient: 8·hidden + 4·intermediate.
-
-        See arXiv 2205.05198, with flash attention and gated feed-forward layers.
-        """
-        return 8 * self.hidden + 4 * self.intermediate
 
     def kv_bytes_per_token(self, *, number_bytes: int = 2) -> int:
         """Cache of keys and values for one token of one response, 16-bit numbers by default."""
@@ -104,6 +98,7 @@ def _from_config(file: Path) -> ModelShape | None:
             vocabulary=_whole(values, "vocab_size"),
             tied=values.get("tie_word_embeddings") is True,
             family=family,
+            dtype=str(values.get("dtype", values.get("torch_dtype"))),
         )
     except (OSError, ValueError) as error:
         message = f"{str(file)!r} could not be read: {error}"

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterable
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -81,6 +82,18 @@ def read_task_sets(config: TrainConfig) -> dict[str, TaskSet]:
         heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
         sets["validation"] = heldout.first(config.validation.questions)
     return sets
+
+
+def heldout_questions(config: TrainConfig) -> int | None:
+    """Count the questions of a held-out pass: 0 without one, None where they are not there yet.
+
+    Raises:
+        RubricFileError: a line of the file is no task.
+    """
+    path, wanted = config.data.validation, config.validation.questions
+    if path is None:
+        return 0
+    return sum(1 for _ in islice(read_tasks(path), wanted)) if path.is_file() else wanted
 
 
 def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:

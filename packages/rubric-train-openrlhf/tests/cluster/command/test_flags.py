@@ -44,6 +44,7 @@ OURS = {
     "cluster.ray": "the launcher",
     "cluster.extra_flags": "put behind the table's flags, which they may not touch",
     "checkpoint.keep": "our trainer: OpenRLHF deletes a state before the next one is whole",
+    "checkpoint.dtype": "our policy actor, when it has saved a policy",
     "steps": "our trainer's loop",
     "threads": "OMP_NUM_THREADS of the workers",
     "device": "must agree with cluster.device",

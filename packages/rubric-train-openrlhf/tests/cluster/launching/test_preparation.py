@@ -14,6 +14,7 @@ from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_train_openrlhf.cluster import judging as judge_side
 from rubric_train_openrlhf.cluster.judging import probe_judge
 from rubric_train_openrlhf.cluster.launching.preparation import check_key, check_machine, prepare
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
@@ -160,6 +161,21 @@ def test_a_run_says_that_it_runs_as_soon_as_there_is_a_folder(
     assert real_input.prepare(config, resume=False) is not None
     summary = RunFolder(config.out).read_summary()
     assert (summary.status, summary.steps) == ("running", 0)
+
+
+@pytest.mark.openrlhf
+def test_engines_and_policy_are_told_what_the_model_s_folder_says(
+    real_input: RealInput, misset_model: Path, tmp_path: Path
+) -> None:
+    model = {"type": "path", "path": misset_model}
+    for said, expected in ((None, "float32"), ({"dtype": "bfloat16"}, "bfloat16")):
+        out = tmp_path / expected
+        sections = {"checkpoint": said} if said else {}
+        config = real_input.config(out, model=model, cluster={"max_len": 128}, **sections)
+        assert real_input.prepare(config, resume=False) is not None
+        run = PolicyRun.model_validate_json(ClusterPaths(out).run.read_text())
+        assert run.end_token_ids == (2, 1)
+        assert run.saved_dtype == expected
 
 
 @pytest.mark.openrlhf

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,7 @@ from rubric_train_openrlhf.cluster.launching.warm_start import (
     sft_rows,
     warm_start,
 )
+from rubric_train_openrlhf.cluster.launching.warm_start_process import repaired
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import stand_in_model
 from rubric_train_openrlhf.cluster.settings import WarmStartPaths
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -78,6 +80,39 @@ def test_rows_tokenize_to_what_grpo_asks(tokenizer: Any) -> None:
     assert {tuple(tokenizer.encode(text, add_special_tokens=False)) for text in texts} == expected
     # OpenRLHF adds " " and the end token to any text that does not end in it.
     assert all(text.endswith(tokenizer.eos_token) for text in texts)
+
+
+@pytest.mark.openrlhf
+def test_openrlhf_trains_on_the_tokens_that_the_template_gives_the_assistant(
+    misset_model: Path,
+) -> None:
+    from datasets import Dataset
+    from openrlhf.datasets import SFTDataset
+    from openrlhf.utils import get_tokenizer
+
+    tokenizer = repaired(get_tokenizer)(str(misset_model), None)
+    own: Any = AutoTokenizer.from_pretrained(misset_model)
+    assert (tokenizer.eos_token, own.eos_token) == ("<eos>", "<bos>")
+    rows = sft_rows(EXAMPLES, SftConfig(steps=1, batch_size=6), tokenizer=own, seed=0)
+    names = {"input_key": "input", "output_key": "output", "apply_chat_template": False}
+    strategy = SimpleNamespace(args=SimpleNamespace(data=SimpleNamespace(**names)))
+    data: Any = SFTDataset(
+        Dataset.from_list([json.loads(row) for row in rows]),
+        *(tokenizer, 256, strategy, "{}"),
+        num_processors=1,
+    )
+    trained = {(tuple(ids[0].tolist()), tuple(mask[0].tolist())) for ids, _, mask in data}
+    expected: set[tuple[tuple[int, ...], tuple[float, ...]]] = set()
+    for one in EXAMPLES:
+        asked = [{"role": "user", "content": one.question}]
+        turns = [*asked, {"role": "assistant", "content": one.answer}]
+        whole: list[int] = own.apply_chat_template(turns, return_dict=False)[:-1]  # a line's end
+        first = len(own.apply_chat_template(asked, return_dict=False, add_generation_prompt=True))
+        assert whole[-1] == 2
+        # The loss of a position is that of the token behind it.
+        mask = [float(first - 1 <= place < len(whole) - 1) for place in range(len(whole))]
+        expected.add((tuple(whole), tuple(mask)))
+    assert trained == expected
 
 
 def test_long_examples_are_left_out(tokenizer: Any) -> None:

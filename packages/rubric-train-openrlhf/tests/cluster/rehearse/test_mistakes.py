@@ -272,7 +272,7 @@ def test_an_end_token_that_no_turn_ends_with(
     report = check_only(production.having(model={"type": "path", "path": str(folder)}))
     (found,) = (one for one in report.of("tokenizer") if one.status is Status.WARNING)
     assert "'<|eot_id|>'" in found.detail
-    assert "'<|end_of_text|>'" in found.detail
+    assert "tokenizer <|end_of_text|> " in found.detail
 
 
 def test_a_warm_start_without_answers(production: Production, check_only: CheckOnly) -> None:

@@ -77,7 +77,7 @@ def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
             cluster={"gpus_per_node": 1, "max_len": 64, "deepspeed": {"forward_micro_batch": 4}},
             **sections,
         )
-        run = PolicyRun.of(batch.coordinator.config, namespace="n")
+        run = PolicyRun.of(batch.coordinator.config, namespace="n", end_token_ids=(2, 1))
         fleet = Answering(batch)
         generator = RubricSamplesGenerator(
             SimpleNamespace(args=None),
@@ -110,6 +110,7 @@ def test_a_step_asks_for_its_prompts_in_order_and_every_draw_has_a_seed(
     assert fleet.asked[0].sampling.max_tokens == 24
     assert fleet.asked[0].sampling.logprobs == 0
     assert fleet.asked[0].sampling.min_tokens == 0
+    assert fleet.asked[0].sampling.stop_token_ids == [2, 1]
     assert fleet.calls == ["wake_up", "sleep"]
 
 

@@ -32,17 +32,19 @@ def _train_on_written_ends() -> None:
     """Have answers end as the chat template ends them: OpenRLHF puts the tokenizer's end there."""
     from openrlhf import utils
 
-    utils.get_tokenizer = _repaired(utils.get_tokenizer)
+    utils.get_tokenizer = repaired(utils.get_tokenizer)
 
 
-def _repaired(load: Callable[..., Any]) -> Callable[..., Any]:
+def repaired(load: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a loader of tokenizers give those whose end token is the one to train on."""
+
     @wraps(load)
-    def repaired(*args: Any, **options: Any) -> Any:
+    def load_repaired(*args: Any, **options: Any) -> Any:
         tokenizer = load(*args, **options)
         tokenizer.eos_token = tokenizer.convert_ids_to_tokens(end_tokens(tokenizer).ids[0])
         return tokenizer
 
-    return repaired
+    return load_repaired
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
+from rubric_train_openrlhf.step.tasks import heldout_questions
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
@@ -39,7 +40,7 @@ def describe_plan(config: TrainConfig) -> str:
             installed, its own parser refuses the command.
         PolicyLoadError: the model's config.json cannot be read.
     """
-    commands = command.commands(config)
+    commands, heldout = command.commands(config), heldout_questions(config)
     shape = model_shape(refusals.model_path(config))
     content: dict[str, Any] = {
         "config": config,
@@ -56,6 +57,7 @@ def describe_plan(config: TrainConfig) -> str:
         "sft_flags": commands.get(refusals.SFT_PROGRAM),
         "printed": command.printed_by_openrlhf(commands) if refusals.openrlhf_installed() else None,
         "traps": traps(config),
+        "heldout": None if heldout is None else heldout * config.validation.samples,
     }
     environment = Environment(  # noqa: S701  # a text for a terminal
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -70,7 +72,8 @@ def _filters(config: TrainConfig, shape: ModelShape | None) -> dict[str, Callabl
     Without a shape there are none of those to ask about.
     """
     of_gpu: tuple[Callable[..., object], ...] = (
-        *(sizing.memory, sizing.engine_room, sizing.step_time, sizing.decode_tokens_per_s),
+        *(sizing.memory, sizing.engine_room, sizing.step_time, sizing.sampling_s),
+        sizing.decode_tokens_per_s,
     )
     return {
         **{size.__name__: partial(size, config, shape) for size in of_gpu},
@@ -137,6 +140,8 @@ def _layout_traps(config: TrainConfig) -> dict[str, bool]:
         f"out: with several machines, or handed in with cluster.ray.dashboard, paths must be "
         "on a file system that all share; these are relative: "
         f"{', '.join(relative)}": elsewhere and bool(relative),
+        "model.type='smollm2' is a folder in this machine's cache, which no other has; copy it to "
+        "where all see it, and give type: path": elsewhere and config.model.type == "smollm2",
         f"judge.spec.api_base={''.join(here[:1])}: judge actors run on every one of {nodes} "
         "machines, and this address is another server on each; give the judge's machine by "
         "name": bool(here) and nodes > 1,

@@ -125,8 +125,9 @@ def host_memory(config: TrainConfig, shape: ModelShape) -> float:
 
 
 def checkpoint_bytes(config: TrainConfig, shape: ModelShape) -> int:
-    """Bytes on disk of one checkpoint in Hugging Face format."""
-    return _number_bytes(config) * shape.parameters
+    """Bytes on disk of one checkpoint in Hugging Face format, 16-bit numbers unless it is said."""
+    dtype = shape.dtype if config.checkpoint.dtype == "auto" else config.checkpoint.dtype
+    return (4 if dtype == "float32" else 2) * shape.parameters
 
 
 def trainer_state_bytes(shape: ModelShape) -> int:
@@ -140,7 +141,7 @@ def _number_bytes(config: TrainConfig) -> int:
 
 def _activation_bytes_per_token(config: TrainConfig, shape: ModelShape) -> float:
     number = _number_bytes(config) // 2
-    layer = number * assumed("layer_bytes") * shape.layer_numbers
+    layer = number * assumed("layer_bytes") * (8 * shape.hidden + 4 * shape.intermediate)
     if not config.optim.gradient_checkpointing:
         return shape.layers * layer
     # One input is kept per layer, and one layer at a time is computed again.
@@ -188,10 +189,9 @@ def step_time(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> StepTime:
     # Forward 2·N a token and backward twice that; checkpointing goes forward a second time.
     per_token = 8 if config.optim.gradient_checkpointing else 6
     models = 2 if config.objective.kl_coef > 0 else 1
-    load, responses = judge_load(config, gpu), config.batch_size * mean_response_tokens(config)
-    rate = decode_tokens_per_s(config, shape, gpu) * config.cluster.engine_count
+    load = judge_load(config, gpu)
     return StepTime(
-        sampling=assumed("straggler") * responses / rate if rate else float("inf"),
+        sampling=sampling_s(config, shape, gpu, responses=config.batch_size),
         judging=None if load is None else load.seconds,
         scoring=2 * models * count * tokens / (gpus * gpu.flops * assumed("forward_mfu")),
         updates=per_token * count * tokens / (gpus * gpu.flops * assumed("train_mfu")),
@@ -199,13 +199,31 @@ def step_time(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> StepTime:
     )
 
 
-def decode_tokens_per_s(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> float:
+def sampling_s(config: TrainConfig, shape: ModelShape, gpu: Gpu, *, responses: int) -> float:
+    """Seconds in which all engines sample so many responses, such as those of a held-out pass."""
+    rate = decode_tokens_per_s(config, shape, gpu, responses=responses)
+    if not rate:
+        return float("inf")
+    tokens = responses * mean_response_tokens(config)
+    return assumed("straggler") * tokens / (rate * config.cluster.engine_count)
+
+
+def decode_tokens_per_s(
+    config: TrainConfig, shape: ModelShape, gpu: Gpu, *, responses: int | None = None
+) -> float:
     """Tokens that one engine samples in a second, bound by bandwidth or by arithmetic.
 
     Each step reads all weights, and the keys and values of each response so far.
+
+    Args:
+        config: of the run.
+        shape: of the model.
+        gpu: that the engines are on.
+        responses: asked of all engines at once; by default those of a step.
     """
     room, degree = engine_room(config, shape, gpu), config.cluster.engines.tensor_parallel
-    sequences = min(room.sequences, config.batch_size / config.cluster.engine_count)
+    asked = config.batch_size if responses is None else responses
+    sequences = min(room.sequences, asked / config.cluster.engine_count)
     if sequences == 0:
         return 0.0
     context = assumed("prompt_tokens") + mean_response_tokens(config) / 2
