@@ -1,7 +1,8 @@
 """Facts of a document, and the criterion that asks for each.
 
 A criterion has all five components of the paper's Definition 1: the most specific term of the fact
-is its required element, further terms of it are its keywords, and its pattern in the grammar of the
+is its required element, further terms of it are its keywords (words that many documents use only
+where there are no others), and its pattern in the grammar of the
 lexical judge is the first line of its verification method. A fact that has no two specific terms
 beside the words of the question is not asked for.
 
@@ -124,7 +125,8 @@ def _criterion(
     rare = [word for word in own if not terms.is_common(word)]
     rarest = max(rare, key=terms.inverse_frequency, default="")
     required = fact.figure or rarest
-    keywords = tuple(word for word in own if word != required)
+    others = [word for word in own if word != required]
+    keywords = tuple(word for word in others if word in rare) or tuple(others)
     if not required or not keywords:
         return None
     fields = {"anchor": fact.anchor, "markers": "|".join(CAVEAT_MARKERS)}
