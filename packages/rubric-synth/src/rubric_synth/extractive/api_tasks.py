@@ -235,7 +235,8 @@ def api_draft(
         limit=config.key_terms,
         most=_MOST_FACTS,
     )
-    told = [facts[0], *(fact for fact in asked.facts if fact.kind != "purpose")]
+    told = [fact for fact in facts if fact.kind == "purpose"]  # asked for or not
+    told += [fact for fact in asked.facts if fact.kind != "purpose"]
     frames = iter(_FRAMES_OF_PARAMETERS)
     answer = (
         fact.sentence.replace(TAKES, next(frames)) if fact.kind == "parameter" else fact.sentence

@@ -1,9 +1,10 @@
 """Facts of a document, and the criterion that asks for each.
 
 A criterion has all five components of the paper's Definition 1: the most specific term of the fact
-is its required element, further terms of it are its keywords, and its pattern in the grammar of the
-lexical judge is the first line of its verification method. A fact that has no two specific terms
-beside the words of the question is not asked for.
+is its required element, of a parameter its name; further terms of it are its keywords (words that
+many documents use only where there are no others), and its pattern in the grammar of the lexical
+judge is the first line of its verification method. A fact that has no term of its own beside those
+is not asked for.
 
 Source: paper, Definition 1.
 """
@@ -125,7 +126,8 @@ def _criterion(
     rare = [word for word in own if not terms.is_common(word)]
     rarest = max(rare, key=terms.inverse_frequency, default="")
     required = named or tuple(filter(None, (fact.figure or rarest,)))
-    keywords = tuple(word for word in own if word not in required)
+    others = [word for word in own if word not in required]
+    keywords = tuple(word for word in others if word in rare) or tuple(others)
     if not required or not keywords:
         return None
     fields = {"anchor": fact.anchor, "markers": "|".join(CAVEAT_MARKERS)}

@@ -29,7 +29,9 @@ _NAMED = re.compile(r"`([^`]+)`")
 _POINTS = re.compile(
     r"\b(?:Cover (?!what)|Discuss |Include |the role of )([^.]+?)(?: and its caveats)?\."
 )
-_TERMS: Final = 5
+_TERMS: Final = 12
+"""As many as a sentence that reads as one can hold."""
+_FEWEST: Final = 5
 _AUXILIARY = re.compile(
     r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
     re.IGNORECASE,
@@ -101,10 +103,13 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
 def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> str:
     """Join the most usual words of a kind as a phrase, each turn in another order."""
     terms = deque(usual.get(kind, ())[:_TERMS])
-    if len(terms) < _TERMS:
+    if len(terms) < _FEWEST:
         return "the value of an input"
     terms.rotate(turn)
-    return "the {} of an {} in {}, {} and {}".format(*terms)
+    words = list(terms)
+    return listed(
+        [f"the {one} of {other}" for one, other in zip(words[::2], words[1::2], strict=False)]
+    )
 
 
 def shuffled(text: str, *, seed: str) -> str:
