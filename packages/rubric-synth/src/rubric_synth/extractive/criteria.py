@@ -1,10 +1,10 @@
 """Facts of a document, and the criterion that asks for each.
 
-A criterion has all five components of the paper's Definition 1: the most specific term of the fact
-is its required element, of a parameter its name; further terms of it are its keywords (words that
-many documents use only where there are no others), and its pattern in the grammar of the lexical
-judge is the first line of its verification method. A fact that has no term of its own beside those
-is not asked for.
+A criterion has all five components of the paper's Definition 1. Its required elements are the most
+specific term of the fact and the name of a parameter or a point, its keywords are further terms of
+the fact (words that many documents use only where there are no others), and its pattern in the
+grammar of the lexical judge is the first line of its verification method. A fact that has no two
+specific terms beside the words of the question is not asked for.
 
 Source: paper, Definition 1.
 """
@@ -28,6 +28,8 @@ TAKES: Final = "It takes "
 """How the reference answer begins to speak of a parameter."""
 AND: Final = " and "
 """Between the names of parameters that are explained together."""
+_NAMED: Final = frozenset({"parameter", "supporting_point"})
+"""Kinds of which an answer must hold what the question calls them."""
 _PART_OF_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _CUES: Final = (
     "Full credit: {required} is named in a sentence that says how {keywords} come in. "
@@ -117,9 +119,10 @@ def _criterion(
     """Return the criterion of a fact; None where it says too little that the question does not."""
     row: dict[str, Any] = read_table("criteria")[fact.kind]
     markers = stems(" ".join(CAVEAT_MARKERS)) if "{markers}" in row["pattern"] else frozenset[str]()
-    # A judge by words credits a sentence with one term for every two of its words; one of them is
-    # the required element, and one is left for a concept.
-    room = sum(sentence.capacity for sentence in read_sentences(fact.sentence))
+    named = tuple(fact.anchor.split(AND)) if fact.kind in _NAMED else ()
+    # A judge by words credits a sentence with one term for every two of its words; some are the
+    # required elements, and one is left for a concept.
+    room = sum(sentence.capacity for sentence in read_sentences(fact.sentence)) - len(named)
     most = min(limit, max(1, room - 2)) + (not fact.figure)
     own = terms.key_terms(fact.own or fact.sentence, limit=most, without=given | markers)
     named = tuple(fact.anchor.split(AND)) if fact.kind == "parameter" else ()
@@ -139,7 +142,7 @@ def _criterion(
             "id": fact.kind,
             **told,
             "verification_method": method,
-            "required_elements": required,
+            "required_elements": (*named, required),
             "expected_keywords": keywords,
         }
     )
