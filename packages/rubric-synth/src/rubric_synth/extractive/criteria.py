@@ -125,11 +125,10 @@ def _criterion(
     room = sum(sentence.capacity for sentence in read_sentences(fact.sentence)) - len(named)
     most = min(limit, max(1, room - 2)) + (not fact.figure)
     own = terms.key_terms(fact.own or fact.sentence, limit=most, without=given | markers)
-    named = tuple(fact.anchor.split(AND)) if fact.kind == "parameter" else ()
     rare = [word for word in own if not terms.is_common(word)]
     rarest = max(rare, key=terms.inverse_frequency, default="")
-    required = named or tuple(filter(None, (fact.figure or rarest,)))
-    others = [word for word in own if word not in required]
+    required = fact.figure or rarest
+    others = [word for word in own if word != required]
     keywords = tuple(word for word in others if word in rare) or tuple(others)
     if not required or not keywords:
         return None
