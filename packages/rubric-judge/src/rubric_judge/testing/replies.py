@@ -42,20 +42,22 @@ def reply_text(
         scores: what is awarded.
         weights: what could be awarded.
         fault: None for a valid reply. One of a score or an id leaves a reply without scores as it
-            is, such as that to the question with which a command sees whether anybody answers.
+            is: that to the question with which a command sees whether anybody answers.
 
     Returns:
         The text of the message.
     """
     if fault in _OF_SCORES and not scores:
         fault = None
-    reply: dict[str, object] = {
-        "reasoning": "Each criterion was compared with the passage.",
-        "scores": dict(scores),
-        "total": sum(scores.values()),
-        "max_total": sum(weights.values()),
-    }
-    _spoil(reply, weights, fault)
+    reply: dict[str, object] = {"ready": True}
+    if weights:
+        reply = {
+            "reasoning": "Each criterion was compared with the passage.",
+            "scores": dict(scores),
+            "total": sum(scores.values()),
+            "max_total": sum(weights.values()),
+        }
+        _spoil(reply, weights, fault)
     text = json.dumps(reply)
     return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
 
@@ -81,6 +83,8 @@ def hostile_text(reply: str, hostile: HostileText) -> str:
         text = hostile.text.replace("@reply@", reply).replace("@fields@", reply[1:])
         return text.replace("@quoted@", json.dumps(reply))
     fields = cast("dict[str, Any]", json.loads(reply))
+    if "scores" not in fields:  # no judge's, but an answer to the check
+        return reply
     first = next(iter(fields["scores"]), "")
     if hostile.place == "score":
         fields["scores"] = {first: _HOLE, **dict(list(fields["scores"].items())[1:])}
