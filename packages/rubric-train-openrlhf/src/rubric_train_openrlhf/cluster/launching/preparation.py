@@ -21,7 +21,8 @@ from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedState
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
-from rubric_train_openrlhf.policy import ChatCodec, folder_dtype, load_codec
+from rubric_train_openrlhf.policy import ChatCodec, load_codec
+from rubric_train_openrlhf.policy.load import folder_dtype
 from rubric_train_openrlhf.run.environment import model_digests
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary

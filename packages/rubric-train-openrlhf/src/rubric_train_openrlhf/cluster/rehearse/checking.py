@@ -237,7 +237,22 @@ class Subject:
 
     @property
     def model_folder(self) -> Path | None:
-        """Where the model is, or should be; None for one that is built."""
+        """Where the model is, or should be; None for one that is built.
+
+        Raises:
+            EndedError: it cannot be had; the check of the model says why.
+        """
+        try:
+            return self.find_model()
+        except RubricError:
+            raise EndedError(needs("model")) from None
+
+    def find_model(self) -> Path | None:
+        """Find the model's folder; None for one that is built.
+
+        Raises:
+            RubricError: the model of an installed package cannot be had.
+        """
         model = self.known.model
         return None if model.type == "tiny" else model.folder()
 

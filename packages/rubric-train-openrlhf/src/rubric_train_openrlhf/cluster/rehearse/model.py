@@ -26,7 +26,7 @@ _TOKENIZERS: Final = ("tokenizer.json", "tokenizer_config.json")
 
 def check_model(subject: check.Subject) -> Sequence[check.Finding]:
     """Architecture and weights: every file that the index names."""
-    folder = subject.model_folder
+    folder = subject.find_model()
     if folder is not None and folder.exists() and not folder.is_dir():
         remedy = "give the folder that holds config.json, weights and tokenizer"
         return [check.failed(f"{str(folder)!r} is a file", remedy=remedy)]

@@ -24,7 +24,7 @@ from rubric_train_openrlhf.cluster.training.learner import RubricLearner
 from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 from rubric_train_openrlhf.objective import ObjectiveConfig, bounded_divergence
 from rubric_train_openrlhf.objective.schedule import StepSchedule
-from rubric_train_openrlhf.policy import DTYPES, cast_folder
+from rubric_train_openrlhf.policy.load import DTYPES, cast_folder
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
 
 _PolicyActor: Any = cast("Any", ppo_actor.PolicyModelActor).__ray_metadata__.modified_class
