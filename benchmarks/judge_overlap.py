@@ -27,6 +27,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import ray
 import structlog
 from record import finish
@@ -44,6 +45,7 @@ from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import build_tokenizer
+from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -206,10 +208,8 @@ class Bench:
         names = [sample["label"] for sample in samples]
         groups = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
         shape = (len(groups), GROUP)
-        lengths = [[8] * shape[1]] * shape[0]
-        credit = ask(
-            self._coordinator.credit, first, groups, lengths, [[True] * shape[1]] * shape[0]
-        )
+        sizes = Sizes(np.full(shape, 8), np.ones(shape, dtype=np.bool_))
+        credit = ask(self._coordinator.credit, first, groups, sizes)
         seconds = time.perf_counter() - started_s
         wrong = [
             row

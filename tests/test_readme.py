@@ -304,6 +304,7 @@ def _criterion(word: str) -> CriterionDraft:
         scoring_guide="All or nothing.",
         verification_method="sentences: any",
         required_elements=(word,),
+        expected_keywords=(word,),
     )
 
 

@@ -61,7 +61,7 @@ def test_the_page_can_be_followed(
     assert [judge["replicates"] for judge in alone["judges"]] == [4]
     assert alone["judges"][0]["tau2"]["value"] == 0.0
     both = json.loads(Path("agreement/reliability.json").read_text("utf-8"))
-    assert [judge["judge"] for judge in both["judges"]] == ["lexical_v2", "Anna"]
+    assert [judge["judge"] for judge in both["judges"]] == ["lexical_v3", "Anna"]
     assert both["pairs"][0]["kendall_within"]["value"] > 0.9
 
 

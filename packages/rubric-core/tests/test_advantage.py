@@ -277,10 +277,25 @@ def test_masked_equal_groups_give_zeros_too() -> None:
     assert not advantages_PG.any()
 
 
-def test_a_spread_of_one_rounding_is_not_blown_up() -> None:
-    advantages_PG = group_advantages([[0.3, 0.1 + 0.2]])
+@pytest.mark.parametrize("std", STDS)
+@given(st.lists(st.integers(1, 40), min_size=2, max_size=8), st.randoms(use_true_random=False))
+def test_sums_of_the_same_scores_in_another_order_are_equal(
+    std: Std, tenths: list[int], random: Random
+) -> None:
+    def reward() -> float:
+        return sum(random.sample(scores, len(scores))) / total
 
-    assert np.abs(advantages_PG).max() < 1e-7
+    scores = [one / 10 for one in tenths]
+    total = math.fsum(scores) * 1.5
+
+    assert not group_advantages([[reward() for _ in range(16)]], std=std, delta=0.0).any()
+
+
+def test_the_weights_that_rounding_tells_apart_have_no_advantage() -> None:
+    assert 0.1 + 0.2 + 0.3 != 0.3 + 0.2 + 0.1
+    assert not group_advantages([[0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1]], delta=0.0).any()
+    # A difference that no order of a sum makes is one, however small.
+    assert group_advantages([[0.6, 0.6 + 1e-12]], delta=0.0).all()
 
 
 def test_float32_and_integer_rewards_are_computed_in_float64() -> None:

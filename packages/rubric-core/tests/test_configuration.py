@@ -136,7 +136,8 @@ def test_a_model_that_hides_its_input_keeps_it_hidden() -> None:
     [
         ({"service": {"name": ["sk-live-1"]}}, "service.name: Input should be a valid string"),
         ({"service": {"calls": "sk-live-1"}}, "service.calls: Input should be a valid integer"),
-        ({"service": "sk-live-1"}, "service: Input should be a valid dictionary"),
+        ({None: 1}, "null: a key is a text: name it"),
+        ({"service": "sk-live-1"}, "service: needs a mapping of keys to values"),
         ({"service": {"calls": 0}}, "service.calls: Input should be greater than or equal to 1"),
     ],
 )
@@ -261,7 +262,7 @@ def test_a_problem_of_the_whole_has_no_place() -> None:
         Train.model_validate("text")
 
     error = config_error(caught.value, model=Train, source="run.yaml")
-    assert str(error).startswith("run.yaml: Input should be a valid dictionary")
+    assert str(error).startswith("run.yaml: needs a mapping of keys to values")
     assert error.location == ""
 
 

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from rubric_core import read_tasks
-from rubric_core.files import open_file, open_to_append, read_file, replacing_folder
+from rubric_core.files import (
+    open_file,
+    open_to_append,
+    read_file,
+    replacing_folder,
+    write_text,
+)
 
 
 def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
@@ -100,3 +106,9 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_what_stood_there(
 
     assert [path.name for path in folder.iterdir()] == ["old"]
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_full_disk_names_the_file() -> None:
+    with pytest.raises(OSError, match="No space left") as caught:
+        write_text(Path("/dev/full"), "more than it takes")
+    assert caught.value.filename == "/dev/full"

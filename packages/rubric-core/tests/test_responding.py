@@ -59,3 +59,16 @@ def test_an_unknown_responder_is_named_with_those_that_are_installed() -> None:
     with pytest.raises(PluginError, match=r"nothing called 'no_such' .*rubric\.responders"):
         find_responder("no_such")
     assert list(responder_names()) == sorted(responder_names())
+
+
+def test_the_likeliest_of_some_choices_is_chosen() -> None:
+    reply = Reply.chosen(("A", "B", "C"), [-2.0, -0.5, -0.5])
+    assert (reply.text, reply.finish, reply.tokens) == ("B", Finish.COMPLETE, None)
+    assert reply.choice_logprobs == (-2.0, -0.5, -0.5)
+    assert Reply.answered("B").choice_logprobs == ()
+
+
+@pytest.mark.parametrize("logprob", [float("nan"), float("-inf")])
+def test_choices_without_numbers_are_no_answer(logprob: float) -> None:
+    reply = Reply.chosen(("A", "B"), [-1.0, logprob])
+    assert (reply.text, reply.reason) == (None, Reason.SERVER_ERROR)

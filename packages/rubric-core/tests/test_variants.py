@@ -110,7 +110,7 @@ def test_a_mapping_without_a_name_is_of_the_default_kind() -> None:
         ({"estimator": "acme-empty"}, "advantage.estimator", "does not define advantages"),
         ({"estimator": "acme-number"}, "advantage.estimator", "is a int, not a subclass of"),
         ({"estimator": "acme-dict"}, "advantage.estimator", "is dict, not a subclass of"),
-        ([], "advantage", "valid dictionary or instance of AdvantageEstimator"),
+        ([], "advantage", "needs a mapping of keys to values"),
     ],
 )
 def test_what_is_wrong_is_named_at_its_key(advantage: object, location: str, words: str) -> None:

@@ -6,6 +6,7 @@ import json
 
 import pytest
 from pydantic import BaseModel
+from structlog.testing import capture_logs
 
 from rubric_core import Reason
 from rubric_judge import (
@@ -138,3 +139,45 @@ async def test_a_check_sends_no_word_about_this_program() -> None:
             await model.check()
 
     assert "ChatModel" not in json.dumps(endpoint.calls[0].body)
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("Yes, I am.", "json_invalid in an answer of 10 characters"),
+        ('{"ready": "yes"}', "bool_type in an answer of 16 characters"),
+        ('{"name": "blue"}', "missing in an answer of 16 characters"),
+        ('{"ready": true, "note": "?"}', "extra_forbidden in an answer of 28 characters"),
+        ('```json\n{"ready": true}\n```', "json_invalid in an answer of 27 characters"),
+    ],
+)
+async def test_a_check_tells_of_an_answer_outside_of_its_schema(said: str, why: str) -> None:
+    with FakeEndpoint(lambda _: said) as endpoint, capture_logs() as logged:
+        async with ChatModel(_config(endpoint.url), role="judge") as model:
+            await model.check()
+
+    (event,) = logged
+    assert event["event"] == "judge.check.out_of_schema"
+    assert (event["log_level"], event["why"]) == ("warning", why)
+    assert (event["role"], event["model"]) == ("judge", "m")
+    assert f"http://{event['server']}/v1" == endpoint.url
+    assert said not in str(event)
+
+
+async def test_a_check_tells_of_an_answer_that_is_cut() -> None:
+    with (
+        FakeEndpoint(_colour, faults=[Fault.TRUNCATED]) as endpoint,
+        capture_logs() as logged,
+    ):
+        async with ChatModel(_config(endpoint.url)) as model:
+            await model.check()
+
+    assert [event["why"] for event in logged] == ["the answer is truncated"]
+
+
+async def test_a_check_that_is_answered_in_its_schema_says_nothing() -> None:
+    with FakeEndpoint(lambda _: '{"ready": false}') as endpoint, capture_logs() as logged:
+        async with ChatModel(_config(endpoint.url)) as model:
+            await model.check()
+
+    assert not logged

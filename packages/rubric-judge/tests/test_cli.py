@@ -87,7 +87,11 @@ def test_responses_are_scored_in_order(
 ) -> None:
     good = "It is the cross entropy, a loss from the likelihood."
     done = score([_line(task, good), "", _line(task, "No.")], CONFIGS / "lexical.yaml")
-    assert (done.returncode, done.stderr) == (0, "")
+    unseen = "1 of 2 criteria hold nothing that the lexical judge can look for and score 0"
+    assert (done.returncode, done.stderr) == (
+        0,
+        f"rubric-judge: {unseen}: `rubric-judge lint` names them\n",
+    )
     rows = _rows(tmp_path / "out.jsonl")
     assert [(row["line"], row["reward"]) for row in rows] == [(1, pytest.approx(2 / 3)), (3, 0.0)]
     assert {row["task_id"] for row in rows} == {task.task_id}
@@ -96,10 +100,11 @@ def test_responses_are_scored_in_order(
     assert "cross entropy" not in (tmp_path / "out.jsonl").read_text()
 
 
-def test_a_file_without_responses_is_said(score: Callable[..., Run]) -> None:
+def test_a_file_without_responses_is_bad_input(score: Callable[..., Run]) -> None:
     done = score([""], CONFIGS / "lexical.yaml")
-    assert done.returncode == 0
-    assert done.stderr == "rubric-judge: responses.jsonl holds no response: nothing was judged\n"
+    assert done.returncode == 2
+    assert done.stderr.startswith("rubric-judge: responses.jsonl: holds no response")
+    assert not Path("out.jsonl").exists()
 
 
 def test_without_a_task_the_task_file_is_blamed(tmp_path: Path, score: Callable[..., Run]) -> None:
@@ -269,14 +274,20 @@ def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(
         (("--micro-batch", "0"), 'Invalid value "0" for --micro-batch. Must be >= 1.'),
         (("--ray", "0"), 'Invalid value "0" for --ray. Must be >= 1.'),
         (("--deadline-s", "0"), 'Invalid value "0.0" for --deadline-s. Must be > 0.'),
-        (("--deadline-s", "nan"), 'Invalid value "nan" for --deadline-s. Must be > 0.'),
+        (("--deadline-s", "nan"), 'Invalid value "nan" for --deadline-s. Must be <= 10000000.'),
+        (("--workers", "10000000"), 'Invalid value "10000000" for --workers. Must be <= 1000000.'),
+        (("--deadline-s", "1e10"), '"10000000000.0" for --deadline-s. Must be <= 10000000.'),
+        (("--workers", "1" * 5000), "11111… into int."),
     ],
 )
 def test_a_pool_that_cannot_be_is_a_clear_error(
     task: Task, score: Callable[..., Run], flags: tuple[str, str], message: str
 ) -> None:
     done = score([_line(task, "one")], CONFIGS / "lexical.yaml", *flags)
-    assert (done.returncode, done.stderr) == (2, f"rubric-judge: {message}\n")
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert len(done.stderr) < 300
 
 
 @pytest.mark.parametrize(
@@ -286,6 +297,7 @@ def test_a_pool_that_cannot_be_is_a_clear_error(
         ('{"task_id": "x"}', "responses.jsonl:1: field 'response': Field required"),
         ('{"task_id": "x", "response": 3}', "field 'response'"),
         ("task_id,response", "the file must be JSON Lines, not CSV"),
+        ("PAR1\x15\x04\0", "the file must be JSON Lines, and looks binary"),
         ('{"task_id": "unknown", "response": ""}', "no task has the id 'unknown'"),
         ('{"task_id": "unknown", "response": ""}', "`rubric-judge export policy TASKS PROMPTS`"),
     ],
@@ -401,5 +413,5 @@ def test_a_path_with_brackets_is_printed_as_it_is(
     judge.write_text("type: lexical\n")
     (tmp_path / "m[/b]").mkdir(parents=True)
     done = score([_line(task, "one")], judge, out="m[/b]/o[bold].jsonl")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0
     assert "o[bold].jsonl" in done.stdout.replace("\n", "")

@@ -316,7 +316,7 @@ async def test_it_is_built_from_a_configuration(tmp_path: Path) -> None:
     assert [type(one) for one in replicas] == [HybridJudge, HybridJudge]
     assert len({fingerprint(one) for one in replicas}) == 1
     assert isinstance(plugin, HybridJudge)
-    assert plugin.name == "hybrid_v2 + lexical_v2"
+    assert plugin.name == "hybrid_v2 + lexical_v3"
     for one in replicas:
         assert isinstance(one, HybridJudge)
         await one.aclose()

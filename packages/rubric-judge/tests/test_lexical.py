@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rubric_core import Criterion, JudgeView, Outcome, Reason, Rubric
+from rubric_core import Criterion, Grounding, JudgeView, Outcome, Reason, Rubric
 from rubric_judge import LexicalConfig, LexicalJudge
 
 Score = Callable[..., float]
@@ -350,3 +350,41 @@ def test_a_schema_is_checked_and_unit_tests_are_not_run(score: Score) -> None:
     assert score("```python\ndef f(): return 1\n```", verification_method=tests) == 0.0
     terms = {"required_elements": ("lfilter",), "verification_method": tests}
     assert score(PROSE, **terms) == score(PROSE, required_elements=("lfilter",))
+
+
+_PASSAGE = Grounding(
+    "The filter removes the mean of the signal. It does not change the length of the signal. "
+    "A ValueError is raised if the order is not positive."
+)
+
+
+@pytest.mark.parametrize(
+    ("response", "z"),
+    [
+        ("This filter removes the mean of a signal.", 1.0),
+        ("This filter does not remove the mean of a signal.", 0.0),
+        ("This filter never removes the mean of a signal.", 0.0),
+        ("It is not true that this filter removes the mean of a signal.", 0.0),
+        ("It is a common mistake to think that the filter removes the mean.", 0.0),
+        ("No evidence was ever found that the filter removes the mean.", 0.0),
+        ("None of this is right. The filter removes the mean.", 0.0),
+        ("The length of the signal is not changed, and the mean is removed.", 1.0),
+        ("It changes the length of the signal, and it removes the mean.", 0.0),
+        ("It removes the mean if the order is not positive.", 1.0),
+        ("It removes not only the trend but also the mean.", 1.0),
+        ("It does not need a window, and it removes the mean.", 1.0),  # of which nothing is said
+    ],
+)
+def test_a_sentence_against_the_passage_earns_nothing(
+    make_view: Callable[..., JudgeView], response: str, z: float
+) -> None:
+    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, expected_keywords=("mean",)),))
+    view = make_view(response, rubric=rubric, question="What is it?", grounding=_PASSAGE)
+    assert LexicalJudge().judge_now(view).scores["c"] == z
+
+
+def test_without_a_passage_nothing_is_against_it(make_view: Callable[..., JudgeView]) -> None:
+    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, expected_keywords=("mean",)),))
+    response = "This filter does not remove the mean of a signal."
+    view = make_view(response, rubric=rubric, question="What is it?", grounding=Grounding(""))
+    assert LexicalJudge().judge_now(view).scores["c"] == 1.0

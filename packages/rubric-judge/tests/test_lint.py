@@ -43,6 +43,11 @@ FILTER = _criterion("filter", "Says what cleans it.", expected_keywords=("filter
 
 HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
     (
+        "no_words",
+        _task(PUMP, _criterion("calm", "Is calm.", verification_method="sentences: first")),
+        _task(PUMP, _criterion("short", "Is short.", verification_method="structure: count 1..2")),
+    ),
+    (
         "zero_weight",
         _task(PUMP, _criterion("free", "Is polite and brief.", weight=0.0)),
         _task(PUMP, _criterion("cheap", "Is polite and brief.", weight=0.01)),
@@ -306,7 +311,7 @@ def test_a_misspelt_directive_is_told_the_right_one() -> None:
         ("Numeric", "numeric"),
     ):
         task = _task(PUMP, _criterion("a", "Long.", verification_method=f"{wrong}: 4.2"))
-        (finding,) = lint_task(task)
+        (finding,) = (one for one in lint_task(task) if one.code != "no_words")
         assert f"did you mean `{meant}" in finding.what
 
 
@@ -442,17 +447,22 @@ def test_a_negative_weight_says_how_penalties_are_written(tmp_path: Path) -> Non
     assert "criteria.1.weight" in finding.what
     assert "positive weight that an answer meets by avoiding" in finding.what
     assert "rubric-judge import" in finding.what
+    row["question"] = ""
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(row))
+    (finding,) = _findings(tmp_path / "tasks.jsonl")
+    assert "question" in finding.what
+    assert "rubric-judge import" not in finding.what
 
 
 def test_the_command_groups_counts_and_writes(tmp_path: Path, lint: Callable[..., Run]) -> None:
-    bad = _task(PUMP, _criterion("free", "Is polite and brief.", weight=0.0))
+    bad = _task(PUMP, _criterion("free", "Is polite.", weight=0.0, expected_keywords=("please",)))
     write_tasks(tmp_path / "tasks.jsonl", [_task(PUMP, VALVE, FILTER), bad])
 
     done = lint("tasks.jsonl", "--json", "found.json")
 
     assert (done.returncode, done.stderr) == (1, "")
     assert "tasks.jsonl:2: zero_weight: 'free' the weight is 0" in done.stdout
-    assert "2 tasks, 1 errors, 0 warnings" in done.stdout
+    assert "2 tasks, 1 error, 0 warnings" in done.stdout
     found = json.loads((tmp_path / "found.json").read_text())
     assert (found["tasks"], found["counts"]) == (2, {"zero_weight": 1})
     (finding,) = found["findings"]
@@ -476,14 +486,19 @@ def test_warnings_end_with_status_0_and_examples_can_be_left_out(
     ("content", "more", "problem"),
     [
         ("", (), "holds no task"),
+        (None, (), "this is a folder: tasks are kept in .jsonl or .parquet files"),
         ("{}", ("--examples", "-1"), 'Invalid value "-1" for --examples. Must be >= 0.'),
     ],
 )
 def test_a_file_that_cannot_be_read_is_one_clear_line(
-    tmp_path: Path, lint: Callable[..., Run], content: str, more: tuple[str, ...], problem: str
+    tmp_path: Path,
+    lint: Callable[..., Run],
+    content: str | None,
+    more: tuple[str, ...],
+    problem: str,
 ) -> None:
-    (tmp_path / "tasks.jsonl").write_text(content)
-    done = lint("tasks.jsonl", *more)
+    (tmp_path / "tasks.jsonl").write_text(content or "")
+    done = lint("." if content is None else "tasks.jsonl", *more)
     assert done.returncode == 2
     assert problem in done.stderr
     assert done.stderr.count("\n") == 1

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from rubric_judge.lexical.word_order import faults_of_order
 from rubric_judge.lexical.words import read_sentences, repeated_share
 
 
@@ -66,3 +67,27 @@ def test_the_repeated_share_counts_runs_of_three_words() -> None:
     assert repeated_share(read_sentences("a b c a b c")) == pytest.approx(1 / 4)
     assert repeated_share(read_sentences("a b c d")) == 0.0
     assert repeated_share(read_sentences("a b")) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "faults"),
+    [
+        ("The filter can have a gain in and above the band.", 0),
+        ("It may or may not be of interest to the caller.", 0),
+        ("The array that it is passed in is not changed.", 1),  # "passed in" ends a clause
+        ("Filter the of returns output it the.", 3),
+        ("Is the was can of sentence a.", 3),
+        ("A constant `a` is added to a and b.", 0),
+    ],
+)
+def test_words_out_of_order_are_told_from_english(text: str, faults: int) -> None:
+    (sentence,) = read_sentences(text)
+    assert faults_of_order(sentence.text, sentence.lowered) == faults
+
+
+def test_a_list_of_words_has_no_stems_but_those_beside_function_words() -> None:
+    (sentence,) = read_sentences(
+        "It has to do with gain, band, ripple, phase, delay, taps, lobes, poles."
+    )
+    assert {"gain", "band", "pol"} <= sentence.stems
+    assert not {"ripple", "phase", "delay"} & sentence.stems

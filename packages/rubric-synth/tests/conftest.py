@@ -76,7 +76,7 @@ _FUNCTIONS = (
         "leaf_area", "Measure the leaf area index of a crop canopy from photographs.",
         "photographs", "Upward looking photographs of the canopy.",
         "threshold", "Brightness that separates sky from leaves.",
-        "The leaf area index of each photograph.",
+        "One dimensionless ratio for each frame.",
         "Photographs must be taken under diffuse light, never in direct sunshine.",
     ),
     (
@@ -90,7 +90,7 @@ _FUNCTIONS = (
         "echo_delay", "Find the echo delay of a sonar ping in a recorded trace.",
         "trace", "Pressure recorded by the hydrophone.",
         "ping", "Shape of the transmitted pulse.",
-        "The delay of the strongest echo.",
+        "The travel time of the loudest reflection in seconds.",
         "Only the strongest echo is found, however many targets reflect the pulse.",
     ),
 )  # fmt: skip

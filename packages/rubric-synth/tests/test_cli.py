@@ -54,8 +54,8 @@ def test_collect_run_stats_and_check_from_one_end_to_the_other(
     assert "3 of 3 documents, in d" in made.out
     # No progress where there is no terminal.
     assert made.err == (
-        "rubric-synth: validation has no task: 3 documents are too few to fill every split; "
-        "collect more\n"
+        "rubric-synth: validation has no task, which documents get by their hash; 3 of 3 documents "
+        "gave tasks, too few to fill every split: collect more\n"
     )
     shown = run("stats", "d")
     assert shown.status == 0, shown.err
@@ -109,8 +109,8 @@ def test_a_run_without_training_tasks_fails_and_empty_held_out_splits_warn(
     done = run("run", "c", "--out", "d", "--config", "most.yaml")
     assert done.status == 0
     assert done.err == (
-        "rubric-synth: validation and test have no task: 1 documents are too few to fill every "
-        "split; collect more\n"
+        "rubric-synth: validation and test have no task, which documents get by their hash; 1 of 1 "
+        "documents gave tasks, too few to fill every split: collect more\n"
     )
     shares = {"train_frac": 0.001, "validation_frac": 0.5}
     (tmp_path / "least.yaml").write_text(yaml.safe_dump(shares))
@@ -160,6 +160,8 @@ def test_questions_of_an_unknown_or_empty_split_are_an_error(
     ("arguments", "part"),
     [
         (("collect", "nowhere", "--out", "c"), "'nowhere' is neither a folder"),
+        (("collect", "", "--out", "c"), "a source has no name"),
+        (("collect", "/dev/zero", "--out", "c"), "'/dev/zero' is a pipe or a device"),
         (("collect", "python:no_such_thing", "--out", "c"), "'no_such_thing' is not installed"),
         (("run", "nowhere", "--out", "d"), "rubric-synth collect"),
         (("stats", "nowhere"), "rubric-synth run"),

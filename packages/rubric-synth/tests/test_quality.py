@@ -30,6 +30,15 @@ _POINTS = {
     "result": "rotation",
 }
 
+_KEYWORDS = {
+    "gravity": "moon",
+    "inertia": "bulge",
+    "lunar": "coast",
+    "friction": "brakes",
+    "rotation": "bottom",
+}
+"""Beside each point in the sentence of the answer that makes it."""
+
 
 def _criterion(name: str = "cause", term: str = "gravity", **changes: object) -> CriterionDraft:
     values: dict[str, object] = {
@@ -39,7 +48,8 @@ def _criterion(name: str = "cause", term: str = "gravity", **changes: object) ->
         "description": f"The answer names {term} and says what it does.",
         "scoring_guide": "All or nothing.",
         "verification_method": "sentences: any",
-        "expected_keywords": (term,),
+        "required_elements": (term,),
+        "expected_keywords": (_KEYWORDS.get(term, term),),
     }
     return CriterionDraft.model_validate({**values, **changes})
 
@@ -112,6 +122,7 @@ def test_a_sound_draft_becomes_a_task_of_its_document() -> None:
         ({"criteria": _with(scoring_guide=" ")}, "missing_field"),
         ({"criteria": _with(id=" ")}, "missing_field"),
         ({"criteria": _with(expected_keywords=[" "])}, "missing_field"),
+        ({"criteria": _with(required_elements=["", "\n"])}, "missing_field"),
         ({"passage": " "}, "missing_field"),
         ({"criteria": _with(id="cause")}, "invalid_schema"),
         ({"criteria": _with(id="Cause")}, "repeated_criterion"),
@@ -157,16 +168,20 @@ def test_a_refusal_repeats_no_text_of_the_draft() -> None:
         assert refusal.detail
 
 
-def test_a_criterion_needs_terms_or_a_directive() -> None:
-    bare = {"expected_keywords": (), "verification_method": "Read it."}
-    assert _refusal(_draft(criteria=_with(**bare))).reason == "missing_field"
-    _task(_draft(criteria=_with(expected_keywords=(), verification_method="regex: rotation")))
+@pytest.mark.parametrize("method", ["Read it.", "regex: rotation", "numeric: 2", "sentences: any"])
+@pytest.mark.parametrize("component", ["required_elements", "expected_keywords"])
+def test_a_criterion_needs_both_kinds_of_terms_whoever_checks_it(
+    method: str, component: str
+) -> None:
+    criteria = _with(**{component: (), "verification_method": method})
+    refusal = _refusal(_draft(criteria=criteria))
+    assert (refusal.reason, refusal.detail) == ("missing_field", f"result: {component}")
 
 
 @pytest.mark.parametrize("method", ["regex: (", "regex: Nobody", "regex: ^", "contains_any: Mars"])
 def test_an_executable_criterion_tells_the_reference_from_nothing(method: str) -> None:
     judge = ScriptedJudge(1.0)
-    draft = _draft(criteria=_with(expected_keywords=(), verification_method=method))
+    draft = _draft(criteria=_with(verification_method=method))
     refusal = _refusal(draft, judge)
     assert refusal.reason == "broken_check"
     assert "result" in refusal.detail
@@ -181,7 +196,7 @@ def test_a_rubric_that_rewards_nothing_or_the_question_is_refused() -> None:
 
 
 def test_a_rubric_that_half_an_answer_satisfies_is_refused() -> None:
-    form = _with(weight=60, expected_keywords=(), verification_method="regex: [.]$")
+    form = _with(weight=60, verification_method="regex: [.]$")
     refusal = _refusal(_draft(criteria=form))
     assert refusal.reason == "not_discriminating"
     assert refusal.detail.startswith("half: ")

@@ -30,7 +30,7 @@ def test_statistics_count_what_the_dataset_holds(
     assert statistics.tasks == report.tasks
     assert statistics.rejected == report.rejected
     assert sum(statistics.criteria_per_task.values()) == total
-    assert statistics.criteria["structure"] == total
+    assert statistics.criteria["central_idea"] + statistics.criteria["purpose"] == total
     assert 5 <= min(statistics.criteria_per_task) <= max(statistics.criteria_per_task) <= 10
     assert 1 < statistics.effective_criteria.min <= statistics.effective_criteria.max <= 10
     assert json.loads((out / "stats.json").read_text())["tasks"] == report.tasks
@@ -93,7 +93,7 @@ def test_the_learned_template_reads_the_question_and_other_rubrics_alone(
     tasks = list(read_tasks(tmp_path / "data" / "train.jsonl"))
     usual = usual_terms(tasks)
     assert set(usual) <= {
-        criterion.id.rstrip("_123") for task in tasks for criterion in task.rubric
+        criterion.id.rstrip("_1234") for task in tasks for criterion in task.rubric
     }
     answer = learned_template("Describe tides. Cover high water and the ebb.", usual)
     assert "The high water is " in answer

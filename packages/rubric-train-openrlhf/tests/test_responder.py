@@ -172,6 +172,51 @@ async def test_weights_that_are_no_numbers_are_no_answers(folder: Path, tmp_path
     assert {reply.reason for reply in replies} == {Reason.SERVER_ERROR}
 
 
+CHOICES = ("A", "B", "it cuts a copy", "D")
+
+
+def _choosing(question: str) -> Ask:
+    return _ask(question).model_copy(update={"choices": CHOICES})
+
+
+async def test_the_likeliest_choice_is_by_the_log_probabilities_of_a_plain_pass(
+    folder: Path,
+) -> None:
+    policy = load_policy(folder)
+    asks = [_choosing("What does `cut` do?"), _choosing("Why?"), _choosing("Why?")]
+
+    replies = await _replies(_responder(folder), [*ASKS[:2], *asks], WARM)
+
+    assert replies[:2] == await _replies(_responder(folder), ASKS[:2], WARM)
+    for ask, reply in zip(asks, replies[2:], strict=True):
+        prompt = policy.codec.encode_prompt(ask.view)
+        expected: list[float] = []
+        for choice in CHOICES:
+            tokens = policy.codec.encode_answer(ask.view, choice)[:-1]
+            with torch.no_grad():
+                logits_SV = policy.model(torch.tensor([[*prompt.token_ids, *tokens]])).logits[0]
+            logits_SV[:, list(prompt.banned_token_ids)] = -torch.inf
+            logprobs_SV = logits_SV.log_softmax(-1)[-len(tokens) - 1 : -1]
+            expected.append(float(logprobs_SV[range(len(tokens)), list(tokens)].sum()))
+        assert reply.choice_logprobs == pytest.approx(expected, abs=1e-4)
+        assert reply.text == CHOICES[expected.index(max(expected))]
+    assert replies[3] == replies[4]
+    assert len({reply.choice_logprobs for reply in replies[2:]}) == 2
+
+
+async def test_a_choice_behind_a_prompt_that_does_not_fit_or_of_no_numbers_is_none(
+    folder: Path, tmp_path: Path
+) -> None:
+    (long,) = await _replies(_responder(folder), [_choosing("why " * 2000)], WARM)
+    assert (long.text, long.reason) == (None, Reason.BAD_REQUEST)
+    policy = load_policy(folder)
+    with torch.no_grad():
+        policy.model.get_output_embeddings().weight.fill_(float("nan"))
+    policy.save(tmp_path / "broken")
+    (broken,) = await _replies(_responder(tmp_path / "broken"), [_choosing("Why?")], WARM)
+    assert (broken.text, broken.reason) == (None, Reason.SERVER_ERROR)
+
+
 async def test_a_folder_that_is_no_policy_is_refused(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="no model folder"):
         _responder(tmp_path / "nowhere")

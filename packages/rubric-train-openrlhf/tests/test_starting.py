@@ -11,7 +11,7 @@ from rubric_train_openrlhf.config.loading import load_config
 
 @pytest.mark.parametrize("name", presets("rubric_train_openrlhf"))
 def test_every_configuration_can_be_written_and_read(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
@@ -19,6 +19,9 @@ def test_every_configuration_can_be_written_and_read(
         main(["init", "mine", "--preset", name])
 
     text = Path("mine/train.yaml").read_text("utf-8")
+    commands = [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]]
+    made = [["rubric-synth", "collect"], ["rubric-synth", "run"]] if name == "tiny" else []
+    assert commands == [*made, ["rubric-train", "plan"], ["rubric-train", "run"]]
     assert text.startswith("# ")
     assert "mine/train.yaml" in text
     assert "configs/train" not in text
@@ -42,4 +45,5 @@ def test_an_unknown_configuration_is_refused(
         main(["init", str(tmp_path), "--preset", "huge"])
 
     said = " ".join(capsys.readouterr().err.split())
-    assert "give one of paper, paper_llama31_8b_8gpu, tiny" in said
+    presets = "one_gpu_1_5b, paper, paper_llama31_8b_8gpu, paper_llama31_8b_8gpu_sft, tiny"
+    assert f"give one of {presets}" in said

@@ -43,6 +43,7 @@ from rubric_core.plugins.responding import Reply as Reply
 from rubric_core.plugins.responding import Responder as Responder
 from rubric_core.plugins.responding import ResponderFactory as ResponderFactory
 from rubric_core.plugins.responding import SaysPromptForm as SaysPromptForm
+from rubric_core.plugins.responding import ScoresChoices as ScoresChoices
 from rubric_core.reward.advantage import Std as Std
 from rubric_core.reward.advantage import group_advantages as group_advantages
 from rubric_core.reward.advantage import leave_one_out_baseline as leave_one_out_baseline

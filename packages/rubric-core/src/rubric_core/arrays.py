@@ -15,7 +15,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 BoolArray: TypeAlias = NDArray[np.bool_]
 
 ROUNDING: Final = 64 * float(np.finfo(np.float64).eps)
-"""Rewards no further apart than this, relative to the largest, may be equal but for rounding."""
+"""Rewards no further apart than this, relative to 1 or to the largest, may be equal but for
+rounding: .1 + .2 + .3 is not .3 + .2 + .1."""
 
 
 LARGEST: Final = 1e100
@@ -133,11 +134,27 @@ def spread(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
     return np.where(valid_PG.sum(axis=1) > 1, high_P - low_P, 0.0)
 
 
+def differ(rewards_PG: FloatArray, valid_PG: BoolArray) -> BoolArray:
+    """Tell groups whose rewards differ from those whose rewards are equal within rounding.
+
+        max R − min R > 64 ε · max(1, max |R|)   over the valid members
+
+    Args:
+        rewards_PG: shape [P, G]; what is masked is not read.
+        valid_PG: bool, shape [P, G]; False leaves a reward out.
+
+    Returns:
+        Shape [P]; False for a group with fewer than two valid members.
+    """
+    largest_P = np.max(np.abs(rewards_PG), axis=1, where=valid_PG, initial=1.0)
+    return spread(rewards_PG, valid_PG) > ROUNDING * largest_P
+
+
 def std_over_valid(rewards_PG: FloatArray, valid_PG: BoolArray, *, ddof: int) -> FloatArray:
     """Return the standard deviation of the valid members of each group, shape [P].
 
     0 where there are no more members than `ddof`; whether equal rewards give exactly 0 depends on
-    their rounding, so ask `spread` for that.
+    their rounding, so ask `differ` for that.
     """
     count_P = valid_PG.sum(axis=1)
     mean_P = rewards_PG.sum(axis=1, where=valid_PG) / np.maximum(count_P, 1)

@@ -25,6 +25,7 @@ _LONG_NUMBER: Final = 10**_LONGEST_NUMBER
 _LONGEST_NAME: Final = 40
 _UNSHOWN_NAME: Final = "…"
 _WITHHELD: Final = " (unshown: maybe a secret)"
+_NO_MAPPING: Final = frozenset({"model_type", "model_attributes_type"})
 _LENGTHS: Final = frozenset({"too_short", "too_long"})
 _QUOTED: Final = re.compile(r"""(['"`])(.*?)\1""")
 _NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
@@ -129,6 +130,10 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
         fields = [kind.model_fields.get(name) for kind in _models_at(model, location)]
         choices = ", ".join(repr(tag) for one in fields if one for tag in get_args(one.annotation))
         return f"{where}{name} is missing: use one of {choices}"
+    if problem["type"] in _NO_MAPPING:  # pydantic would name the class
+        return f"{where}needs a mapping of keys to values"
+    if problem["type"] == "invalid_key":
+        return f"{where.replace('None', 'null')}a key is a text: name it, or put it in quotes"
     wrong = _QUOTED.sub(_shown_quote, problem["msg"].removeprefix("Value error, "))
     return where + wrong + _not(problem, hidden=_hides(model, location))
 

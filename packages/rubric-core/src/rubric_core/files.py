@@ -303,13 +303,6 @@ def rising_steps(rows: Iterable[tuple[int, _Step]], *, path: Path) -> tuple[_Ste
     return tuple(found)
 
 
-def os_problem(error: OSError) -> str:
-    """Say which file an error is about and what is wrong with it, without Python's number."""
-    if error.filename is None or error.strerror is None:
-        return str(error) or type(error).__name__
-    return f"{error.filename}: {error.strerror}"
-
-
 def broken(error: UnicodeDecodeError | json.JSONDecodeError | RepeatedKeyError) -> str:
     """Say what keeps a text from being read as JSON."""
     match error:
@@ -339,23 +332,32 @@ def replacing(path: Path) -> Generator[BinaryIO]:
     Raises:
         OSError: it cannot be written, or is a named pipe that nobody reads.
     """
-    if path.exists() and not path.is_file():
-        with _open_to_write(path) as file:
-            yield file
-        return
-    path = path.resolve()
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    is_file = path.is_file() or not path.exists()
+    target = path.resolve()
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with temporary.open("xb") as file:
+        with temporary.open("xb") if is_file else _open_to_write(path) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+            if is_file:
+                os.fsync(file.fileno())
+        if is_file:
+            temporary.replace(target)
     except OSError as error:
         error.filename = error.filename or str(path)
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file whole, in UTF-8, or leave the older one.
+
+    Raises:
+        OSError: as `replacing`.
+    """
+    with replacing(path) as file:
+        file.write(text.encode())
 
 
 def _open_to_write(path: Path) -> BufferedWriter:

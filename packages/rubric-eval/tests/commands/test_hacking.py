@@ -172,7 +172,7 @@ def test_without_a_second_judge_and_tasks_it_is_said_what_is_missing(
         (("--second", "other"), "has no judge 'other'"),
         (("--judge", "stern", "--second", "stern"), "'stern' is both judges"),
         (("--baseline", "sft"), "no model 'sft' to set the others against; there are base, grpo"),
-        (("--sample", 0), "give at least 1"),
+        (("--sample", 0), "--sample. Must be >= 1."),
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(

@@ -203,21 +203,48 @@ def test_average_delta_weighs_benchmarks_alike(make_accuracy: Callable[..., Meas
     assert average.ci_high - average.ci_low == pytest.approx(2 * 1.96 * spread, rel=0.2)
 
 
-def test_an_average_of_answers_that_are_all_wrong_has_no_interval(
-    make_accuracy: Callable[..., Measured],
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
+def test_an_average_of_answers_that_are_all_wrong_is_no_certainty(
+    make_accuracy: Callable[..., Measured], seeds: tuple[int, ...]
 ) -> None:
     measured = [
-        make_accuracy(model, [0.0] * 60, benchmark=benchmark)
+        make_accuracy(
+            model,
+            np.zeros((8, len(seeds))).tolist(),
+            ids=[f"{benchmark}-{number}" for number in range(8)],
+            benchmark=benchmark,
+            seeds=seeds,
+        )
         for model in ("base", "grpo")
         for benchmark in ("one", "other")
     ]
     found = compare_measured(measured, QUICK)
-    assert all(one.ci_low < 0 < one.ci_high for one in found.differences)
+    for one in found.differences:
+        assert (one.ci_low, one.ci_high) == pytest.approx((-0.324, 0.324), abs=1e-3)
+        assert one.p == 1
     (average,) = found.averages
-    assert (average.mean, average.ci_low, average.ci_high) == (0.0, None, None)
+    assert (average.mean, average.n) == (0.0, 2)
+    assert (average.ci_low, average.ci_high) == pytest.approx((-0.229, 0.229), abs=1e-3)
 
 
-def test_the_average_delta_draws_shared_items_once(make_accuracy: Callable[..., Measured]) -> None:
+def test_answers_that_are_all_right_with_several_seeds_have_the_interval_of_one_seed(
+    make_accuracy: Callable[..., Measured],
+) -> None:
+    def limits(seeds: tuple[int, ...]) -> tuple[float | None, float | None]:
+        (one,) = compare_measured(
+            [
+                make_accuracy(model, np.full((12, len(seeds)), right).tolist(), seeds=seeds)
+                for model, right in (("base", 0.0), ("grpo", 1.0))
+            ],
+            QUICK,
+        ).differences
+        assert (one.mean, one.p < 0.05) == (1.0, True)
+        return one.ci_low, one.ci_high
+
+    assert limits((0, 1, 2)) == limits((0,))
+
+
+def test_the_average_delta_knows_of_shared_items(make_accuracy: Callable[..., Measured]) -> None:
     main, diamond = 448, 198  # GPQA's, the second a part of the first
     base, grpo = _right(main, 0.4, seed=1), _right(main, 0.6, seed=2)
     measured = [
@@ -234,7 +261,7 @@ def test_the_average_delta_draws_shared_items_once(make_accuracy: Callable[..., 
     assert average.mean == pytest.approx((d_N.mean() + d_N[:diamond].mean()) / 2)
     assert average.ci_low is not None
     assert average.ci_high is not None
-    # Drawn each by itself, they would be a fifth narrower.
+    # As if they were independent, the interval would be a fifth narrower.
     assert average.ci_high - average.ci_low == pytest.approx(2 * 1.96 * spread, rel=0.06)
 
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import structlog
+import yaml
 
-from rubric_core import write_tasks
+from rubric_core import Decoding, write_tasks
 from rubric_eval.cli import main
+from rubric_eval.cli.app import DecodingOptions
+from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.records.files import read_run
 from rubric_eval.records.inputs import EvalFolder
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, ServedModel
@@ -137,9 +140,9 @@ def test_a_judge_that_goes_down_at_60_percent_ends_with_1_and_prints_no_table(
     ("options", "said"),
     [
         (("--temperature", 11), "--temperature: "),
-        (("--limit", 0), "--limit is 0"),
+        (("--limit", 0), "for --limit. Must be >= 1"),
         (("--seeds", 1, 1), r"seeds \[1, 1\]"),
-        (("--samples", 0), "samples 0"),
+        (("--samples", 0), "for --samples. Must be >= 1"),
         (("--max-unavailable-frac", 1.5), "max-unavailable-frac 1.5"),
         (("--samples", 1.5), "'1.5' is no whole number"),
         (("--seeds", 0, 1.5), "'1.5' is no whole number"),
@@ -163,10 +166,22 @@ def test_a_folder_of_other_decoding_or_other_tasks_is_refused(
     common = ("--tasks", files.tasks, "--out", files.out, "--judge", files.lexical)
     assert command("heldout", _model(served), *common) == 0
     assert command("heldout", _model(served), *common, "--max-tokens", 5) == 2
-    assert "its max-tokens is 1024, not 5" in capsys.readouterr().err
+    assert "its max-tokens is 3072, not 5" in capsys.readouterr().err
     write_tasks(files.out.parent / "fewer.jsonl", tasks[:3])
     fewer = ("--tasks", files.out.parent / "fewer.jsonl", "--judge", files.lexical)
     assert command("rejudge", files.out, *fewer) == 2
     assert "lacks 9 of the 12 tasks" in capsys.readouterr().err
     assert command("rejudge", files.out.parent / "nothing", *fewer) == 2
     assert "holds no evaluation" in capsys.readouterr().err
+
+
+def test_the_flags_and_the_task_of_lm_eval_decode_as_the_type_does() -> None:
+    """Which is how checkpoints are selected too: the flags are written out for their help."""
+    assert DecodingOptions().decoding() == Decoding()
+    lines = (TASKS_PATH / "rubric_heldout.yaml").read_text("utf-8").splitlines()
+    (kwargs,) = (line for line in lines if line.startswith("generation_kwargs: "))
+    assert yaml.safe_load(kwargs)["generation_kwargs"] == {
+        "until": [],
+        "do_sample": False,
+        "max_gen_toks": Decoding().max_tokens,
+    }

@@ -88,6 +88,48 @@ def test_what_states_no_number_has_no_answer(response: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("response", "whole", "cut"),
+    [
+        # The last number of the last line is what a cut response was at, not what it says.
+        ("The house is worth $150,0", "0", None),
+        ("First, 3 * 4 = 12", "12", None),
+        ("1. She has 16 eggs.\n2. She", "2", None),
+        # What is stated counts, but for the word that the cut may have gone through.
+        ("The answer is $150,0", "150", None),
+        ("The answer is 1", "1", None),
+        ("#### 1", "1", None),
+        (r"\boxed 4", "4", None),
+        (r"So \boxed{18}", "18", "18"),
+        (r"It is \boxed{18}, which", "18", "18"),
+        ("The answer is $18$", "18", "18"),
+        ("The answer is **18**", "18", "18"),
+        ("The answer is 18 dollars, for 7", "18", "18"),
+        ("#### 18\nLet me check: 9 * 2 = 1", "18", "18"),
+        (r"\boxed{3}, no: the answer is 4", "4", "3"),
+    ],
+)
+def test_a_cut_response_has_the_answer_that_it_states(
+    response: str, whole: str | None, cut: str | None
+) -> None:
+    assert stated_number(response) == whole
+    assert stated_number(response, is_cut=True) == cut
+
+
+def test_a_cut_response_ends_on_no_expression_and_no_letter() -> None:
+    formula, letter = "Thus $a=1$ and so $x=5$.", "I compare them.\nOption A is correct."
+
+    assert stated_expression(formula) == "x=5"
+    assert stated_expression(formula, is_cut=True) is None
+    assert stated_expression(r"So \boxed{5}. Then $y=7$", is_cut=True) == "5"
+    assert stated_letter(letter, CHOICES) == "A"
+    assert stated_letter(letter, CHOICES, is_cut=True) is None
+    assert stated_letter("I think so.\nB", CHOICES, is_cut=True) is None
+    assert stated_letter("The answer is A", CHOICES, is_cut=True) is None  # "… large molecule"
+    assert stated_letter("The answer is (B", CHOICES, is_cut=True) is None
+    assert stated_letter("The answer is (B). It has", CHOICES, is_cut=True) == "B"
+
+
+@pytest.mark.parametrize(
     ("response", "target"),
     [
         (r"\boxed{17} because \$18 is too much", "18"),

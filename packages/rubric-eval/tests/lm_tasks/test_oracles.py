@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 pytest.importorskip("lm_eval")
 
-BENCHMARKS = [one for suite in SUITES.values() for one in suite]
+CHOOSING = SUITES["likelihood"]
+BENCHMARKS = [*SUITES["paper"], *SUITES["stock"]]
 RIGHT: dict[str, list[Callable[[str], str]]] = {
     "rubric_gsm8k": [
         "So the answer is $\\boxed{{{}}}$.".format,
@@ -73,7 +74,8 @@ def _oracle(say: Callable[[str], str]) -> Any:
             return [say(request.args[0]) for request in requests]
 
         def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
-            raise NotImplementedError
+            pairs = [request.args for request in requests]
+            return [(-1.0 - (say(prompt) != letter.strip()), False) for prompt, letter in pairs]
 
         def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
             raise NotImplementedError
@@ -144,6 +146,23 @@ def test_wrong_answers_score_nothing(benchmark: Benchmark) -> None:
     assert _accuracy(benchmark, oracle)[f"exact_match,{benchmark.filter}"] == 0.0
 
 
+@pytest.mark.parametrize("benchmark", CHOOSING, ids=lambda one: one.task)
+def test_the_likeliest_letter_is_the_answer(benchmark: Benchmark) -> None:
+    """By lm-eval's own `multiple_choice`, of the four letters behind one prompt."""
+    targets = _targets(benchmark)
+    (built,) = build([benchmark], data="small", decoding=Decoding())
+
+    def accuracy(say: Callable[[str], str]) -> float:
+        return _accuracy(benchmark, _oracle(say))["acc,none"]
+
+    assert built.choices == ("A", "B", "C", "D")
+    assert len(built.task.instances) == 4 * len(built.prompts)
+    assert accuracy(targets.__getitem__) == 1.0
+    assert accuracy(lambda prompt: "BCDA"["ABCD".index(targets[prompt])]) == 0.0
+    share = sum(target == "C" for target in targets.values()) / len(targets)
+    assert accuracy(lambda _: "C") == share
+
+
 @pytest.mark.parametrize("benchmark", SUITES["paper"], ids=lambda one: one.task)
 def test_what_states_no_answer_is_counted(benchmark: Benchmark) -> None:
     metrics = _accuracy(benchmark, _oracle(lambda _: "I do not know what to say"))
@@ -152,7 +171,7 @@ def test_what_states_no_answer_is_counted(benchmark: Benchmark) -> None:
     assert "truncated,none" not in metrics  # this model does not say how an answer ended
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda one: one.task)
+@pytest.mark.parametrize("benchmark", [*BENCHMARKS, *CHOOSING], ids=lambda one: one.task)
 def test_prompts_are_the_same_whenever_they_are_built(benchmark: Benchmark) -> None:
     first, second = (
         build([benchmark], data="small", decoding=Decoding(), limit=limit)[0] for limit in (None, 3)
@@ -164,7 +183,7 @@ def test_prompts_are_the_same_whenever_they_are_built(benchmark: Benchmark) -> N
     assert first.sha256 != second.sha256
 
 
-@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda one: one.task)
+@pytest.mark.parametrize("benchmark", [*BENCHMARKS, *CHOOSING], ids=lambda one: one.task)
 def test_a_prompt_is_the_one_user_turn_that_lm_eval_writes(benchmark: Benchmark) -> None:
     """As it does by `--apply_chat_template --fewshot_as_multiturn false`, and, without examples,
     by its default."""
@@ -179,7 +198,7 @@ def test_a_prompt_is_the_one_user_turn_that_lm_eval_writes(benchmark: Benchmark)
             fewshot_as_multiturn=fewshot_as_multiturn,
             chat_template=lambda messages, **_: json.dumps(messages),
         )
-        return [json.loads(one.args[0]) for one in built.task.instances]
+        return [json.loads(one.args[0]) for one in built.task.instances if one.idx == 0]
 
     turns = [[{"role": "user", "content": prompt}] for prompt in built.prompts]
     assert rendered(fewshot_as_multiturn=False) == turns

@@ -16,8 +16,17 @@ pytest.importorskip("torch")
 
 from structlog.testing import capture_logs
 
-from rubric_core import Ask, ConfigError, Decoding, Finish, PolicyView, Reason, Reply
-from rubric_eval.responders.harness import SeededDraw
+from rubric_core import (
+    Ask,
+    ConfigError,
+    Decoding,
+    Finish,
+    PolicyView,
+    Reason,
+    Reply,
+    ScoresChoices,
+)
+from rubric_eval.responders.drawing import SeededDraw
 from rubric_eval.responders.opening import OpenModel, open_model
 from rubric_eval.responders.spec import parse_model
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
@@ -88,6 +97,44 @@ async def test_max_tokens_is_cut_to_the_positions_that_are_left(folder: Path) ->
         assert reply.finish is Finish.COMPLETE or 1 < reply.tokens < POSITIONS
     assert (replies[2].text, replies[2].reason) == (None, Reason.BAD_REQUEST)
     assert f"the model {POSITIONS} positions" in replies[2].detail
+
+
+@pytest.mark.parametrize("is_chat", [True, False])
+async def test_the_likeliest_choice_is_by_the_log_probabilities_of_a_plain_pass(
+    folder: Path, tmp_path: Path, *, is_chat: bool
+) -> None:
+    import torch
+    import transformers
+
+    path = folder if is_chat else tmp_path / "plain"
+    if not is_chat:
+        shutil.copytree(folder, path)
+        (path / "chat_template.jinja").unlink()
+    tokenizer = transformers.AutoTokenizer.from_pretrained(path)
+    network = transformers.AutoModelForCausalLM.from_pretrained(path)
+    choices = ("A", "B", "because of it")
+    questions = ("Why?", "What does it do?", "why " * 500)
+    asks = [one.model_copy(update={"choices": choices}) for one in _asks(*questions)]
+    written = _asks("Who?")
+
+    async with await open_model(parse_model(f"m=hf:{path}")) as model:
+        assert isinstance(model.responder, ScoresChoices)
+        replies = await _replies(model, [*written, *asks], Decoding(max_tokens=8))
+        assert replies[:1] == await _replies(model, written, Decoding(max_tokens=8))
+
+    for question, reply in zip(questions[:2], replies[1:], strict=False):
+        text = f"<bos>{question}<eos><bos>" if is_chat else f"Question: {question}\nAnswer:"
+        before = tokenizer.encode(text, add_special_tokens=not is_chat)
+        expected: list[float] = []
+        for choice in choices:
+            behind = tokenizer.encode(choice if is_chat else f" {choice}", add_special_tokens=False)
+            with torch.no_grad():
+                logprobs_SV = network(torch.tensor([[*before, *behind]])).logits[0].log_softmax(-1)
+            places = range(len(before) - 1, len(before) + len(behind) - 1)
+            expected.append(float(logprobs_SV[places, behind].sum()))
+        assert reply.choice_logprobs == pytest.approx(expected, abs=1e-4)
+        assert reply.text == choices[expected.index(max(expected))]
+    assert (replies[3].text, replies[3].reason) == (None, Reason.BAD_REQUEST)
 
 
 @pytest.fixture(scope="module", params=["rotary", "learned"])

@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 class ScriptedResponder:
-    """A `Responder` whose replies are a function of the prompt."""
+    """A `Responder` whose replies, or whose likeliest choices, are a function of the prompt."""
+
+    scores_choices = True
 
     def __init__(self, script: Callable[[str], str | Reply], *, weights: str) -> None:
         self.asked: Counter[str] = Counter()
@@ -51,6 +53,8 @@ class ScriptedResponder:
             await anyio.lowlevel.checkpoint()
             self.asked[ask.view.question] += 1
             reply = self._script(ask.view.question)
+            if ask.choices and isinstance(reply, str):
+                reply = Reply.chosen(ask.choices, [-1.0 - (reply != one) for one in ask.choices])
             yield index, Reply.answered(reply, tokens=7) if isinstance(reply, str) else reply
 
     async def aclose(self) -> None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rubric_eval.transfer.plan import TransferPlan
     from rubric_eval.transfer.table import TransferTable
 
-TASKS, STOCK = ([one.task for one in SUITES[name]] for name in SuiteName)
+TASKS, STOCK = ([one.task for one in SUITES[name]] for name in ("paper", "stock"))
 
 
 def _read(root: EvalFolder | Path, benchmark: str, model: str) -> Measured:

@@ -10,6 +10,7 @@ import yaml
 pytest.importorskip("lm_eval")
 
 from rubric_core import write_tasks
+from rubric_eval.cli import main
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import validate
 
@@ -55,6 +56,17 @@ def test_a_file_that_is_not_there_is_named(missing: str, tmp_path: Path) -> None
 
     assert row.items is None
     assert path.name in row.source
+
+
+@pytest.mark.parametrize("flag", ["--data", "--tasks", "--judge"])
+def test_to_the_command_what_is_not_there_is_bad_input(
+    flag: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["rubric-eval", "validate", flag, "nowhere"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = f"rubric-eval: {flag} nowhere: there is no such file or folder\n"
+    assert (ended.value.code, capsys.readouterr().err) == (2, said)
 
 
 def _pairs(node: yaml.MappingNode) -> list[tuple[str, yaml.Node]]:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from zlib import crc32
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from rubric_core import Answerer, Reason, Usage
 from rubric_judge import events
@@ -161,7 +161,8 @@ class ChatModel(ClosesItself):
         """Ask every replica a question of one line, to know within seconds that it answers.
 
         For commands that are about to make thousands of calls. An endpoint that says "too many
-        requests" is there, and passes.
+        requests" is there, and passes. One that answers outside of the schema is warned of: what it
+        will answer to real questions is no better bound to theirs.
 
         Raises:
             JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; says which
@@ -170,9 +171,14 @@ class ChatModel(ClosesItself):
         for client, address in zip(self._clients, self._config.addresses, strict=False):
             asking = client.hurried() if isinstance(client, RetryingClient) else client
             try:
-                await asking.complete(
+                answer = await asking.complete(
                     system='Answer with JSON: {"ready": true}', user="Are you ready?", reply=_Ready
                 )
+                if why := _departure(answer):
+                    where = chat.server_of(address)
+                    events.probe_out_of_schema(
+                        role=self._role, model=self._config.model, server=where, why=why
+                    )
             except JudgeTransportError as error:
                 if error.reason is not Reason.RATE_LIMITED:
                     raise JudgeSetupError(self._not_there(error, address)) from None
@@ -246,6 +252,17 @@ class ChatModel(ClosesItself):
             f"the {self._role} {config.model!r} at {str(where)!r} (key: {key}) does not answer: "
             f"{error.reason.value} after {error.attempts} attempt(s), {error.detail}"
         )
+
+
+def _departure(answer: ChatReply) -> str:
+    """Say how the answer to the check departs from its schema; nothing where it does not."""
+    if answer.finish != "complete":
+        return f"the answer is {answer.finish}"
+    try:
+        _Ready.model_validate_json(answer.text, strict=True)
+    except ValidationError as error:
+        return f"{error.errors()[0]['type']} in an answer of {len(answer.text)} characters"
+    return ""
 
 
 def _clients(config: ModelConfig, limiter: Limiter) -> tuple[ChatClient, ...]:

@@ -50,6 +50,19 @@ def fallback_answered(by: Answerer, *, model: str) -> None:
     _log().warning("judge.fallback.answered", asked=model, **dict(by))
 
 
+def probe_out_of_schema(*, role: str, model: str, server: str, why: str) -> None:
+    """Log that a model does not keep to the schema that goes along, as the check found."""
+    _log().warning(
+        "judge.check.out_of_schema",
+        role=role,
+        model=model,
+        server=server,
+        why=why,
+        what_to_do="look whether the server enforces `response_format`; a reply outside of its "
+        "schema is invalid, and earns 0",
+    )
+
+
 def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) -> None:
     """Log an exception that a judge let out: its type and place, not its message."""
     _log().error("judge.pool.unexpected", judge=judge, task_id=task_id, error=error, where=where)

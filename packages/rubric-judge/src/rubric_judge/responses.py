@@ -93,7 +93,8 @@ def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, Jud
 
     Raises:
         ConfigError: there is no task at all.
-        RubricFileError: a line that is not such an object, or that names an unknown task.
+        RubricFileError: a line that is not such an object, or that names an unknown task; or there
+            is none.
         OSError: the file cannot be read.
     """
     if not tasks:
@@ -109,6 +110,8 @@ def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, Jud
             )
             raise RubricFileError(problem, path=path, line=line, field="task_id")
         views.append((line, task.judge_view(row.response)))
+    if not views:
+        raise RubricFileError("holds no response: name a file of answers", path=path)
     return views
 
 
@@ -168,7 +171,8 @@ def read_rows(
         OSError: the file cannot be read.
     """
     # Some editors put a mark before UTF-8.
-    for line, text in enumerate(read_file(path).removeprefix(BOM_UTF8).splitlines(), 1):
+    content = read_file(path).removeprefix(BOM_UTF8)
+    for line, text in enumerate(content.splitlines(), 1):
         if not text.strip() or (skips is not None and skips(text)):
             continue
         try:
@@ -179,7 +183,8 @@ def read_rows(
         except ValidationError as error:
             remedy = f"a line is {form}"
             if error.errors(include_input=False)[0]["type"] == "json_invalid":
-                remedy = f"the file must be JSON Lines, not CSV or one JSON list; {remedy}"
+                other = "and looks binary" if b"\0" in content else "not CSV or one JSON list"
+                remedy = f"the file must be JSON Lines, {other}; {remedy}"
             raise RubricFileError.of_validation(error, remedy, path=path, line=line) from None
         except SchemaError as error:  # two equal keys, or a result that contradicts itself
             raise RubricFileError(str(error), path=path, line=line, field=error.field) from None

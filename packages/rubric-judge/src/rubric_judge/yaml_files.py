@@ -33,6 +33,14 @@ class _RefusedError(yaml.MarkedYAMLError):
 
 _REPEATED = "the key {!r} stands here a second time; leave one"
 _NO_VALUE = "this is no date, or no value of its tag; put a text in quotes"
+_TOO_LONG = f"this number has more than {_LONGEST_NUMBER} characters; put a text in quotes"
+_NOT_FOR_SETTINGS = {
+    "but found another document": "a second document begins here; keep one in a file",
+    "could not determine a constructor": "this tag is none of YAML's own; leave it out",
+    "found unhashable key": "a list or a mapping is no key here; use a text",
+    "for merging": "`<<` takes in mappings alone; name one",
+}
+"""What is YAML all the same, by what PyYAML says of it."""
 _ALIAS = "this alias {}; write out what it stands for"
 
 
@@ -83,7 +91,7 @@ class _Loader(yaml.SafeLoader):
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
         if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
-            raise yaml.MarkedYAMLError(problem_mark=node.start_mark)
+            raise _RefusedError(_TOO_LONG, node)
         return node
 
     def construct_object(self, node: Any, deep: Any = False) -> Any:  # noqa: FBT002  # PyYAML's
@@ -111,9 +119,11 @@ def yaml_value(text: str, *, source: str) -> object:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = source if mark is None else f"{source}:{mark.line + 1}:{mark.column + 1}"
+        problem = str(getattr(error, "problem", ""))
         wrong = "is not YAML; look at this place for a missing quote, bracket or indentation"
         if isinstance(error, _RefusedError):
-            wrong = error.problem
+            wrong = problem
+        wrong = next((what for said, what in _NOT_FOR_SETTINGS.items() if said in problem), wrong)
         raise ConfigError(f"{where}: {wrong}", location=where) from None
     except RecursionError:
         raise ConfigError(f"{source}: is not YAML; it nests too deep", location=source) from None

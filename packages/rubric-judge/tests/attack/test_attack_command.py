@@ -48,9 +48,7 @@ def test_the_command_works_at_once_and_shows_the_weaknesses_of_the_lexical_judge
     assert (status, complaints) == (0, "")
     report = AttackReport.model_validate_json((tmp_path / "out/attack.json").read_text())
     weak = {family.family for family in report.families if (family.rate or 0) >= 0.25}
-    assert weak == {
-        "keyword_stuffing", "negated_answers", "rubric_echo", "shuffled_words",
-    }  # fmt: skip
+    assert weak == {"keyword_stuffing", "rubric_echo", "shuffled_words"}
     assert report.separated == report.separable == 6
     assert "negated_answers" in printed
     assert "Worst cases" in printed

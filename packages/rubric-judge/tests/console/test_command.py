@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +21,15 @@ def _end(call: Callable[[], object], *words: str) -> int | str | None:
     def work(*, count: int = 1, part: float | None = None) -> object:  # pyright: ignore[reportUnusedFunction]
         del count, part
         return call()
+
+    @app.command
+    def open(tasks: str, *, judge: str) -> None:  # noqa: A001  # pyright: ignore[reportUnusedFunction]
+        """Open.
+
+        Args:
+            tasks: What is judged.
+            judge: Who judges.
+        """
 
     with pytest.raises(SystemExit) as ended:
         run_command(
@@ -43,6 +54,8 @@ def _raise(error: BaseException) -> Callable[[], object]:
         (SchemaError("no [weight]"), 2, "rubric-x: no [weight]\n"),
         (ConfigError("broke off"), 1, "rubric-x: broke off\n"),
         (FileNotFoundError(2, "No such file or directory", "a.yaml"), 2, "a.yaml"),
+        (OSError(28, "No space left", "b"), 2, "rubric-x: b: No space left; free some, or write"),
+        (OSError(98, "Address in use"), 2, "rubric-x: Address in use; choose another port"),
         (KeyboardInterrupt(), 130, "stopped in work\n"),
         (Terminated(), 128 + signal.SIGTERM, "stopped in work\n"),
     ],
@@ -67,7 +80,37 @@ def test_what_a_command_returns_is_its_status(result: int | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("--none",), ("work", "--count", "x"), ("work", "--count", "1.5")]
+    ("words", "message"),
+    [
+        (("--none",), 'Unknown command "--none"'),
+        (("work", "--count", "x"), 'unable to convert "x"'),
+        (("work", "--count", "1.5"), "is no whole number"),
+        (("work", "--count", "1" * 5000), "11111… into int."),
+        (("work", "--count"), "rubric-x: --count needs a value\n"),
+        (("open",), "rubric-x: TASKS is required: What is judged.\n"),
+        (("open", "a"), "rubric-x: --judge is required: Who judges.\n"),
+        (("open", "a", "--jugde", "x"), "Did you mean --judge instead of --jugde?"),
+    ],
 )
-def test_a_bad_argument_is_bad_input(words: tuple[str, ...]) -> None:
+def test_a_bad_argument_is_bad_input_and_is_said(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert _end(lambda: None, *words) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said) < 300
+
+
+def test_a_closed_pipe_ends_quietly() -> None:
+    code = (
+        "from rubric_judge.console.command import *\n"
+        "app = command_app('x', summary='')\n"
+        "app.command(lambda: [console().print('row') for _ in range(20000)], name='work')\n"
+        "run_command(app, ['work'])"
+    )
+    run = [sys.executable, "-c", code]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
+        assert writer.stdout
+        assert writer.stderr
+        writer.stdout.close()
+        assert (writer.wait(60), writer.stderr.read()) == (141, b"")

@@ -75,7 +75,7 @@ def test_a_stored_step_is_judged_again_and_compared(
     assert (done.returncode, done.stderr) == (0, "")
     first, second = _rows()
     assert first["reward"] == pytest.approx(2 / 3)
-    assert first["result"]["judge"] == "lexical_v2"
+    assert first["result"]["judge"] == "lexical_v3"
     assert first["origin"] == {
         "id": first["origin"]["id"],
         "task_id": task.task_id,

@@ -113,6 +113,8 @@ def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path
             ("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--replicates", "0"),
             'Invalid value "0" for --replicates. Must be >= 1.',
         ),
+        (("tasks.jsonl", "--replicates", str(2**70)), "--replicates. Must be <= 1000000."),
+        (("tasks.jsonl", "--resamples", str(10**10)), "--resamples. Must be <= 1000000."),
         (
             ("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--workers", "0"),
             "--workers. Must",

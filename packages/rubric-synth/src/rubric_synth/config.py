@@ -82,8 +82,8 @@ class ExtractiveConfig(_Config):
 
     type: Literal["extractive"] = "extractive"
     """Name of the synthesiser."""
-    questions_per_document: int = Field(default=1, ge=1, le=5)
-    """At most this many questions from one document (K_d)."""
+    questions_per_document: int = Field(default=3, ge=1, le=5)
+    """At most this many questions from one document (K_d), each about a passage of its own."""
     key_terms: int = Field(default=5, ge=2, le=8)
     """At most this many expected keywords per criterion."""
     min_passage_words: int = Field(default=120, ge=30)
@@ -99,7 +99,7 @@ class LLMConfig(_Config):
     """Name of the synthesiser."""
     model: ModelConfig
     """The model, where it is, its limits and prices."""
-    questions_per_document: int = Field(default=1, ge=1, le=10)
+    questions_per_document: int = Field(default=3, ge=1, le=10)
     """At most this many questions from one document (K_d)."""
     document_chars: int = Field(default=50_000, ge=500)
     """The model reads at most this many characters of a document: its richest parts."""

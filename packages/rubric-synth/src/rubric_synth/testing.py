@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -131,7 +131,6 @@ def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
         for number, paragraph in enumerate(shown.paragraphs, start=1)
         if any(found in parts for section in sections(paragraph) for found in section.paragraphs)
     ] or [1, len(shown.paragraphs)]
-    spare = [word for c in draft.criteria for word in c.expected_keywords]
     of_draft: _Json = {"task_type": "open"} if has_checks else {}
     of_criterion: _Json = {"check": None} if has_checks else {}
     return {
@@ -140,20 +139,15 @@ def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
         "last_paragraph": holding[-1],
         "question": draft.question,
         "reference_answer": draft.reference_answer,
-        "criteria": [{**_criterion(c, spare), **of_criterion} for c in draft.criteria],
+        "criteria": [{**_criterion(c), **of_criterion} for c in draft.criteria],
         **of_draft,
     }
 
 
-def _criterion(criterion: CriterionDraft, spare: Sequence[str]) -> _Json:
-    """Write a criterion with all components; one about form asks for terms of the others."""
-    terms = list(criterion.expected_keywords or spare[:2])
-    required = list(criterion.required_elements) or terms[:1]
-    return {
-        **criterion.model_dump(exclude={"expected_concepts"}),
-        "required_elements": required,
-        "expected_keywords": [term for term in terms if term not in required] or required,
-    }
+def _criterion(criterion: CriterionDraft) -> _Json:
+    """Write a criterion as a model does, whose methods are in words."""
+    _, _, method = criterion.verification_method.partition("\n")
+    return {**criterion.model_dump(exclude={"expected_concepts"}), "verification_method": method}
 
 
 def _enriched(criterion: Mapping[str, Any]) -> _Json:

@@ -95,6 +95,46 @@ def article(articles: dict[str, str]) -> Document:
     return Document(title="Corrosion of steel", text=articles["steel"], source="steel.md")
 
 
+@pytest.mark.parametrize(
+    ("component", "empty"),
+    [
+        ("weight", None),
+        ("description", " "),
+        ("required_elements", []),
+        ("required_elements", [" "]),
+        ("expected_keywords", []),
+        ("expected_keywords", ["", "\n"]),
+        ("verification_method", ""),
+    ],
+)
+@pytest.mark.parametrize("is_left_out", [True, False])
+async def test_a_criterion_without_a_component_of_the_definition_is_refused_by_name(
+    write: Write, article: Document, component: str, empty: object, *, is_left_out: bool
+) -> None:
+    def award(call: FakeCall) -> str:
+        reply = json.loads(scripted_reply(call))
+        for draft in reply.get("drafts", ()):
+            criterion = draft["criteria"][1]
+            names.append(criterion["id"])
+            criterion[component] = empty
+            if is_left_out:
+                del criterion[component]
+        return json.dumps(reply)
+
+    names: list[str] = []
+    outcome = await _outcome(write, article, award)
+    (rejection,) = outcome.rejections
+    by_number = {True: "missing", False: "float_type"}[is_left_out]
+    off_schema = is_left_out or component == "weight"
+    assert (rejection.reason, rejection.detail) == (
+        ("reply_off_schema", f"criteria.1.{component}: {by_number}")
+        if off_schema
+        else ("missing_field", f"{names[0]}: {component}")
+    )
+    assert not outcome.tasks
+    assert "enrich" not in outcome.totals  # refused before stage 3 is paid for
+
+
 async def test_the_article_without_faults_makes_a_task(write: Write, article: Document) -> None:
     assert _whole(await _outcome(write, article, scripted_reply)) is None
 

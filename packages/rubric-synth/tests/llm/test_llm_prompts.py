@@ -45,13 +45,15 @@ def test_the_prompt_states_the_four_constraints_and_the_size_of_a_rubric(
         r"required elements, expected keywords, and a verification method",
         prompt,
     )
+    assert "None of them may be empty, also where a program runs a check" in prompt
     assert re.search(r"4\. Weights reflect what the criterion contributes", prompt)
     assert "5 to 10 criteria" in prompt
     assert "would earn full credit on every criterion" in prompt
 
 
 def test_the_prompt_asks_for_as_many_questions_as_the_configuration(document: Document) -> None:
-    assert "write 1 question about" in _synthesis(document)
+    assert "write up to 3 different questions" in _synthesis(document)
+    assert "write 1 question about" in _synthesis(document, questions_per_document=1)
     assert "write up to 4 different questions" in _synthesis(document, questions_per_document=4)
 
 

@@ -50,7 +50,7 @@ async def test_every_generated_document_gives_tasks_that_pass_the_checks(
 ) -> None:
     documents = list(generated_documents(25, seed=7))
     with FakeEndpoint(award, keep="counts") as endpoint:
-        outcomes = await _outcomes(write, endpoint.url, documents)
+        outcomes = await _outcomes(write, endpoint.url, documents, questions_per_document=1)
     reasons = Counter(r.reason for outcome in outcomes for r in outcome.rejections)
     assert not reasons
     assert [len(outcome.tasks) for outcome in outcomes] == [1] * 25
@@ -72,7 +72,7 @@ async def test_a_scripted_model_answers_where_checks_are_asked_for(write: Write)
     with FakeEndpoint(scripted_reply) as endpoint:
         types = ["open", "quantitative"]
         outcomes = await _outcomes(write, endpoint.url, documents, task_types=types)
-    assert [len(outcome.tasks) for outcome in outcomes] == [1, 1]
+    assert [len(outcome.tasks) for outcome in outcomes] == [3, 3]
 
 
 @pytest.mark.anyio

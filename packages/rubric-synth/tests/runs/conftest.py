@@ -112,7 +112,8 @@ def configured(tmp_path: Path, model: Model) -> Callable[..., Path]:
         asked: dict[str, object] = {"model": "fake", "transport": "direct", "api_base": model.url}
         if prices:
             asked["prices"] = {"prompt_usd_per_mtok": 1.0, "completion_usd_per_mtok": 2.0}
-        content = {"synthesiser": {"type": "llm", "model": asked}, **settings}
+        synthesiser = {"type": "llm", "model": asked, "questions_per_document": 1}
+        content = {"synthesiser": synthesiser, **settings}
         path = tmp_path / f"{name}.yaml"
         path.write_text(yaml.safe_dump(content))
         return path

@@ -81,7 +81,8 @@ def test_new_checks_ask_nothing_even_where_no_call_may_be_made(
 
 def _asking(url: str, **settings: object) -> dict[str, object]:
     asked = {"model": "fake", "transport": "direct", "api_base": url, "max_transport_attempts": 1}
-    return {"synthesiser": {"type": "llm", "model": asked}, **settings}
+    synthesiser = {"type": "llm", "model": asked, "questions_per_document": 1}
+    return {"synthesiser": synthesiser, **settings}
 
 
 def test_an_endpoint_that_refuses_everything_ends_the_run_and_loses_nothing(

@@ -168,5 +168,6 @@ def test_a_plain_docstring_has_only_a_summary() -> None:
 def test_a_package_with_google_docstrings_gives_tasks(tmp_path: Path) -> None:
     collected = collect(["python:structlog"], tmp_path / "c")
     report = synthesise(tmp_path / "c", tmp_path / "d")
-    assert report.accepted_documents >= 0.4 * collected.documents
+    assert 1 <= report.accepted_documents < 0.5 * collected.documents  # its entries are short
+    assert report.rejected["too_few_criteria"] >= 10
     assert report.rejected["no_parameters"] >= 10  # what takes nothing is still left out

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rubric_core import FolderLockError, TrainerBackend, find_trainer
+from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_judge.console import command
 from rubric_judge.console.progress import Progress
@@ -49,13 +50,18 @@ def init(folder: Path, *, preset: str = "tiny") -> None:
 
     Args:
         folder: folder to write to; made where there is none.
-        preset: tiny (a small policy, on a CPU), paper (the main run of the paper) or
-            paper_llama31_8b_8gpu (that run on eight GPUs, by OpenRLHF).
+        preset: tiny (a small policy, on a CPU), one_gpu_1_5b (1.5 billion weights on 24 GB), paper
+            (the main run of the paper), paper_llama31_8b_8gpu (that run on eight GPUs, by OpenRLHF)
+            or paper_llama31_8b_8gpu_sft (its supervised start alone).
     """
     from rubric_train_openrlhf.starting import start
 
     file = start(folder, name=preset)
     print(f"wrote {file}; its first lines say what it needs; next:")
+    # Its comments hold the commands that make its data, where there are any.
+    for line in read_file(file).decode().splitlines():
+        if (command_line := line.removeprefix("#").strip()).startswith("rubric-synth "):
+            print(command_line)
     print(f"rubric-train plan {file}")
     print(f"rubric-train run {file}")
 
@@ -167,7 +173,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
     out: Path | None = None,
     on_cluster: bool = False,
     checks_only: bool = False,
-    deadline_s: float = 600.0,
+    deadline_s: command.Seconds = 600.0,
     verbose: bool = False,
 ) -> None:
     """Run two real steps of an OpenRLHF configuration on a CPU; say what would fail on the cluster.

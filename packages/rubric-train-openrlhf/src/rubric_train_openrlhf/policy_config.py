@@ -106,7 +106,8 @@ class SftConfig(_Settings):
     batch_size: PositiveInt = 8
     """Examples per step; all of them where there are fewer."""
     learning_rate: NonNegativeFloat = 2e-3
-    """Highest learning rate; it falls to a tenth in a straight line."""
+    """Highest learning rate; it falls to a tenth in a straight line. The default is for a tiny
+    policy, and must be replaced for any other model: 8 billion weights take about 5e-6."""
     warmup_steps: NonNegativeInt = 10
     """Steps over which the learning rate rises."""
     weight_decay: NonNegativeFloat = 0.01

@@ -76,6 +76,11 @@ class PolicyResponder:
         return "slots" if (path / SLOT_FILE).exists() else prompt_form(path)
 
     @property
+    def scores_choices(self) -> bool:
+        """Through its own codec, as it was trained."""
+        return True
+
+    @property
     def identity(self) -> Mapping[str, JsonValue]:
         """Every file of the policy, and its number format."""
         return {

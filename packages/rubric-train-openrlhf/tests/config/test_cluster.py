@@ -70,7 +70,7 @@ def test_a_cpu_takes_what_runs_there() -> None:
             {"cluster": {"deepspeed": {"forward_micro_batch": 3}}},
             r"forward_micro_batch × GPUs that train = 3 × 8 = 24",
         ),
-        ({"cluster": {"max_len": 2048}}, r"max_new_tokens=2048 leaves no room for a prompt"),
+        ({"cluster": {"max_len": 3072}}, r"max_new_tokens=3072 leaves no room for a prompt"),
         ({"rollout": {"group_size": 1}}, r"rollout\.group_size=1: .* at least 2"),
         (
             {"cluster": {"device": "cpu", "engines": {"sleep": True}}},

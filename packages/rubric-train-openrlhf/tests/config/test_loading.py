@@ -8,7 +8,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from rubric_core import ConfigError
+from rubric_core import ConfigError, Decoding
 from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.config.loading import dump_config, load_config, parse_config
 from rubric_train_openrlhf.config.sections import PathModel
@@ -67,10 +67,19 @@ def test_the_defaults_are_the_paper_preset(file: Path) -> None:
 
     for name in ("objective", "advantage", "dynamic_sampling", "shaping"):
         assert getattr(defaults, name) == getattr(paper, name)
-    for name in ("prompts", "group_size", "temperature"):
+    for name in ("prompts", "group_size", "temperature", "max_new_tokens"):
         assert getattr(defaults.rollout, name) == getattr(paper.rollout, name)
     memory = {"micro_batch": 1, "gradient_checkpointing": False}
     assert defaults.optim.model_copy(update=memory) == paper.optim.model_copy(update=memory)
+
+
+@pytest.mark.parametrize("name", ["paper", "paper_llama31_8b_8gpu"])
+def test_the_checkpoint_is_selected_as_table_1_is_decoded(name: str) -> None:
+    """By what `rubric-eval heldout` does when it is told nothing."""
+    config, table = load_config(PRESETS / f"{name}.yaml"), Decoding()
+
+    assert config.validation.temperature == table.temperature == 0.0
+    assert config.rollout.max_new_tokens == table.max_tokens
 
 
 def test_a_dumped_configuration_reads_back_the_same(tmp_path: Path) -> None:
@@ -153,6 +162,14 @@ def test_a_path_may_begin_at_home(
         (("--advantage.delta", ".inf"), r"advantage\.delta: .*finite"),
         (("--objective.kl_coef", ".inf"), r"objective\.kl_coef=inf must be a finite number"),
         (("--sft", "{learning_rate: .nan}"), r"sft\.learning_rate: .*finite"),
+        (
+            ("--sft", "{steps: 10}"),
+            r"sft\.learning_rate is not set, and its default, 0\.002, is for",
+        ),
+        (
+            ("--validation.samples", "4"),
+            r"samples=4 at validation\.temperature=0 would be the same",
+        ),
         (("--rollout.group_size", "1000000000000"), r"rollout\.group_size: .*65536"),
         (("--seed", str(10**100)), r"seed: "),
         (("--out", '"a\\0b"'), r"out=.*null character"),
@@ -162,7 +179,7 @@ def test_a_path_may_begin_at_home(
         (("--judge.spec.type", "lexicl"), r"judge\.spec: type: use .*'lexical'.*, not 'lexicl'"),
         (
             ("--shaping.length_penalty.buffer_tokens", "4096"),
-            r"buffer_tokens=4096 must be less than rollout\.max_new_tokens=2048",
+            r"buffer_tokens=4096 must be less than rollout\.max_new_tokens=3072",
         ),
         (
             ("--shaping.alpha_stop", "0.5", "--advantage.estimator", "decoupled"),
@@ -189,8 +206,8 @@ def test_a_wrong_value_says_where_and_what_to_do(
         ("steps: [", "is not YAML"),
         ("steps: 1\nsteps: 2", "yaml:2:1: the key 'steps' stands here a second time"),
         ("judge: {type: lexical, type: llm}", "yaml:1:24: the key 'type' stands here a second"),
-        ("- 1", "holds list, not a mapping"),
-        ("# nothing", "holds nothing, not a mapping"),
+        ("- 1", "holds no mapping"),
+        ("# nothing", "holds no mapping"),
         ("steps: 3", r"model: Field required"),
     ],
 )

@@ -393,6 +393,8 @@ def test_every_variant_trains_with_sensible_metrics(
         assert 0.8 < row.ratio_mean < 1.2
         assert row.kl >= 0
         assert 0 <= row.clip_frac <= 1
+        assert (row.dual_clip_frac, row.is_weight_bounded_frac) == (0.0, 0.0)
+        assert row.is_weight_mean == pytest.approx(1.0)
         assert abs(row.loss) < 10
     before, after = (
         weights(config.out / "checkpoints" / name) for name in ("step_000000", "step_000002")
@@ -476,4 +478,8 @@ def test_a_warm_start_needs_reference_answers(make_config: MakeConfig, tmp_path:
     write_tasks(tmp_path / "bare.jsonl", rows)
 
     with pytest.raises(TrainConfigError, match="reference_answer"):
-        run_grpo(make_config(data={"train": tmp_path / "bare.jsonl"}, sft={"steps": 1}))
+        run_grpo(
+            make_config(
+                data={"train": tmp_path / "bare.jsonl"}, sft={"steps": 1, "learning_rate": 1e-3}
+            )
+        )

@@ -21,19 +21,16 @@ SEED = 5
 
 
 class WaitingCodec:
-    """A codec that encodes the second question only once the first answers were judged."""
+    """A codec that decodes the second answers only once the first were judged."""
 
     def __init__(self, codec: TextCodec, *, judged: threading.Event) -> None:
         self._codec = codec
         self._judged = judged
-        self._encoded = 0
+        self._first = ""
         self.end_token_ids = codec.end_token_ids
         self.pad_token_id = codec.pad_token_id
 
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
-        self._encoded += 1
-        if self._encoded > 1:
-            assert self._judged.wait(timeout=30), "judging waits for all of the sampling"
         return self._codec.encode_prompt(view)
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
@@ -43,6 +40,9 @@ class WaitingCodec:
         return self._codec.encode_text(text)
 
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
+        self._first = self._first or view.task_id
+        if view.task_id != self._first:
+            assert self._judged.wait(timeout=30), "judging waits for all of the sampling"
         return self._codec.decode(view, token_ids)
 
     def save(self, path: Path) -> None:

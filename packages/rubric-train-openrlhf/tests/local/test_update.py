@@ -190,6 +190,28 @@ def test_an_importance_correction_uses_the_log_probs_from_before_the_first_updat
     assert on_policy.ratio_mean == pytest.approx(1.0, rel=1e-5)
 
 
+def test_the_shares_of_dual_clip_and_importance_weights_are_measured(
+    policy: Policy, rollouts: Rollouts
+) -> None:
+    # Every ratio to the sampler is e^0.3 = 1.35.
+    noisy = replace(rollouts, logprobs_BT=rollouts.logprobs_BT - 0.3 * rollouts.mask_BT)
+    dual = learner_of(policy, objective=ObjectiveConfig(kl_coef=0.1, dual_clip=1.2))
+    capped = learner_of(
+        policy, objective=ObjectiveConfig(kl_coef=0.1, importance=Truncated(cap=1.2))
+    )
+
+    bounded = dual.update(batch_of(noisy), step=1)
+    weighted = capped.update(batch_of(noisy), step=1)
+
+    bad = rollouts.lengths_B[ADVANTAGES < 0].sum() / rollouts.lengths_B.sum()
+    assert 0 < float(bad) < 1
+    assert bounded.dual_clip_frac == pytest.approx(float(bad))
+    assert (bounded.is_weight_mean, bounded.is_weight_bounded_frac) == (1.0, 0.0)
+    assert weighted.dual_clip_frac == 0.0
+    assert weighted.is_weight_mean == pytest.approx(1.2)
+    assert weighted.is_weight_bounded_frac == pytest.approx(1.0)
+
+
 def test_a_loss_that_is_not_a_number_stops_before_the_weights_change(
     policy: Policy, rollouts: Rollouts
 ) -> None:

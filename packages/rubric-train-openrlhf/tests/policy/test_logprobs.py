@@ -76,6 +76,7 @@ def test_values_and_gradients_equal_the_plain_formula(
     model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logprobs, "_CPU_CHUNK_LOGITS", 90 * 7)
+    monkeypatch.setattr(logprobs, "_FEWEST_IN_CHUNK", 1)
     rollouts = draw(model, prompts)
     batch = pack_rollouts(rollouts, range(3, 20))
     slopes_BT = torch.randn(

@@ -115,3 +115,17 @@ def test_the_learning_rate_rises_and_falls_to_a_tenth() -> None:
     assert fracs[-1] == pytest.approx(0.109)
     cosine = PretrainConfig(steps=100, warmup_steps=0, learning_rate=1.0)
     assert learning_rate(50, cosine) == pytest.approx(0.55)
+
+
+def test_a_larger_model_is_not_trained_at_the_rate_of_a_tiny_one(
+    tiny_config: TinyConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = fresh(tiny_config)
+    before = {name: one.clone() for name, one in policy.model.state_dict().items()}
+    monkeypatch.setattr("rubric_train_openrlhf.policy.supervised._TINY_PARAMETERS", 1000)
+
+    with pytest.raises(PolicyInputError, match=r"0\.002, is for a tiny policy: .* parameters"):
+        sft(policy, EXAMPLES, SftConfig(steps=1), seed=0)
+
+    assert all(torch.equal(one, before[name]) for name, one in policy.model.state_dict().items())
+    sft(policy, EXAMPLES, SftConfig(steps=1, learning_rate=2e-3), seed=0)

@@ -264,6 +264,25 @@ def test_comparison_shows_stages_controls_differences_and_claim(
         assert shown in page.text
 
 
+def test_the_answers_of_all_stages_stand_side_by_side(
+    make_run: Callable[..., Path], comparison: dict[str, Any]
+) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    comparison["answers"] = [
+        {
+            "question": "What does it return?",
+            "answers": {"sft": "The <b>mean</b>.", "grpo": "The mean of its input."},
+            "rewards": {"sft": None, "grpo": 0.625},
+        }
+    ]
+    (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
+    text = _written(run)[1].text
+    heading, _, answers = text.partition("What does it return?")
+    assert "Answers to the same questions" in heading
+    assert answers.index("The <b>mean</b>.") < answers.index("62 %")
+    assert answers.index("62 %") < answers.index("The mean of its input.")
+
+
 def test_without_a_comparison_there_is_no_such_section(make_run: Callable[..., Path]) -> None:
     assert "Held-out comparison" not in _written(make_run(steps=1, prompts=1, group=2))[1].text
 

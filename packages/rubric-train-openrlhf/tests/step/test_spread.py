@@ -32,6 +32,23 @@ def test_rounding_does_not_make_an_equal_group_informative(reward: float) -> Non
     assert not informative_groups(rewards_PG, np.ones((1, 32), dtype=bool)).any()
 
 
+def test_rewards_that_differ_by_the_order_of_a_sum_are_no_spread() -> None:
+    # Criteria of weight .1, .2 and .3 met one after the other, and the other way round.
+    rewards_PG = np.array([[0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1], [0.6, 0.6 + 1e-12]])
+    assert rewards_PG[0, 0] != rewards_PG[0, 1]
+
+    valid_PG = np.ones((2, 2), dtype=bool)
+
+    assert informative_groups(rewards_PG, valid_PG).tolist() == [False, True]
+
+
+def test_a_penalty_that_cancels_the_reward_leaves_no_spread() -> None:
+    rewards_PG = np.array([[0.1 + 0.2 - 0.3, 0.0]])
+    assert rewards_PG[0, 0] > 0
+
+    assert not informative_groups(rewards_PG, np.ones((1, 2), dtype=bool)).any()
+
+
 @given(st.lists(groups, min_size=1, max_size=4))
 def test_informative_groups_are_those_with_an_advantage(rewards: list[list[float]]) -> None:
     rewards_PG = np.array(rewards)

@@ -75,9 +75,11 @@ _WRITERS: Final = {".jsonl": write_lines, ".parquet": parquet.write_rows}
 
 def _of_suffix(path: Path, table: Mapping[str, _Kind]) -> _Kind:
     if (found := table.get(path.suffix.lower())) is None:
-        problem = (
-            f"the suffix is {path.suffix.lower()!r}: tasks are kept in .jsonl or .parquet files"
-        )
+        suffix = path.suffix.lower()
+        what = f"the suffix is {suffix!r}" if suffix else "the name has no suffix"
+        if path.is_dir():
+            what = "this is a folder"
+        problem = f"{what}: tasks are kept in .jsonl or .parquet files"
         raise RubricFileError(problem, path=path)
     return found
 

@@ -5,6 +5,7 @@ A responder gets `PolicyView`s, which cannot hold a passage or a criterion.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Protocol, Self, runtime_checkable
@@ -17,7 +18,11 @@ from rubric_core.schema.task import PolicyView
 
 
 class Decoding(Sealed):
-    """How tokens are drawn; the same for every model that is compared."""
+    """How tokens are drawn; the same for every model that is compared.
+
+    The defaults are those of held-out evaluations and of a training run's held-out passes: the best
+    checkpoint is the one that the table would show to be the best.
+    """
 
     temperature: float = Field(default=0.0, ge=0, le=10)
     """0 takes the most likely token."""
@@ -28,7 +33,7 @@ class Decoding(Sealed):
     top_k: int | None = Field(default=None, ge=1)
     """Most likely tokens drawn from; None draws from all."""
 
-    max_tokens: int = Field(default=1024, ge=1)
+    max_tokens: int = Field(default=3072, ge=1)
     """Tokens after which an answer is cut."""
 
     stop: Many[Annotated[str, Field(min_length=1)]] = ()
@@ -43,6 +48,10 @@ class Ask(Sealed):
 
     seed: int = Field(ge=0)
     """Of the draw; different for each sample of a question."""
+
+    choices: Many[Annotated[str, Field(min_length=1)]] = ()
+    """Texts of which the likeliest is the answer; empty where it is to be written. Only for a
+    responder that `ScoresChoices`."""
 
 
 class Finish(StrEnum):
@@ -69,6 +78,8 @@ class Reply(Sealed):
     """Why no answer came."""
 
     detail: str = ""
+    choice_logprobs: Many[float] = ()
+    """log p(choice | question) of each of `Ask.choices`, in nats; empty where it had none."""
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
@@ -83,6 +94,15 @@ class Reply(Sealed):
     ) -> Self:
         """An answer that came, an empty one too."""
         return cls(text=text, finish=finish, tokens=tokens)
+
+    @classmethod
+    def chosen(cls, choices: Sequence[str], logprobs: Sequence[float]) -> Self:
+        """The likeliest of some choices, the first of those that are equal; none of NaN."""
+        if not all(map(math.isfinite, logprobs)):
+            what = "the log-probabilities of the choices are no finite numbers"
+            return cls.unavailable(Reason.SERVER_ERROR, what)
+        best = max(range(len(choices)), key=logprobs.__getitem__)
+        return cls(text=choices[best], finish=Finish.COMPLETE, choice_logprobs=tuple(logprobs))
 
     @classmethod
     def unavailable(cls, reason: Reason, detail: str = "") -> Self:
@@ -136,6 +156,16 @@ class SaysPromptForm(Protocol):
         "chat" for a chat template or messages, "plain" for `Question: …` and `Answer:` on two
         lines, or a word of its own.
         """
+        ...
+
+
+@runtime_checkable
+class ScoresChoices(Protocol):
+    """What a responder may do beside writing: say how likely given answers are."""
+
+    @property
+    def scores_choices(self) -> bool:
+        """Whether it honours `Ask.choices`, by a `Reply.chosen`; the decoding is not read then."""
         ...
 
 

@@ -52,7 +52,7 @@ def group_advantages(
 ) -> FloatArray:
     """Return each response's reward relative to its siblings', in units of the group's spread.
 
-        A_i^(g) = (R_i^(g) − b_i^(g)) / (σ_i + δ)      0 for a group whose rewards are all equal
+        A_i^(g) = (R_i^(g) − b_i^(g)) / (σ_i + δ)      0 for a group whose rewards are equal
 
     Args:
         rewards_PG: shape [P, G], G ≥ 2, finite where valid.
@@ -63,8 +63,9 @@ def group_advantages(
         valid_PG: bool, shape [P, G]; False leaves a response out. None: all take part.
 
     Returns:
-        Shape [P, G]. 0 for masked responses, and in groups with fewer than two valid ones or with
-        max R = min R over these. Rows sum to 0 within rounding, except for "leave_one_out".
+        Shape [P, G]. 0 for masked responses, and in groups whose valid rewards do not differ by
+        more than rounding (`arrays.differ`). Rows sum to 0 within rounding, except for
+        "leave_one_out".
 
     Raises:
         RewardShapeError: not [P, G], G < 2, or a mask of another shape.
@@ -77,8 +78,8 @@ def group_advantages(
     rewards, valid = arrays.checked_groups(rewards_PG, valid_PG)
     scale_PG = advantage_scale(rewards, valid, std=std, delta=delta)
     deviation_PG = rewards - leave_one_out_baseline(rewards, valid_PG=valid)
-    # max = min finds equal groups: the std of three rewards of 0.1 is above 0 by rounding.
-    informative_P1 = arrays.spread(rewards, valid)[:, None] > 0
+    # Not asked of the std, which is above 0 for three rewards of 0.1.
+    informative_P1 = arrays.differ(rewards, valid)[:, None]
     return np.where(valid & informative_P1, deviation_PG / scale_PG, 0.0)
 
 
@@ -108,11 +109,10 @@ def _siblings_std(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
     std_PG = np.zeros_like(rewards_PG)
     # Siblings whose rewards differ by a rounding are equal here: dividing the advantage of the one
     # response that does differ by ε alone would make it a million. Σ R² − (Σ R)² cannot tell.
-    rounding_P = arrays.ROUNDING * np.abs(rewards_PG).max(axis=1)
     for g in range(rewards_PG.shape[1]):
         siblings_PG = valid_PG.copy()
         siblings_PG[:, g] = False
-        differ_P = arrays.spread(rewards_PG, siblings_PG) > rounding_P
+        differ_P = arrays.differ(rewards_PG, siblings_PG)
         std_PG[differ_P, g] = arrays.std_over_valid(rewards_PG, siblings_PG, ddof=1)[differ_P]
     return std_PG
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rubric_core import arrays
-from rubric_core.arrays import ROUNDING, BoolArray, FloatArray
+from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.effective import shares
 from rubric_core.errors import RewardShapeError
 from rubric_core.reward.advantage import Std, advantage_scale
@@ -54,8 +54,7 @@ def criterion_attribution(
     siblings_P11 = np.maximum(valid.sum(axis=1) - 1, 1)[:, None, None]
     others_PGM = weighted_PGM.sum(axis=1, keepdims=True) - weighted_PGM
     deviation_PGM = weighted_PGM - others_PGM / siblings_P11
-    informative_P1 = arrays.spread(rewards_PG, valid)[:, None] > ROUNDING
-    informative_PG1 = (valid & informative_P1)[:, :, None]
+    informative_PG1 = (valid & arrays.differ(rewards_PG, valid)[:, None])[:, :, None]
     return np.where(informative_PG1, deviation_PGM / scale_PG[:, :, None], 0.0)
 
 
@@ -99,8 +98,8 @@ def decoupled_advantages(
         # A δ here instead would keep two criteria that cancel from doing so, and the last line
         # would scale what it left of them up to 1.
         std_P = arrays.std_over_valid(z_PG, valid, ddof=1)
-        spread_P = arrays.spread(z_PG, valid)
-        gain_P = np.divide(alpha_P, std_P, out=np.zeros_like(std_P), where=spread_P > ROUNDING)
+        differ_P = arrays.differ(z_PG, valid)
+        gain_P = np.divide(alpha_P, std_P, out=np.zeros_like(std_P), where=differ_P)
         combined_PG += gain_P[:, None] * (z_PG - (z_PG.sum(axis=1) / count_P)[:, None])
     combined_PG[~valid] = 0.0
     batch_std = float(

@@ -31,6 +31,8 @@ class ItemQuestion:
 
     task_id: str
     prompt: str
+    choices: tuple[str, ...] = ()
+    """Texts of which the likeliest is the answer; empty where it is to be written."""
 
     @property
     def doc_hash(self) -> str:
@@ -106,7 +108,8 @@ def _wanted(
                 )
                 digest = text_sha256(canonical_json([seed, sample, prompt]))
                 draw = int(digest[:8], 16) >> (32 - _SEED_BITS)
-                yield _Wanted(seed, row, Ask(view=view, seed=draw))
+                choices = question.choices if isinstance(question, ItemQuestion) else ()
+                yield _Wanted(seed, row, Ask(view=view, seed=draw, choices=choices))
 
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")

@@ -73,7 +73,7 @@ class DrawOptions:
 class DecodingOptions(DrawOptions):
     """Flags of a `Decoding`."""
 
-    max_tokens: int = 1024
+    max_tokens: int = 3072
     """Tokens after which an answer is cut; fewer where a model has no room for them."""
 
     stop: Annotated[tuple[str, ...], Parameter(negative=())] = ()

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import anyio
 from cyclopts import App, Parameter
 
+from rubric_core import ConfigError
 from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, app, evaluated, note
 from rubric_judge.console.command import (
     FAILED,
+    Positive,
     configure_log,
     console,
     figures_table,
@@ -38,11 +40,11 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     judge: Annotated[tuple[str, ...], Parameter(negative=())],
     out: Path,
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
-    samples: int = 1,
+    samples: Positive = 1,
     decoding: DecodingOptions = GREEDY,
-    limit: int | None = None,
+    limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
-    workers: int = 32,
+    workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Have models answer the same held-out questions, and judge all answers alike: Table 1.
@@ -115,7 +117,7 @@ def rejudge(  # the flags of a command
     tasks: Path,
     judge: Annotated[tuple[str, ...], Parameter(negative=())],
     max_unavailable_frac: float = 0.05,
-    workers: int = 32,
+    workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Judge the answers of a held-out evaluation by further judges; nothing is generated.
@@ -158,13 +160,13 @@ GREEDY_DRAW: Final = DrawOptions()
 def transfer(  # noqa: PLR0913  # the flags of a command
     *models: str,
     out: Path,
-    suite: Literal["paper", "stock"] = "paper",
+    suite: Literal["paper", "likelihood", "stock"] = "paper",
     data: str | None = None,
     benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
     draw: DrawOptions = GREEDY_DRAW,
-    max_tokens: int | None = None,
-    limit: int | None = None,
+    max_tokens: Positive | None = None,
+    limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -179,7 +181,8 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     Args:
         models: Models, in the order of the table; differences are from the first.
         out: Folder of the evaluation.
-        suite: `paper` for our pinned tasks, `stock` for lm-eval's own prompts and scoring.
+        suite: `paper` for our pinned tasks, `likelihood` for GPQA by the letter that a model finds
+            likeliest, `stock` for lm-eval's own prompts and scoring.
         data: Folder with local copies of the benchmarks, or `small` for the set that comes with
             this package. Left out, the Hugging Face Hub is asked.
         benchmarks: Some of gsm8k, math, gpqa_main and gpqa_diamond; all of them when left out.
@@ -321,7 +324,7 @@ def tasks_path() -> int:
 def validate(
     *, data: str | None = None, tasks: Path | None = None, judge: Path | None = None
 ) -> int:
-    """Build every task of both suites and rubric_heldout, with data and prompts; name any gaps.
+    """Build every task of all suites and rubric_heldout, with data and prompts; name any gaps.
 
     Example: rubric-eval validate --data small
 
@@ -336,8 +339,12 @@ def validate(
     Returns:
         Exit status: 1 where a task cannot be built.
     """
+    from rubric_eval.lm_tasks.sources import SMALL
     from rubric_eval.transfer.building import validate as build_all
 
+    for flag, given in (("data", data), ("tasks", tasks), ("judge", judge)):
+        if given and given != SMALL and not Path(given).exists():
+            raise ConfigError(f"--{flag} {given}: there is no such file or folder", location=flag)
     with working(app) as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)
     print_rows(

@@ -12,7 +12,13 @@ from cyclopts import Parameter
 from rubric_core import ConfigError
 from rubric_core.configuration import validated
 from rubric_eval.cli.app import app, percent, print_edited
-from rubric_judge.console.command import configure_log, console, figures_table, working
+from rubric_judge.console.command import (
+    Positive,
+    configure_log,
+    console,
+    figures_table,
+    working,
+)
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
@@ -206,11 +212,11 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     judge: str | None = None,
     second: str | None = None,
     second_judge: Path | None = None,
-    sample: int = 100,
+    sample: Positive = 100,
     tasks: Path | None = None,
     baseline: str | None = None,
     out: Path | None = None,
-    workers: int = 32,
+    workers: Positive = 32,
     accept_edited: Annotated[bool, Parameter(negative=())] = False,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -239,7 +245,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     from rubric_eval.hacking.evaluation import NewJudge, look_for_hacking
 
     configure_log(verbose=verbose)
-    _check_second_judge(second_judge, tasks, second, counts=(sample, workers))
+    _check_second_judge(second_judge, tasks, second)
     with working(app) as progress, progress.phase("looking for signs"):
 
         def tell(by: str, model: str, total: int) -> None:
@@ -261,11 +267,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     return 0
 
 
-def _check_second_judge(
-    second_judge: Path | None, tasks: Path | None, second: str | None, *, counts: tuple[int, int]
-) -> None:
-    if min(counts) < 1:
-        raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
+def _check_second_judge(second_judge: Path | None, tasks: Path | None, second: str | None) -> None:
     if second_judge is not None and (tasks is None or second is not None):
         needed = "--tasks" if tasks is None else "no --second beside it"
         raise ConfigError(f"--second-judge needs {needed}", location="second-judge")

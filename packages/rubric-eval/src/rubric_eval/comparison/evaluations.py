@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final, Literal
 
-import numpy as np
-
 from rubric_eval.comparison.pairing import (
     FEWEST_QUESTIONS,
     Pair,
@@ -28,7 +26,7 @@ from rubric_eval.comparison.results import (
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
-from rubric_eval.statistics.bootstrap import Sample, joint_draws
+from rubric_eval.statistics.averages import mean_of_intervals, shared_correlations
 from rubric_eval.transfer.suites import SuiteName, suite_of
 
 _MOST_RESAMPLES: Final = 1999
@@ -89,38 +87,34 @@ _Group = tuple[str, str, SuiteName | None]
 """Two models, and a suite of benchmarks."""
 
 
-def averages(pairs: Sequence[Pair], settings: CompareSettings) -> list[AverageDelta]:
+def averages(pairs: Sequence[Pair], results: Sequence[PairedResult]) -> list[AverageDelta]:
     """Average a − b over the benchmarks of each two models that have several of one suite.
 
     The suites ask the same items in other words: together they would be an average over prompts.
+
+    Args:
+        pairs: of all benchmarks.
+        results: of each pair.
     """
-    groups: defaultdict[_Group, list[Pair]] = defaultdict(list)
-    for one in pairs:
+    groups: defaultdict[_Group, list[tuple[Pair, PairedResult]]] = defaultdict(list)
+    for one, result in zip(pairs, results, strict=True):
         if one.a.measure is Measure.ACCURACY:
-            groups[one.a.model, one.b.model, suite_of(one.a.benchmark)].append(one)
-    return [
-        _average(group, members, settings) for group, members in groups.items() if len(members) > 1
-    ]
+            group = one.a.model, one.b.model, suite_of(one.a.benchmark)
+            groups[group].append((one, result))
+    return [_average(group, members) for group, members in groups.items() if len(members) > 1]
 
 
-def _average(group: _Group, members: Sequence[Pair], settings: CompareSettings) -> AverageDelta:
-    samples = [Sample(one.differences_N, one.clusters) for one in members]
-    low, high = None, None
-    # Draws of differences that are all equal are a point, which says nothing of their spread.
-    varies = any(np.ptp(sample.values_N) > 0 for sample in samples)
-    if varies and all(sample.clusters_count > 1 for sample in samples):
-        draws = joint_draws(samples, **settings.draws)
-        tail = (1 - settings.confidence) / 2
-        low, high = (float(one) for one in np.quantile(draws / len(members), [tail, 1 - tail]))
+def _average(group: _Group, members: Sequence[tuple[Pair, PairedResult]]) -> AverageDelta:
+    values = [(one.differences_N, one.clusters) for one, _ in members]
+    average = mean_of_intervals(
+        [result for _, result in members], correlations_BB=shared_correlations(values)
+    )
     return AverageDelta(
-        mean=float(np.mean([one.differences_N.mean() for one in members])),
-        ci_low=low,
-        ci_high=high,
-        n=len(members),
+        **average.model_dump(),
         a=group[0],
         b=group[1],
         suite=group[2] or "",
-        benchmarks=tuple(one.a.benchmark for one in members),
+        benchmarks=tuple(one.a.benchmark for one, _ in members),
     )
 
 
@@ -172,7 +166,7 @@ def compare_measured(
         settings=settings,
         scores=tuple(scores),
         differences=tuple(results),
-        averages=tuple(averages(pairs, settings)),
+        averages=tuple(averages(pairs, results)),
         exploratory=tuple(part for parts, _ in found for part in parts),
         notes=tuple(_notes(measured, pairs, scores, results, small=small)),
     )
@@ -284,7 +278,7 @@ def _shared(measured: Sequence[Measured]) -> list[str]:
     return [
         f"{a} and {b} share {count} items: they are not independent evidence, and "
         + (
-            "an average counts these twice; its interval draws them together"
+            "an average counts these twice; its interval takes that into account"
             if suite_of(a) is suite_of(b)
             else "are averaged apart, each with its suite"
         )

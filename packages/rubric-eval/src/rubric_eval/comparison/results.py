@@ -31,7 +31,7 @@ class CompareSettings(Record):
     """Chance that the detectable difference is found; one that is missed more often than found is
     not detectable."""
 
-    resamples: int = Field(default=9999, ge=99)
+    resamples: int = Field(default=9999, ge=99, le=10**6)
     seed: int = Field(default=0, ge=0)
 
     @property
@@ -99,7 +99,8 @@ class PairedResult(Difference):
 class AverageDelta(Difference):
     """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks.
 
-    The interval is unknown where no item differs from another, such as where every answer is wrong.
+    The interval is made of those of the benchmarks (`mean_of_intervals`), and unknown where one of
+    them is.
     """
 
     suite: str = ""

@@ -40,6 +40,11 @@ class Response(str):
         return None if self.row.finish is None else self.row.finish is Finish.TRUNCATED
 
 
+def _is_cut(response: str) -> bool:
+    """Whether it is known to be cut: lm-eval's own models do not say."""
+    return isinstance(response, Response) and response.is_truncated is True
+
+
 def target(doc: Mapping[str, Any]) -> str:
     """Return the target as text, which a template would read as a list or a number."""
     return str(doc["target"])
@@ -50,35 +55,36 @@ def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | 
 
     Args:
         benchmark: "gsm8k", "math", "gpqa_main" or "gpqa_diamond".
-        response: what the model wrote.
+        response: what the model wrote; a `Response` that was cut states no answer by its last line.
         choices: texts of A to D, of a question that has them.
     """
+    is_cut = _is_cut(response)
     match benchmark:
         case "gsm8k":
-            return expressions.stated_number(response)
+            return expressions.stated_number(response, is_cut=is_cut)
         case "math":
-            return expressions.stated_expression(response)
+            return expressions.stated_expression(response, is_cut=is_cut)
         case _:
-            return stated_letter(response, choices)
+            return stated_letter(response, choices, is_cut=is_cut)
 
 
 def number(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GSM8K."""
-    found = expressions.stated_number(results[0])
+    found = stated("gsm8k", results[0])
     is_right = found is not None and expressions.is_number(found, target(doc))
     return _metrics(results[0], found, correct=is_right)
 
 
 def expression(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to MATH."""
-    found = expressions.stated_expression(results[0])
+    found = stated("math", results[0])
     is_right = found is not None and expressions.is_expression(found, target(doc))
     return _metrics(results[0], found, correct=is_right)
 
 
 def letter(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GPQA."""
-    found = stated_letter(results[0], doc["choices"])
+    found = stated("gpqa_main", results[0], doc["choices"])
     return _metrics(results[0], found, correct=found == target(doc))
 
 

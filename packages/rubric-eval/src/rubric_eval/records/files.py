@@ -269,6 +269,9 @@ class AnswerRow(RowOfAnswer):
     tokens: int | None = None
     reason: Reason | None = None
     detail: str = ""
+    choice_logprobs: tuple[float, ...] = ()
+    """Of the choices that the text is the likeliest of, in nats; empty for an answer that was
+    written."""
 
 
 class ScoreRow(RowOfAnswer):

@@ -22,6 +22,7 @@ from rubric_eval.report.reading import Evaluation, Findings, findings, read_eval
 from rubric_eval.report.signs import Reliability, Signs, read_reliability, signs, signs_table
 from rubric_eval.report.tables import all_tables, average_transfer
 from rubric_eval.report.views import exploratory, heat
+from rubric_eval.transfer.suites import SuiteName
 from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Figure, Table, latex, markdown, written
 
@@ -33,13 +34,16 @@ def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     parts = ["greedy" if decoding.temperature == 0 else f"temperature {decoding.temperature:g}"]
     parts += [f"top-p {decoding.top_p:g}"] if decoding.top_p < 1 else []
     parts += [f"top-k {decoding.top_k}"] if decoding.top_k is not None else []
+    parts += [f"at most {_budget(evaluation)} tokens"]
+    if run.suite == SuiteName.LIKELIHOOD:
+        parts = ["the likeliest of the choices; nothing is written"]
     draws = len(run.seeds) * run.samples
     is_product = 1 not in {len(run.seeds), run.samples}
     of_both = f" ({len(run.seeds)} seeds × {run.samples})" if is_product else ""
     found = [
         ("Models", ", ".join(evaluation.models)),
         ("Judge" if len(run.judges) == 1 else "Judges", ", ".join(j.name for j in run.judges)),
-        ("Decoding", ", ".join([*parts, f"at most {_budget(evaluation)} tokens"])),
+        ("Decoding", ", ".join(parts)),
         ("Answers a question", f"{draws}{of_both}"),
         ("Finished", (run.finished or "")[:16].replace("T", " ")),
     ]

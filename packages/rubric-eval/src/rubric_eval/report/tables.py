@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
-from rubric_eval.comparison import AverageDelta, ModelScore, PairedResult
+from rubric_eval.comparison import ModelScore, PairedResult
 from rubric_eval.hacking.results import Correlation
 from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
@@ -150,8 +150,7 @@ def transfer_table(found: Findings) -> Table:
             *_ranked("points", {"average_delta": "Avg. Δ"}),
         ),
         rows=tuple(
-            row(model, *scores, _average(found.average(model, base)))
-            for model, scores in models.items()
+            row(model, *scores, found.average(model, base)) for model, scores in models.items()
         ),
     )
 
@@ -212,11 +211,6 @@ def average_transfer(found: Findings) -> float | None:
     """Mean accuracy over benchmarks of the only model."""
     means = [one.mean for models in found.benchmarks.values() for one in models.values()]
     return fmean(means) if means else None
-
-
-def _average(one: AverageDelta | None) -> AverageDelta | float | None:
-    """An average Δ; alone where no item differs, for the bootstrap then gives no interval."""
-    return one.mean if one is not None and one.ci_low == one.ci_high else one
 
 
 def _decision(one: PairedResult) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from inspect import signature
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -24,88 +22,11 @@ from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
 from rubric_eval.records.run import Record
+from rubric_eval.responders.drawing import SeededDraw, hold_positions
 from rubric_eval.responders.spec import ModelSpec
 from rubric_judge.reporting import Report, reported
 
-_BANNED = float("-inf")
 _log: Final[Any] = structlog.get_logger("rubric_eval")
-
-
-class DrawCancelledError(rubric_core.RubricError, RuntimeError):
-    """Nobody waits for the answers any more."""
-
-
-class SeededDraw:
-    """Leaves each row one token, drawn or the most likely: a logits processor of transformers."""
-
-    def __init__(
-        self, decoding: rubric_core.Decoding, seeds: Sequence[int], cancelled: threading.Event
-    ) -> None:
-        """Take the seed of each row, in the order of the batch."""
-        self._decoding = decoding
-        self._generators = [random.Random(seed) for seed in seeds]  # no secret
-        self._cancelled = cancelled
-
-    def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Ban every token but one, [B, V] to [B, V].
-
-        Raises:
-            DrawCancelledError: the event was set.
-        """
-        del input_ids
-        if self._cancelled.is_set():
-            raise DrawCancelledError("nobody waits for the answers any more")
-        scores = scores.float()
-        if self._decoding.temperature == 0:
-            return scores
-        scores = _narrowed(scores / self._decoding.temperature, self._decoding)
-        sums = scores.double().softmax(dim=-1).cumsum(dim=-1)
-        uniform = sums.new_tensor([[generator.random()] for generator in self._generators])
-        # The first token whose sum exceeds the number; the last sum, rounded, may not be 1.
-        chosen = (sums <= uniform * sums[:, -1:]).sum(dim=-1, keepdim=True)
-        return scores.new_full(scores.shape, _BANNED).scatter_(1, chosen, 0.0)
-
-
-def _narrowed(scores: Any, decoding: rubric_core.Decoding) -> Any:
-    """Keep the k best tokens, and of them the fewest that hold probability p."""
-    if decoding.top_k is not None and decoding.top_k < scores.shape[-1]:
-        lowest = scores.topk(decoding.top_k, dim=-1).values[:, -1:]
-        scores = scores.masked_fill(scores < lowest, _BANNED)
-    if decoding.top_p < 1:
-        ordered, order = scores.sort(dim=-1, descending=True)
-        shares = ordered.double().softmax(dim=-1)
-        dropped = (shares.cumsum(dim=-1) - shares) >= decoding.top_p
-        dropped[:, 0] = False
-        scores = scores.masked_fill(dropped.scatter(-1, order, dropped), _BANNED)
-    return scores
-
-
-def hold_positions(model: Any, positions: int) -> bool:
-    """Keep rows that wait on a model's last position.
-
-    No row that is still within the positions is changed by it.
-
-    Args:
-        model: of transformers, or an adapter around one.
-        positions: that the model has.
-
-    Returns:
-        Whether it could be done; not where the model counts its positions itself.
-    """
-    own = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if "position_ids" not in signature(own.forward).parameters:
-        return False
-
-    def hold(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-        places = named.get("position_ids")
-        if places is not None:
-            named = {**named, "position_ids": places.clamp(max=positions - 1)}
-        return given, named
-
-    own.register_forward_pre_hook(hold, with_kwargs=True)
-    return True
-
-
 _VERSION: Final = 2
 """Of how prompts are written and tokens drawn."""
 _POSITIONS: Final = ("n_positions", "max_position_embeddings", "n_ctx")
@@ -150,6 +71,11 @@ class HarnessResponder:
         self.prompt_form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
         """By the tokenizer's files."""
         self._model: _Loaded | None = None
+
+    @property
+    def scores_choices(self) -> bool:
+        """By lm-eval's `loglikelihood`."""
+        return True
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
@@ -205,6 +131,10 @@ class _Prompt:
     token_ids: list[int]
     most: int
     """Tokens that an answer may have; below 1 where the prompt alone does not fit."""
+    text: str
+    """With the chat template."""
+    choices: tuple[str, ...]
+    """Texts of which the likeliest is the answer; empty where it is to be written."""
 
 
 class _Loaded:
@@ -227,6 +157,9 @@ class _Loaded:
             batch_size=options.batch_size,
             trust_remote_code=options.trust_remote_code,
         )
+        self._harness, self._is_chat = harness, form == "chat"
+        if self._is_chat:
+            harness.add_bos_token = False  # of `loglikelihood`: the template has its own
         self._model, self._tokenizer = harness.model, harness.tokenizer
         self._tokenizer.padding_side = "left"
         if bool(self._tokenizer.chat_template) != (form == "chat"):
@@ -282,13 +215,16 @@ class _Loaded:
                 )
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not has_template)
             room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
-            prompts.append(_Prompt(index, ask.seed, ids, min(room, decoding.max_tokens)))
-        return sorted(prompts, key=lambda prompt: len(prompt.token_ids))
+            most = min(room, decoding.max_tokens)
+            prompts.append(_Prompt(index, ask.seed, ids, most, text, tuple(ask.choices)))
+        return sorted(prompts, key=lambda prompt: (bool(prompt.choices), len(prompt.token_ids)))
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
         """Put neighbours together; where rows cannot wait, only those that end at one step."""
         fitting = (prompt for prompt in prompts if prompt.most >= 1)
-        for _, rows in groupby(fitting, key=lambda row: None if self._is_held else row.most):
+        for _, rows in groupby(
+            fitting, key=lambda row: (bool(row.choices), None if self._is_held else row.most)
+        ):
             while batch := list(islice(rows, self._batch_size)):
                 yield batch
 
@@ -309,21 +245,13 @@ class _Loaded:
     ) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
         waiting = dict(enumerate(batch))
-
-        def told(rows_BT: Any, *, is_over: bool) -> None:
-            last: list[int] = rows_BT[:, -1].tolist()
-            for number, prompt in tuple(waiting.items()):
-                ended = last[number] in self._ends or rows_BT.shape[1] >= prompt.most
-                if is_over or ended or (decoding.stop and last[number] == self._pad):
-                    row = self._own(rows_BT[number, : prompt.most].tolist())
-                    reply = self._reply(row, decoding)
-                    if is_over or ended or reply.finish is rubric_core.Finish.COMPLETE:
-                        del waiting[number]
-                        report((prompt.index, reply))
-
         try:
-            draw = SeededDraw(decoding, [one.seed for one in batch], cancelled)
-            self._generate(batch, decoding, draw, told)
+            if batch[0].choices:
+                self._compare(waiting, report)
+            else:
+                told = partial(self._tell, waiting, decoding, report)
+                draw = SeededDraw(decoding, [one.seed for one in batch], cancelled)
+                self._generate(batch, decoding, draw, told)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
                 raise
@@ -336,6 +264,41 @@ class _Loaded:
             half = len(left) // 2
             for part in (left[:half], left[half:]):
                 self._write(part, decoding, cancelled, report)
+
+    def _tell(
+        self,
+        waiting: dict[int, _Prompt],
+        decoding: rubric_core.Decoding,
+        report: Report[tuple[int, rubric_core.Reply]],
+        rows_BT: Any,
+        *,
+        is_over: bool,
+    ) -> None:
+        """Report the rows that have ended; they wait no longer."""
+        last: list[int] = rows_BT[:, -1].tolist()
+        for number, prompt in tuple(waiting.items()):
+            ended = last[number] in self._ends or rows_BT.shape[1] >= prompt.most
+            if is_over or ended or (decoding.stop and last[number] == self._pad):
+                row = self._own(rows_BT[number, : prompt.most].tolist())
+                reply = self._reply(row, decoding)
+                if is_over or ended or reply.finish is rubric_core.Finish.COMPLETE:
+                    del waiting[number]
+                    report((prompt.index, reply))
+
+    def _compare(
+        self, waiting: dict[int, _Prompt], report: Report[tuple[int, rubric_core.Reply]]
+    ) -> None:
+        """Ask how likely each choice is behind its prompt."""
+        from lm_eval.api.instance import Instance
+
+        lead = "" if self._is_chat else " "
+        prompts = list(waiting.values())
+        pairs = [(prompt.text, f"{lead}{one}") for prompt in prompts for one in prompt.choices]
+        requests = [Instance("loglikelihood", {}, pair, idx) for idx, pair in enumerate(pairs)]
+        found = iter(self._harness.loglikelihood(requests, disable_tqdm=True))
+        for prompt in prompts:
+            logprobs = [next(found)[0] for _ in prompt.choices]
+            report((prompt.index, rubric_core.Reply.chosen(prompt.choices, logprobs)))
 
     def _generate(
         self,

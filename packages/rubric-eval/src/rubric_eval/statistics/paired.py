@@ -217,6 +217,16 @@ class SignFlipTest(BootstrapTest):
         p = self.flips.p_value
         return max(p, self.drawn.p_value()) if self._disagree else p
 
+    def limits(self, confidence: float) -> tuple[float, float] | None:
+        """As above; where no draw differs, what one answer to an item of each cluster would say.
+
+        All wrong on both sides, or all right on one of them, is no certainty that all others are.
+        """
+        if self.clusters > 1 and self.drawn.is_constant and self.mean in {-1.0, 0.0, 1.0}:
+            won, lost = (round(max(sign * self.mean, 0) * self.clusters) for sign in (1, -1))
+            return McNemarTest(won, lost, self.clusters).limits(confidence)
+        return super().limits(confidence)
+
     @property
     def _disagree(self) -> bool:
         """Whether the draws reach to 0 although the flips do not: then the draws decide."""

@@ -45,6 +45,8 @@ class Built:
     """Hash of what makes prompts of items, and scores of responses."""
 
     limit: int | None
+    choices: tuple[str, ...] = ()
+    """Texts of which a model's likeliest is its answer; empty where it writes one."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -123,7 +125,9 @@ def _build(
     task = _load(benchmark.task, metadata, stock)
     task.set_fewshot_seed(seed=0)
     task.build_all_requests(limit=limit, rank=0, world_size=1)
-    instances = cast("list[Any]", task.instances)
+    # One for each choice, where there are some.
+    instances = [one for one in cast("list[Any]", task.instances) if one.idx == 0]
+    is_choice = task.OUTPUT_TYPE == "multiple_choice"
     given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get("until")
     until = [given] if isinstance(given, str) else cast("list[str]", given or [])
     # The task's stops; a special token is none, for no answer's text holds one.
@@ -139,6 +143,7 @@ def _build(
         source=loaded.source,
         template=_template(benchmark, task),
         limit=limit,
+        choices=tuple(task.doc_to_choice(instances[0].doc)) if is_choice else (),
     )
 
 
@@ -261,10 +266,12 @@ def _model(answers: Mapping[str, AnswerRow]) -> Any:
         def generate_until(self, requests: list[Any]) -> list[str]:
             return [Response(answers[one.args[0]]) for one in requests]
 
-        # lm-eval's class asks for these two; every benchmark here generates.
         def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
-            raise NotImplementedError
+            # Of an answer that never came, any: its score is not looked at.
+            found = [(answers[one.args[0]].choice_logprobs, one.idx) for one in requests]
+            return [(of[idx] if of else 0.0, False) for of, idx in found]
 
+        # lm-eval's class asks for it, and no benchmark here.
         def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
             raise NotImplementedError
 
@@ -305,29 +312,32 @@ def _row(
     return ItemRow(
         item_id=item.item_id,
         prompt_sha256=text_sha256(prompt),
-        correct=bool(sample["exact_match"]) if is_available else None,
+        correct=bool(sample["acc" if "acc" in sample else "exact_match"]) if is_available else None,
         is_answered=is_available
         and (
-            # By our own scoring, or by whether lm-eval's filter found something.
-            not sample["no_answer"] if "no_answer" in sample else _filtered(sample) is not None
+            # By our own scoring, or by whether lm-eval's filter found something. A choice is one.
+            bool(answer.choice_logprobs)
+            or (not sample["no_answer"] if "no_answer" in sample else bool(_filtered(sample)))
         ),
         is_truncated=response.is_truncated,
         tokens=answer.tokens,
         group=item.group,
         question=item.shown(),
         target=item.target,
-        stated=_stated(benchmark, response, sample, item) if is_available else None,
+        stated=_stated(benchmark, answer, sample, item) if is_available else None,
         response=str(response),
         reason=answer.reason,
     )
 
 
 def _stated(
-    benchmark: Benchmark, response: str, sample: Mapping[str, Any], item: Item
+    benchmark: Benchmark, answer: AnswerRow, sample: Mapping[str, Any], item: Item
 ) -> str | None:
     """Return the answer that was scored; None where there is none, or nobody says which it is."""
+    if answer.choice_logprobs:
+        return answer.text
     if benchmark.stock_yaml is None:
-        return stated(benchmark.data, response, item.choices)
+        return stated(benchmark.data, Response(answer), item.choices)
     return _filtered(sample) if benchmark.filter != _NO_FILTER else None
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rubric_core import ConfigError, Decoding
+from rubric_core import ConfigError, Decoding, ScoresChoices
 from rubric_core.locks import folder_lock
 from rubric_eval.answers.collecting import ItemQuestion, check_weights, stream_answers
 from rubric_eval.errors import BenchmarkDataError, Failures
@@ -53,6 +53,7 @@ async def run_transfer(
     folder = EvalFolder(out)
     async with closing([model.aclose for model in models]):
         wanted = plan.manifest([model.entry for model in models])
+        _refuse_unable(plan, models)
         with folder_lock(folder.root):
             run = joined(folder, wanted)
             for model in models:
@@ -72,6 +73,19 @@ async def run_transfer(
     return table
 
 
+def _refuse_unable(plan: TransferPlan, models: Sequence[OpenModel]) -> None:
+    """Refuse models that cannot say how likely a choice is, before anybody is asked."""
+    choosing = [built.benchmark.task for built in plan.built if built.choices]
+    for model in models:
+        responder = model.responder
+        if choosing and not (isinstance(responder, ScoresChoices) and responder.scores_choices):
+            raise ConfigError(
+                f"{model.name} ({model.entry.spec}) does not say how likely an answer is, as "
+                f"{choosing[0]} asks: give a folder, hf:DIR or policy:DIR, or take --suite paper",
+                location="models",
+            )
+
+
 async def _evaluate(
     folder: EvalFolder,
     plan: TransferPlan,
@@ -83,7 +97,10 @@ async def _evaluate(
     for built in plan.built:
         by_seed: dict[int, dict[str, files.AnswerRow]] = {seed: {} for seed in plan.seeds}
         total = len(built.ids) * len(plan.seeds)
-        questions = list(map(ItemQuestion, built.ids, built.prompts))
+        questions = [
+            ItemQuestion(item_id, prompt, built.choices)
+            for item_id, prompt in zip(built.ids, built.prompts, strict=True)
+        ]
         stream = stream_answers(
             model, questions, folder=folder, decoding=built.decoding, seeds=plan.seeds
         )
@@ -184,7 +201,7 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
     """Build the benchmarks of a suite.
 
     Args:
-        suite: "paper" or "stock".
+        suite: "paper", "likelihood" or "stock".
         benchmarks: some of them, by data ("gsm8k") or task ("rubric_gsm8k"); all when left out.
         data: a folder of local copies, "small", or None for the Hub.
         decoding: temperature, top_p and top_k; greedy when left out.
@@ -202,6 +219,12 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
     chosen = _chosen(suite, benchmarks)
     if max_tokens is not None and max_tokens < 1:
         raise ConfigError(f"max-tokens {max_tokens} must be at least 1", location="max-tokens")
+    if suite is SuiteName.LIKELIHOOD and (decoding != Decoding() or max_tokens or len(seeds) > 1):
+        raise ConfigError(
+            f"suite {suite.value!r} compares how likely the choices are, and draws nothing: leave "
+            "temperature, top-p, top-k, max-tokens and further seeds out",
+            location="suite",
+        )
     try:
         built = build(chosen, data=data, decoding=decoding, max_tokens=max_tokens, limit=limit)
     except BenchmarkDataError as error:

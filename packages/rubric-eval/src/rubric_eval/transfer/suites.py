@@ -1,4 +1,4 @@
-"""The benchmarks of Table 2: our own pinned tasks, and lm-eval's as a second suite."""
+"""The benchmarks of Table 2: our own pinned tasks, in two suites, and lm-eval's as another."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ class SuiteName(StrEnum):
 
     PAPER = "paper"
     """Ours: one question, no examples, an answer that may be long, and rules for reading it."""
+
+    LIKELIHOOD = "likelihood"
+    """GPQA by which letter the model finds likeliest; no word is generated."""
 
     STOCK = "stock"
     """lm-eval's own prompts and scoring, with choices and token budgets that are fixed."""

@@ -6,23 +6,14 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rubric_core.errors import ConfigError
+from rubric_core.files import write_text
 from rubric_judge.console.command import command_app
 from rubric_judge.console.progress import current
 from rubric_judge.page.tables import Report
 
 app = command_app("rubric-judge", summary="Judge responses against rubrics.")
-
-Positive: TypeAlias = Annotated[int, Parameter(validator=Number(gte=1))]
-Seconds: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0))]
-Share: TypeAlias = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
-Count: TypeAlias = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
-"""From 0, and no larger than a file can hold."""
 
 
 def write_report(
@@ -43,8 +34,8 @@ def write_report(
     """
     with current().phase("drawing the figures"):
         pictures = [path.name for path in draw(out) if path.suffix == ".png"]
-    (out / f"{name}.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
-    (out / f"{name}.md").write_text(report.markdown(pictures), "utf-8")
+    write_text(out / f"{name}.json", report.model_dump_json(indent=2) + "\n")
+    write_text(out / f"{name}.md", report.markdown(pictures))
     return ", ".join([str(out / f"{name}.md"), f"{name}.json", *more, *pictures])
 
 

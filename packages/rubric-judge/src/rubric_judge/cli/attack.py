@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from rubric_core import JudgeResult, Outcome, normalized_reward, read_tasks
-from rubric_judge.cli.app import Positive, Share, app, flag_error, make_folder, write_report
+from rubric_core.files import replacing
+from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
-from rubric_judge.console.command import FAILED, configure_log, print_tables, working
+from rubric_judge.console.command import (
+    FAILED,
+    Positive,
+    Share,
+    configure_log,
+    print_tables,
+    working,
+)
 from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
@@ -119,7 +127,7 @@ def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builde
 def _write_cases(
     plan: AttackPlan, results: Sequence[JudgeResult], path: Path, *, reveal: bool
 ) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    with replacing(path) as file:
         for case, result in zip(plan.cases, results, strict=True):
             scored = result.outcome is Outcome.SCORED
             row: dict[str, object] = {
@@ -131,4 +139,4 @@ def _write_cases(
             }
             if reveal:
                 row |= {"response": case.attack.response, "passage": case.attack.passage}
-            file.write(f"{json.dumps(row)}\n")
+            file.write(f"{json.dumps(row)}\n".encode())

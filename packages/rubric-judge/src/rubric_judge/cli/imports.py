@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from rubric_core import RubricFileError, Task, formats, read_tasks, write_tasks
-from rubric_judge.cli.app import Positive, require_writable
-from rubric_judge.console.command import FAILED, console, print_pairs
+from rubric_judge.cli.app import require_writable
+from rubric_judge.console.command import FAILED, Positive, console, print_pairs
 from rubric_judge.starting import example_files, preset, write_new
 
 _SHOWN = 5

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
-from rubric_judge.cli.app import Count, app, require_writable
-from rubric_judge.console.command import FAILED, console, print_rows, working
+from rubric_core.files import write_text
+from rubric_judge.cli.app import app, require_writable
+from rubric_judge.console.command import FAILED, Count, console, print_rows, working
+from rubric_judge.page.tables import counted
 
 if TYPE_CHECKING:
     from rubric_judge.lint.reading import Finding
@@ -57,7 +59,7 @@ def lint(
             "counts": Counter(finding.code for finding in findings),
             "findings": [asdict(finding) for finding in findings],
         }
-        json_out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+        write_text(json_out, json.dumps(found, indent=1) + "\n")
     return FAILED if any(finding.severity == "error" for finding in findings) else 0
 
 
@@ -81,4 +83,5 @@ def _report(findings: Sequence[Finding], *, read: int, path: Path, examples: int
             where = f"{path}:{finding.line}: {code}:{criterion}"
             stdout.print(f"{where} {finding.what}", soft_wrap=True)
     errors = sum(finding.severity == "error" for finding in findings)
-    stdout.print(f"{read} tasks, {errors} errors, {len(findings) - errors} warnings")
+    counts = {"task": read, "error": errors, "warning": len(findings) - errors}
+    stdout.print(", ".join(counted(count, noun) for noun, count in counts.items()))

@@ -12,8 +12,9 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import Count, Positive, app, flag_error, require_writable
+from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.console import command
+from rubric_judge.console.command import Count, Positive
 from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
 

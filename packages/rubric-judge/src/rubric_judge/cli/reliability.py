@@ -13,8 +13,15 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeView, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import Count, Positive, app, flag_error, make_folder, write_report
-from rubric_judge.console.command import FAILED, configure_log, print_tables, working
+from rubric_judge.cli.app import app, flag_error, make_folder, write_report
+from rubric_judge.console.command import (
+    FAILED,
+    Count,
+    Positive,
+    configure_log,
+    print_tables,
+    working,
+)
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:

@@ -12,8 +12,16 @@ from cyclopts import Parameter
 
 from rubric_core import Outcome, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import Positive, Seconds, app, require_writable
-from rubric_judge.console.command import FAILED, configure_log, print_pairs, typed_command, working
+from rubric_judge.cli.app import app, require_writable
+from rubric_judge.console.command import (
+    FAILED,
+    Positive,
+    Seconds,
+    configure_log,
+    print_pairs,
+    typed_command,
+    working,
+)
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
@@ -73,14 +81,26 @@ def score(  # noqa: PLR0913  # the flags of a command
         judged = [JudgedResponse(line, view, result) for (line, view), result in rows]
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
-    if not judged:
-        print(f"rubric-judge: {responses} holds no response: nothing was judged", file=sys.stderr)
     _report(judged, done.statistics, out=out)
+    _say_unread(judged)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
     again = f"{typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
-    lost = bool(judged) and all(row.reward is None for row in judged)
+    lost = all(row.reward is None for row in judged)
     return FAILED if done.unwritten or lost else 0
+
+
+def _say_unread(judged: Sequence[JudgedResponse]) -> None:
+    from rubric_judge.lexical.judge import LexicalJudge
+    from rubric_judge.lint.reading import has_no_words
+
+    views = [row.view for row in judged if row.result.judge == LexicalJudge.name]
+    rubrics = {view.task_id: view.rubric for view in views}.values()
+    criteria = [criterion for rubric in rubrics for criterion in rubric]
+    if unread := sum(map(has_no_words, criteria)):
+        what = f"of {len(criteria)} criteria hold nothing that the lexical judge can look for"
+        said = f"{unread} {what} and score 0: `rubric-judge lint` names them"
+        print(f"rubric-judge: {said}", file=sys.stderr)
 
 
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:

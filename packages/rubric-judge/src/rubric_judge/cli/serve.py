@@ -11,8 +11,7 @@ from cyclopts import Parameter
 
 from rubric_core import Task, read_tasks
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import Positive
-from rubric_judge.console.command import FAILED, configure_log
+from rubric_judge.console.command import FAILED, Positive, configure_log
 from rubric_judge.serve.config import ServeConfig
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What the commands of all packages share: the application, exit statuses, errors, log, SIGTERM.
+"""What the commands of all packages share: application, numbers, exit statuses, errors, signals.
 
 The table of exit statuses stands in docs/index.md.
 """
@@ -6,27 +6,40 @@ The table of exit statuses stands in docs/index.md.
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
+import re
 import shlex
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from io import TextIOWrapper
 from types import FrameType
-from typing import Any, Final, NoReturn, cast, get_args
+from typing import Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args
 
 import structlog
-from cyclopts import App, CycloptsError, Parameter, Token, convert
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Token, convert
+from cyclopts.validators import Number
+from pydantic import ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rubric_core.configuration import config_error
 from rubric_core.errors import RubricError
-from rubric_core.files import os_problem
 from rubric_judge.console.progress import Progress
+from rubric_judge.console.settings import let_threads_sleep
 from rubric_judge.page.tables import TextTable
+
+Positive: TypeAlias = Annotated[int, Parameter(validator=Number(gte=1, lte=10**6))]
+"""From 1; more than a million workers, draws or rows is a slip, and would take all memory."""
+Seconds: TypeAlias = Annotated[float, Parameter(validator=Number(gt=0, lte=10**7))]
+"""Above 0, and no more than some months: a thread cannot wait for ever."""
+Share: TypeAlias = Annotated[float, Parameter(validator=Number(gte=0, lt=1))]
+Count: TypeAlias = Annotated[int, Parameter(validator=Number(gte=0, lt=2**63))]
+"""From 0, and no larger than a file can hold."""
 
 
 class Terminated(SystemExit):
@@ -93,6 +106,14 @@ INTERRUPTED: Final = 130
 _BROKEN_PIPE: Final = 141
 """What a shell says of a program that SIGPIPE ended."""
 
+_REMEDIES: Final = {
+    errno.ENOSPC: "; free some, or write elsewhere",
+    errno.EDQUOT: "; free some, or write elsewhere",
+    errno.EADDRINUSE: "; choose another port, or 0 for any that is free",
+}
+_ENDLESS: Final = re.compile(r"(\S{80})\S{920,}")
+"""Longer than any path or word that somebody wrote on purpose."""
+
 _UNBROKEN_CELL: Final = 14
 _UNBROKEN_NAME: Final = 20
 """Cells of a report up to these are not broken into lines; the last column's always may be."""
@@ -105,7 +126,7 @@ def _exactly(kind: type, tokens: Sequence[Token]) -> object:
     if int in (kind, *get_args(kind)):
         for token in tokens:
             try:
-                whole = float(token.value).is_integer()
+                whole = token.value.isdecimal() or float(token.value).is_integer()
             except ValueError:
                 continue  # cyclopts says what is wrong with it, or it is of another type of a union
             if not whole:
@@ -146,6 +167,7 @@ def run_command(
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
+    let_threads_sleep()
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
         with sigterm_raised():
@@ -154,7 +176,7 @@ def run_command(
             )
             sys.stdout.flush()
     except CycloptsError as error:  # an unknown option or a bad value
-        fail(app.name[0], str(error), status=BAD_INPUT)
+        fail(app.name[0], _said_of(error), status=BAD_INPUT)
     except (KeyboardInterrupt, Terminated) as stop:
         if stopped is not None and (message := stopped(words)) is not None:
             say_on_stderr(message)
@@ -170,13 +192,36 @@ def run_command(
     sys.exit(status or 0)
 
 
+def _said_of(error: CycloptsError) -> str:
+    """Say what is wrong with the arguments."""
+    cause, argument, app, said = error.__cause__, error.argument, error.app, str(error)
+    if isinstance(cause, ValidationError) and argument is not None:  # of options that are a model
+        said = str(config_error(cause, model=argument.hint, source="the options"))
+    elif isinstance(error, MissingArgumentError) and argument is not None and app is not None:
+        helped = app.assemble_argument_collection(parse_docstring=True)
+        helps = {one.name: " ".join((one.parameter.help or "").split()) for one in helped}
+        named = error.keyword is not None or argument.tokens
+        what = "needs a value" if named else f"is required: {helps.get(argument.name, '')}"
+        name = argument.name if argument.index is None else argument.name.lstrip("-").upper()
+        _, is_said_so, rest = said.partition(" requires an argument.")
+        said = f"{error.keyword or name} {what}{rest}" if is_said_so else said
+    return said
+
+
 def fail(program: str, error: RubricError | OSError | str, *, status: int) -> NoReturn:
     """Print an error and its notes on standard error, and end the process."""
     known = isinstance(error, (RubricError, str))
-    lines = [f"{program}: {error if known else os_problem(error)}"]
+    lines = [f"{program}: {error if known else _os_problem(error)}"]
     lines += getattr(error, "__notes__", ())
-    say_on_stderr("\n".join(lines), style="red")
+    say_on_stderr(_ENDLESS.sub(r"\1…", "\n".join(lines)), style="red")
     sys.exit(status)
+
+
+def _os_problem(error: OSError) -> str:
+    """Say which file an error is about and what is wrong with it, without Python's number."""
+    place = "" if error.filename is None else f"{error.filename}: "
+    problem = error.strerror or str(error) or type(error).__name__
+    return f"{place}{problem}{_REMEDIES.get(error.errno or 0, '')}"
 
 
 def say_on_stderr(message: str, *, style: str | None = None) -> None:
@@ -202,9 +247,17 @@ def configure_log(*, verbose: bool) -> None:
     )
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to `run_command`; rich would end with the status of a failure."""
+        if self.stderr:
+            super().on_broken_pipe()
+        raise BrokenPipeError
+
+
 def console(*, stderr: bool = False) -> Console:
     """Return a console that prints names and paths as they are, brackets included."""
-    return Console(stderr=stderr, markup=False, highlight=False)
+    return _Console(stderr=stderr, markup=False, highlight=False)
 
 
 def styled(*parts: str | tuple[str, str]) -> Text:

@@ -1,8 +1,7 @@
 """The lexical judge: a `Judge` that needs no model.
 
-It knows no grammar: the words of a good answer, shuffled within their sentences, score about as
-high as the answer. Its guards are against lists, loops and copies; a policy that is trained on it
-for long can learn word salad, so read its samples.
+Its guards are against lists, loops, copies, words out of order and denials of the passage. They are
+rules that miss some: read samples of a policy that was trained on it for long.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from rubric_judge.by_identity import ByIdentity
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import SandboxError, VerificationError
 from rubric_judge.lexical import scoring
+from rubric_judge.lexical.polarity import Statements
 from rubric_judge.lexical.scoring import CompiledRubric, Credit, Reading
 from rubric_judge.verification.deciding import CheckResult, QuickCheck, decide, note_of_failure
 from rubric_judge.verification.execute import run_check
@@ -33,12 +33,12 @@ class LexicalJudge:
 
     Units are the required elements (as written), the expected keywords and concepts (by stem) and
     the checks of `verification_method` (see `rubric_judge.verification.directive`), of which it
-    runs all but `python_tests:`. It reads English, and at most 100,000 characters. It does not know
-    whether a sentence is true: use it to run and test a pipeline, and as a control beside a judge
-    that reads.
+    runs all but `python_tests:`. It reads English, and at most 100,000 characters. From the passage
+    it takes what is affirmed there and what is denied. It does not know whether a sentence is true:
+    use it to run and test a pipeline, and as a control beside a judge that reads.
     """
 
-    name = "lexical_v2"
+    name = "lexical_v3"
 
     def __init__(self, config: LexicalConfig | None = None) -> None:
         """Start with an empty cache of compiled rubrics.
@@ -48,6 +48,7 @@ class LexicalJudge:
         """
         self._config = config or LexicalConfig()
         self._compile = ByIdentity(scoring.compile_rubric, most=_RUBRICS_KEPT)
+        self._statements = ByIdentity(Statements, most=_RUBRICS_KEPT)
 
     @property
     def fingerprint(self) -> str:
@@ -59,7 +60,7 @@ class LexicalJudge:
         """Score one response; what may take long is checked in another process.
 
         Args:
-            view: question, response and rubric; the grounding is not read.
+            view: question, response, rubric, and the passage for what it denies.
 
         Returns:
             A scored result; or `unavailable` with reason `judge_error` when a verification method
@@ -80,7 +81,7 @@ class LexicalJudge:
         """Score one response without an event loop and in this process, to the same result.
 
         Args:
-            view: question, response and rubric; the grounding is not read.
+            view: question, response, rubric, and the passage for what it denies.
 
         Returns:
             As `judge`.
@@ -99,7 +100,12 @@ class LexicalJudge:
     def _scored(
         self, view: JudgeView, compiled: CompiledRubric, verdicts: dict[str, CheckResult]
     ) -> JudgeResult:
-        reading = scoring.read_response(compiled, question=view.question, response=view.response)
+        reading = scoring.read_response(
+            compiled,
+            question=view.question,
+            response=view.response,
+            passage=self._statements(view.grounding),
+        )
         scores: dict[str, float] = {}
         credits_by_id: dict[str, Credit] = {}
         for criterion in compiled.criteria:

@@ -1,7 +1,8 @@
 """From a rubric and a response to credited units per criterion.
 
 A unit counts in a well-formed sentence that copies neither the question nor the rubric, nor an
-earlier sentence of the response: said again, it would be found in places it was not put. Each
+earlier sentence of the response: said again, it would be found in places it was not put. Nor does
+one count in a sentence that is against the passage. Each
 sentence earns at most one unit for every two of its words, over all criteria together, and every
 share is scaled by what is not repetition.
 """
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from rubric_core import Criterion, Rubric
 from rubric_judge.lexical import words as english
+from rubric_judge.lexical.polarity import Statements, disowns_the_rest
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, Sentence, read_sentences, stem
 from rubric_judge.verification import directive as directives
 from rubric_judge.verification.deciding import CheckResult
@@ -188,13 +190,16 @@ class Reading:
         return False
 
 
-def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Reading:
+def read_response(
+    rubric: CompiledRubric, *, question: str, response: str, passage: Statements
+) -> Reading:
     """Split a response and find the sentences that can earn credit.
 
     Args:
         rubric: the compiled rubric, for its own sentences.
         question: the question; repeating it earns nothing.
         response: the policy's text.
+        passage: what the source says; denying it earns nothing.
 
     Returns:
         The reading that every criterion of the rubric draws its credit from.
@@ -204,11 +209,14 @@ def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Re
     first_at: dict[tuple[str, ...], int] = {}
     for position, sentence in enumerate(sentences):
         first_at.setdefault(sentence.lowered, position)
+    disowned = "disowned" if any(map(disowns_the_rest, sentences)) else None
     flaws = [
-        sentence.flaw
+        disowned
+        or sentence.flaw
         or (sentence.lowered in rubric.own_sentences and "copied from the rubric")
         or (_repeats(sentence, asked) and "copied from the question")
         or (first_at[sentence.lowered] != position and "said before")
+        or (passage.contradicted_by(sentence) and "against the passage")
         or None
         for position, sentence in enumerate(sentences)
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from rubric_core.files import toml_beside
+from rubric_judge.lexical.word_order import faults_of_order
 
 WORD = re.compile(r"\w+")
 
@@ -72,6 +73,8 @@ _MAX_FUNCTION_SHARE = 0.75
 _MIN_DISTINCT_SHARE = 0.6
 _MIN_LETTER_SHARE = 0.75
 _WORDS_PER_UNIT = 2
+_FRAME_REACH = 3
+"""A function word, or the end, stands at most so many words away from a word in a frame."""
 
 _LONGEST_KEPT = 500
 """Characters; what is longer is no sentence, and a few of those would fill the memory."""
@@ -107,8 +110,13 @@ class Sentence:
 
     @cached_property
     def stems(self) -> frozenset[str]:
-        """The stems of the words."""
-        return frozenset(map(stem, self.words))
+        """The stems of the words in a frame: a list of words says nothing of any of them."""
+        frames = [*map(FUNCTION_WORDS.__contains__, self.lowered), True]
+        return frozenset(
+            stem(word)
+            for place, word in enumerate(self.words)
+            if any(frames[max(0, place - _FRAME_REACH) : place + _FRAME_REACH + 1])
+        )
 
     @cached_property
     def framed_runs(self) -> list[tuple[str, str, str]]:
@@ -135,7 +143,9 @@ class Sentence:
         if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
             return "repeated words"
         letters = sum(map(_letters, self.words)) + self.text.count(" ")
-        return None if letters >= _MIN_LETTER_SHARE * len(self.text) else "few letters"
+        if letters < _MIN_LETTER_SHARE * len(self.text):
+            return "few letters"
+        return "words out of order" if faults_of_order(self.text, self.lowered) else None
 
     @property
     def capacity(self) -> int:

@@ -15,7 +15,8 @@ from rubric_core import Criterion, Task
 from rubric_core.files import toml_beside
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
-from rubric_judge.verification.directive import Directive, parse_verification
+from rubric_judge.verification.deciding import QuickCheck
+from rubric_judge.verification.directive import Directive, StructureChecks, parse_verification
 from rubric_judge.verification.phrases import ContainsCheck
 
 Severity = Literal["error", "warning"]
@@ -136,6 +137,13 @@ def terms_of(criterion: Criterion) -> tuple[str, ...]:
     """Return every term that earns credit: those demanded, keywords and concepts."""
     expected = (*criterion.expected_keywords, *criterion.expected_concepts)
     return (*demanded_terms(criterion), *(term for term in expected if term.strip()))
+
+
+def has_no_words(criterion: Criterion) -> bool:
+    """Return whether there is nothing that the lexical judge can look for: it then scores 0."""
+    directive = directive_of(criterion)
+    is_checked = isinstance(directive, StructureChecks | QuickCheck)
+    return not is_checked and not terms_of(criterion)
 
 
 _MOST_PAIRS: Final = 10_000

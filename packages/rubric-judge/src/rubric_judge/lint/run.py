@@ -50,7 +50,8 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[Finding, ...]]]:
                 raise row
             task = Task.from_json(row)
         except SchemaError as error:
-            findings = [finding("no_task", f"{error}{_hint(row)}")]
+            hint = _hint(row) if (error.field or "").endswith(".weight") else ""
+            findings = [finding("no_task", f"{error}{hint}")]
         else:
             findings = list(lint_task(task))
             first = lines.setdefault(task.task_id, line)

@@ -56,6 +56,11 @@ def _similar_ids(task: Task) -> Iterator[Finding]:
 
 def _empty(criterion: Criterion) -> Iterator[Finding]:
     described = criterion.description.strip() or criterion.scoring_guide.strip()
+    if described and reading.has_no_words(criterion):
+        what = (
+            "has no required element, keyword, concept or directive: the lexical judge scores it 0"
+        )
+        yield finding("no_words", what, criterion.id)
     if described or isinstance(directive_of(criterion), ProgramCheck):
         return
     if criterion.verification_method.strip() or reading.terms_of(criterion):

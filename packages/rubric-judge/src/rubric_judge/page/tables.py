@@ -202,6 +202,11 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a count with its noun; the plural is that of the noun with an s if it is left out."""
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
+
+
 def or_dash(value: float | None, form: str) -> str:
     """Write a number in a form of `format`, and a dash where there is none."""
     return _MISSING if value is None else format(value, form)

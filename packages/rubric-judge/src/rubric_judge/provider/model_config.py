@@ -182,16 +182,16 @@ class ModelConfig(Settings):
     parameters: dict[str, JsonValue] = Field(default_factory=dict)
     """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""
 
-    timeout_s: float = Field(default=120, gt=0)
+    timeout_s: float = Field(default=120, gt=0, le=10**7)
     """Longest time for one attempt."""
 
-    deadline_s: float = Field(default=600, gt=0)
+    deadline_s: float = Field(default=600, gt=0, le=10**7)
     """Longest time for one question, from its first attempt: attempts and the waits between."""
 
     max_transport_attempts: int = Field(default=5, ge=1, le=50)
     """Most attempts when a call fails on its way; an answer is never asked for again."""
 
-    backoff_s: float = Field(default=0.5, gt=0)
+    backoff_s: float = Field(default=0.5, gt=0, le=10**7)
     """First wait between attempts; it doubles, with jitter, unless the server asks for longer."""
 
     limits: LimitsConfig = LimitsConfig()

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
 from rubric_judge import JudgeSetupError, LexicalConfig, load_replicas, read_judge_spec
 from rubric_judge.console import command
 from rubric_judge.page.rendering import visible
+from rubric_judge.page.tables import counted
 from rubric_synth.check import check_dataset
 from rubric_synth.cli import console
 from rubric_synth.config import reader_of
@@ -21,7 +21,7 @@ from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
 from rubric_synth.stats.controls import CONTROLS
 from rubric_synth.stats.examples import Example, chosen_examples
-from rubric_synth.stats.page import calls, counted, judged_by_words, per_task, unreadable_rejections
+from rubric_synth.stats.page import calls, judged_by_words, per_task, unreadable_rejections
 from rubric_synth.stats.report import DatasetStatistics, Spread
 from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
 
@@ -33,7 +33,7 @@ def stats(
     dataset: Path,
     *,
     judge: Path | None = None,
-    controls: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    controls: command.Positive | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
     html: Path | None = None,
     reveal_grounding: Annotated[bool, Parameter(negative="")] = False,
@@ -168,7 +168,7 @@ def show(
     dataset: Path,
     *,
     split: Literal["train", "validation", "test"] = "train",
-    limit: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
+    limit: command.Positive = 3,
     seed: int = 0,
     rejected: Annotated[bool, Parameter(negative="")] = False,
     reveal_grounding: Annotated[bool, Parameter(negative="")] = False,

@@ -7,15 +7,12 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Annotated, Final, Literal, NoReturn
-
-from cyclopts import Parameter
-from cyclopts.validators import Number
+from typing import Final, Literal, NoReturn
 
 from rubric_core import RubricError
 from rubric_core.configuration import validated
 from rubric_judge import JudgeSetupError
-from rubric_judge.console.command import Terminated, typed_command, working
+from rubric_judge.console.command import Positive, Terminated, typed_command, working
 from rubric_judge.console.progress import Phase, Steps
 from rubric_synth.cli import console
 from rubric_synth.collect.collection import CollectProgress, CollectReport, collect
@@ -112,7 +109,7 @@ def run(
     *,
     out: Path,
     config: Path | None = None,
-    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    limit: Positive | None = None,
     max_cost_usd: float | None = None,
     engine: Literal["local", "ray"] | None = None,
 ) -> None:
@@ -171,7 +168,12 @@ def _print_run(report: SynthReport, settings: SynthConfig) -> None:
         console.print_line(taken)
     if shortfall := _fatal_shortfall(report):
         console.fail(shortfall)
-    for warning in (few_accepted(report), _unanswered(report), _empty_splits(report)):
+    for warning in (
+        _gone(report),
+        few_accepted(report),
+        _unanswered(report),
+        _empty_splits(report),
+    ):
         if warning:
             console.warn(warning)
 
@@ -221,7 +223,7 @@ def _fatal_shortfall(report: SynthReport) -> str:
     if total:
         return (
             f"no task for training: all {total} fell into validation and test, which documents "
-            f"do by their hash; {report.documents} documents are too few, collect more"
+            f"do by their hash; {_too_few(report)}"
         )
     if not report.documents:
         return "no task was accepted: there was no document; collect more sources"
@@ -257,16 +259,29 @@ def _main(rejected: Mapping[str, int]) -> str:
     return f"main reasons: {reasons}. What to do: {advice}"
 
 
+def _gone(report: SynthReport) -> str:
+    """Warn, in one line, of a dataset that another collection takes the place of."""
+    if not report.gone_documents:
+        return ""
+    return (
+        f"{report.gone_documents} documents of an earlier run into this folder are not in this "
+        "collection, and their tasks are gone: give each collection an --out of its own"
+    )
+
+
 def _empty_splits(report: SynthReport) -> str:
     """Warn, in one line, of held-out splits without a task; "" where there are none."""
     empty = [split for split in ("validation", "test") if not report.tasks[split]]
     if not empty:
         return ""
     verb = "has" if len(empty) == 1 else "have"
-    return (
-        f"{' and '.join(empty)} {verb} no task: {report.accepted_documents} documents are too few "
-        "to fill every split; collect more"
-    )
+    what = f"{' and '.join(empty)} {verb} no task"
+    return f"{what}, which documents get by their hash; {_too_few(report)}"
+
+
+def _too_few(report: SynthReport) -> str:
+    accepted, of = report.accepted_documents, report.documents
+    return f"{accepted} of {of} documents gave tasks, too few to fill every split: collect more"
 
 
 def _unanswered(report: SynthReport) -> str:

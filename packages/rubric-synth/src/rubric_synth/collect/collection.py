@@ -121,8 +121,9 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
     Raises:
         SourceError: There is none, or one of them is or holds the folder to write.
     """
-    if not sources:
-        raise SourceError("no source was given; name a folder, a file or python:PACKAGE")
+    if not sources or "" in sources:
+        what = "a source has no name" if sources else "no source was given"
+        raise SourceError(f"{what}; name a folder, a file or python:PACKAGE")
     given: dict[str, str | Path] = {}
     target = out.resolve()
     for source in sorted(sources, key=str):

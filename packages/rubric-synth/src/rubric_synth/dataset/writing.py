@@ -82,6 +82,8 @@ class SynthReport(folder.DatasetCounts):
     """The folder."""
     usage: CallTotals = CallTotals()
     """What all calls for this dataset took, earlier runs and unfinished documents included."""
+    gone_documents: int = 0
+    """Documents of an earlier run into the folder that the collection does not hold any more."""
 
 
 _SHORT_HASH = 12

@@ -24,7 +24,7 @@ from rubric_synth.config import LLMConfig, QualityConfig, SynthConfig, reader_of
 from rubric_synth.document import Document, DocumentOutcome, rejected
 from rubric_synth.errors import CallsStoppedError
 from rubric_synth.quality.answers import check_executable_criteria, check_rewards
-from rubric_synth.quality.draft import check_draft, check_unrepeated
+from rubric_synth.quality.draft import check_draft, check_structure, check_unrepeated
 from rubric_synth.rejection import Rejection, RejectionReason, Stage
 from rubric_synth.stages import Draft, Drafts, StageRefusal, Stages, StagesFactory
 
@@ -87,8 +87,10 @@ class Worker:
                 if isinstance(draft, StageRefusal):
                     rejections.append(_rejection(document, "synthesise", draft))
                     continue
-                stage = "enrich"
+                stage = "quality"
                 try:
+                    check_structure(draft, self.quality)  # enriching what lacks a part is no use
+                    stage = "enrich"
                     draft = await stages.enricher.enrich(document, analysis, draft)  # noqa: PLW2901 - the same
                     stage = "quality"
                     check_unrepeated(draft, [task.question for task in tasks])

@@ -1,87 +1,115 @@
 """A question, a rubric and a reference answer about one API entry.
 
-All are built from the same facts, so that they agree: purpose, parameters, result and caveat.
+All are built from the same facts, so that they agree: purpose, parameters, result, details, caveat.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import islice
-from typing import Final, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Final
 
-from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences, stem
+from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
 from rubric_synth import language
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import ApiEntry, ApiItem, Document, parse_entry
 from rubric_synth.extractive import phrases
-from rubric_synth.extractive.criteria import new_criterion
-from rubric_synth.extractive.terms import CorpusTerms, spread_terms
+from rubric_synth.extractive.claims import Passage, is_close, passage_claims
+from rubric_synth.extractive.criteria import AND, TAKES, Fact, ask_for
+from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse
+from rubric_synth.stages import Draft, StageRefusal, refuse
 
-_PARAMETER_WORDS: Final = 12
-_RETURN_WORDS: Final = 20
+_PARAMETER_WORDS: Final = 14
+_RETURN_WORDS: Final = 14
+_FRAMES_OF_PARAMETERS: Final = (
+    TAKES, "It also takes ", "Another parameter is ", "There is also ", "Then there is ", "Last is "
+)  # fmt: skip
+_DETAILS: Final = frozenset({"central_idea", "supporting_point"})
+_MOST_DETAILS: Final = 3
+_MOST_FACTS: Final = 6
+_FEW_WORDS: Final = 3
+_MANY_CHOICES: Final = 7
 _CAVEAT_WORDS: Final = range(7, 33)
 _MIN_TERMS: Final = 2
 _NOT_PROSE = re.compile(r"[={}<>\\_^|$\[\]/]|\w\(|\.\w|\d\.\d|:\s*$")
 _FIRST_CLAUSE = re.compile(
     r"^(.*?)(?:;|[:.]\s|\s\(|\s-{1,2}\s|,\s(?=(?:if|which|where|or|default|optional|see)\b)|$)"
 )
+_INSERTED = re.compile(r"\s\([^()]*\)(?=\s\w)")
 _POINTERS: Final = frozenset({"return", "follow", "above", "below"})
+_QUOTED = re.compile(r"['\"]([A-Za-z][\w-]{2,})['\"]")
 _SHAPE = re.compile(r"^\([^)]*\)\s*")
 
 
-class ApiFacts(NamedTuple):
-    """The facts of one entry."""
+def api_facts(entry: ApiEntry, terms: CorpusTerms, details: Sequence[str]) -> list[Fact]:
+    """Read the facts of an entry, in the order of a good answer.
 
-    entry: ApiEntry
-    summary: str
-    """First sentence of the summary."""
-    names: tuple[str, ...]
-    """Up to six parameters, in order."""
-    described: dict[str, str]
-    """Up to three of them, and of each a phrase that says what it is."""
-    returned: str
-    """What comes back, as a noun phrase; "" where the entry has no result."""
-    proper: frozenset[str]
-    """Words that keep their capital."""
-    caveat: str
-    """One sentence with a real limit or warning; "" where there is none."""
-
-
-def api_facts(entry: ApiEntry, terms: CorpusTerms) -> ApiFacts:
-    """Read the facts of an entry.
+    Args:
+        entry: The entry.
+        terms: Weights of words in the collection.
+        details: Paragraphs with more that is worth asking about.
 
     Raises:
         StageRefusal: There is no summary sentence or no parameter to ask about.
     """
     first = next(iter(language.sentences("".join(entry.summary[:1]))), "")
-    summary = language.clip_words(first, 24)
+    summary = language.clip_words(first, 20)
     unwanted = FUNCTION_WORDS | {entry.name.lower()}
-    names = [item.name for item in entry.parameters if item.name.lower() not in unwanted][:6]
+    by_name = {i.name: i for i in entry.parameters if i.name.lower() not in unwanted}
     refuse(RejectionReason.NO_SUMMARY, when=not summary)
     documented = f"of {len(entry.parameters)} documented"
-    refuse(RejectionReason.NO_PARAMETERS, documented, when=not names)
-    by_name = {item.name: item for item in reversed(entry.parameters)}
+    refuse(RejectionReason.NO_PARAMETERS, documented, when=not by_name)
     proper = language.proper_names(". ".join(entry.texts()))
-    told = ((name, _parameter_phrase(by_name[name], proper)) for name in names)
-    return ApiFacts(
-        entry=entry,
-        summary=summary,
-        names=tuple(names),
-        described=dict(islice((item for item in told if item[1]), 3)),
-        returned=_returned(entry, proper),
-        proper=proper,
-        caveat=_caveat(entry, terms),
-    )
+    purpose = purpose_sentence(entry.name, entry.form, summary, proper)
+    facts = [Fact("purpose", purpose, own=summary)]
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    for name, item in by_name.items():
+        named[_parameter_phrase(item, proper)].append(name)
+    for phrase, names in named.items():
+        if phrase:
+            shown = language.listed([f"`{name}`" for name in names])
+            told = f"{TAKES}{shown} ({phrase})."
+            facts.append(Fact("parameter", told, AND.join(names), phrase))
+    for verb, returned in zip(("returns", "also returns"), _returned(entry, proper), strict=False):
+        facts.append(Fact("returns", f"It {verb} {returned}.", own=returned))
+    caveats = _caveats(entry, terms)
+    passage = Passage(entry.name, entry.owner, tuple(details))
+    more = [
+        fact._replace(kind="supporting_point")
+        for fact in passage_claims(passage, entry.qualified_name, terms)
+        if fact.kind in _DETAILS
+        and not any(is_close(fact.sentence, caveat) for caveat in caveats)
+        and _is_prose(fact.sentence)
+        and len(language.words(fact.sentence)) in _CAVEAT_WORDS
+    ]
+    facts += more[:_MOST_DETAILS]
+    for caveat in caveats:
+        told = f"Note that {language.lower_first(caveat, proper)}"
+        facts.append(Fact("caveat", told, own=caveat))
+    return [fact for fact in facts if _reads_well(fact.sentence)]
 
 
 def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
-    phrase = _phrase("".join(language.sentences(item.description)[:1]), _PARAMETER_WORDS, proper)
-    if phrase.lower().startswith("deprecated") or not _says_more_than_a_type(phrase):
-        phrase = _phrase(_kind(item), _PARAMETER_WORDS, proper)
-    return phrase if _says_more_than_a_type(phrase) else ""
+    """Say what a parameter is, in two clauses where the first is short, and its choices."""
+    said = [
+        _phrase(text, _PARAMETER_WORDS, proper) for text in language.sentences(item.description)[:2]
+    ]
+    first, *others = said or [""]
+    if first.lower().startswith("deprecated") or not _says_more_than_a_type(first):
+        first = _phrase(_kind(item), _PARAMETER_WORDS, proper)
+    if not _says_more_than_a_type(first):
+        return ""
+    is_short = len(language.content_words(first)) < _FEW_WORDS
+    second = [
+        text
+        for text in others
+        if is_short and _says_more_than_a_type(text) and not phrases.API_DEPENDENT.match(text)
+    ]
+    choices = _QUOTED.findall(item.kind)
+    one_of = [f"one of {language.listed(choices)}"] * (1 < len(choices) < _MANY_CHOICES)
+    return "; ".join((first, *second, *one_of))
 
 
 def _says_more_than_a_type(phrase: str) -> bool:
@@ -93,13 +121,10 @@ def _kind(item: ApiItem) -> str:
     return _SHAPE.sub("", item.kind.split(", optional")[0].split(", default")[0])
 
 
-def _returned(entry: ApiEntry, proper: frozenset[str]) -> str:
-    """Return what the first result is, and the second too if both are short."""
+def _returned(entry: ApiEntry, proper: frozenset[str]) -> list[str]:
+    """Return what the first results are, two at most."""
     told = (_return_phrase(item, proper) for item in entry.returns[:2])
-    found = list(dict.fromkeys(filter(None, told)))
-    if len(found) > 1 and len(" ".join(found).split()) <= _RETURN_WORDS:
-        return " and ".join(found)
-    return found[0] if found else ""
+    return list(dict.fromkeys(filter(None, told)))
 
 
 def _return_phrase(item: ApiItem, proper: frozenset[str]) -> str:
@@ -109,13 +134,13 @@ def _return_phrase(item: ApiItem, proper: frozenset[str]) -> str:
         if phrase and not phrase.lower().startswith(("if ", "when ", "this ", "see ", "contains ")):
             return phrase
     kind = _phrase(_kind(item) or item.name, _RETURN_WORDS, proper)
-    says_something = language.content_words(kind) and kind.lower() != "none"
+    says_something = kind.lower() != "none" and _says_more_than_a_type(kind)
     return f"a result of type {kind}" if says_something else ""
 
 
 def _phrase(text: str, limit: int, proper: frozenset[str]) -> str:
     """Return the first clause as a phrase, or "" where it is code, a formula or says nothing."""
-    clause = _FIRST_CLAUSE.match(" ".join(text.split()))
+    clause = _FIRST_CLAUSE.match(_INSERTED.sub("", " ".join(text.split())))
     plain = (clause[1] if clause else "").strip(" .,'\"")
     if plain.lower().startswith(("if ", "when ")) and ", " not in plain:
         return ""  # a condition without what follows from it
@@ -126,14 +151,18 @@ def _phrase(text: str, limit: int, proper: frozenset[str]) -> str:
     return language.lower_first(phrase, proper) if language.content_words(phrase) else ""
 
 
-def _caveat(entry: ApiEntry, terms: CorpusTerms) -> str:
-    """Return the most telling sentence that states a limit and stands on its own."""
-    telling = (
+def _caveats(entry: ApiEntry, terms: CorpusTerms) -> list[str]:
+    """Return the most telling sentences that state a limit and stand on their own."""
+    candidates = (
         sentence
         for raw, sentence in _caveat_candidates(entry)
         if not terms.is_boilerplate(raw, entry.qualified_name)
     )
-    return max(telling, key=terms.weight, default="")
+    chosen: list[str] = []
+    for sentence in sorted(candidates, key=terms.weight, reverse=True):
+        if not any(is_close(sentence, other) for other in chosen):
+            chosen.append(sentence)
+    return chosen[:_MOST_DETAILS]
 
 
 def _caveat_candidates(entry: ApiEntry) -> Iterator[tuple[str, str]]:
@@ -150,60 +179,27 @@ def _caveat_candidates(entry: ApiEntry) -> Iterator[tuple[str, str]]:
             yield sentence, sentence
 
 
+def _is_prose(sentence: str) -> bool:
+    return (
+        not _NOT_PROSE.search(sentence.rstrip("."))
+        and sentence[0].isalnum()
+        and not phrases.API_DEPENDENT.match(sentence)
+        and not phrases.LOST_REFERENCE.search(sentence)
+        and "array api" not in sentence.lower()
+    )
+
+
 def _is_caveat(sentence: str, *, marked: bool) -> bool:
     plain = language.words(sentence)
     lowered = {word.lower() for word in plain}
     return (
         len(plain) in _CAVEAT_WORDS
         and (marked or not lowered.isdisjoint(phrases.CAVEAT_MARKERS))
-        and not _NOT_PROSE.search(sentence.rstrip("."))
-        and sentence[0].isalnum()
-        and not phrases.API_DEPENDENT.match(sentence)
-        and not phrases.LOST_REFERENCE.search(sentence)
-        and "array api" not in sentence.lower()
+        and _is_prose(sentence)
         and len(language.content_words(sentence)) > _MIN_TERMS
         and len(parts := read_sentences(sentence)) == 1
         and parts[0].well_formed
     )
-
-
-def api_criteria(
-    facts: ApiFacts, terms: CorpusTerms, *, limit: int, asked: frozenset[str]
-) -> tuple[CriterionDraft, ...]:
-    """Return the criteria that the entry supports; what it does not say is not asked for.
-
-    Args:
-        facts: What the entry says.
-        terms: Weights of words in the collection.
-        limit: Most expected keywords of a criterion.
-        asked: Stems of the question: repeating it earns no keyword.
-
-    Raises:
-        StageRefusal: The summary has too few terms of its own to ask for.
-    """
-    own = asked | {stem(facts.entry.name)} | {stem(item.name) for item in facts.entry.parameters}
-    purpose = terms.key_terms(facts.summary, limit=limit, without=own)
-    if len(purpose) < _MIN_TERMS:
-        raise StageRefusal(RejectionReason.NO_SUMMARY, f"{len(purpose)} key terms")
-    name, names = facts.entry.name, facts.names[:5]
-    weight = (1, 1, 2, 2, 3, 3)[len(names)]
-    criteria = [
-        new_criterion("purpose_named", name=name),
-        new_criterion("purpose_terms", purpose),
-        new_criterion("parameters_named", required=names, weight=weight),
-    ]
-    told = list(facts.described.values())
-    if keywords := spread_terms(terms, told, limit=limit, without=own):
-        shown = ", ".join(facts.described)
-        criteria.append(new_criterion("parameters_described", keywords, names=shown))
-    if returned := terms.key_terms(facts.returned, limit=limit - 1, without=own):
-        criteria.append(new_criterion("returns", returned))
-    markers = language.stems(" ".join(phrases.CAVEAT_MARKERS))
-    caveat = terms.key_terms(facts.caveat, limit=4, without=own | markers)
-    if len(caveat) >= _MIN_TERMS:
-        criteria.append(new_criterion("caveat", caveat))
-    last = "result" if returned else "parameters"
-    return (*criteria, new_criterion("api_structure", name=name, last=last))
 
 
 _QUESTIONS: Final = (
@@ -213,8 +209,16 @@ _QUESTIONS: Final = (
 )
 
 
-def api_draft(document: Document, terms: CorpusTerms, config: ExtractiveConfig) -> Draft:
+def api_draft(
+    document: Document, terms: CorpusTerms, config: ExtractiveConfig, *, notes_apart: bool = False
+) -> Draft:
     """Write the draft of one entry.
+
+    Args:
+        document: The entry.
+        terms: Weights of words in the collection.
+        config: How many keywords a criterion may have.
+        notes_apart: Whether another question asks about the notes.
 
     Raises:
         StageRefusal: The document has no entry's layout, or says too little.
@@ -222,61 +226,52 @@ def api_draft(document: Document, terms: CorpusTerms, config: ExtractiveConfig) 
     entry = parse_entry(document.text)
     if entry is None:
         raise StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
-    facts = api_facts(entry, terms)
-    question = _question(facts, document.doc_hash)
+    details = (*entry.summary[1:], *(() if notes_apart else entry.notes))
+    facts = api_facts(entry, terms, details)
+    asked = ask_for(
+        facts,
+        lambda facts: _question(entry, facts, document.doc_hash),
+        terms,
+        limit=config.key_terms,
+        most=_MOST_FACTS,
+    )
+    told = [fact for fact in facts if fact.kind == "purpose"]  # asked for or not
+    told += [fact for fact in asked.facts if fact.kind != "purpose"]
+    frames = iter(_FRAMES_OF_PARAMETERS)
+    answer = (
+        fact.sentence.replace(TAKES, next(frames)) if fact.kind == "parameter" else fact.sentence
+        for fact in told
+    )
     return Draft(
-        question=question,
+        question=asked.question,
         passage=document.text,
-        criteria=api_criteria(facts, terms, limit=config.key_terms, asked=language.stems(question)),
+        criteria=asked.criteria,
         question_rationale=(
             f"Using {entry.name} well needs its purpose, the role of each of its "
             f"{len(entry.parameters)} parameters, its result and its limits to be related to each "
             "other, not only its name."
         ),
-        reference_answer=_reference(facts),
+        reference_answer=" ".join(answer),
     )
 
 
-def _question(facts: ApiFacts, key: str) -> str:
-    entry = facts.entry
-    names = ", ".join(f"`{name}`" for name in facts.names)
+def _question(entry: ApiEntry, facts: Sequence[Fact], key: str) -> str:
+    kinds = {fact.kind for fact in facts}
+    anchors = AND.join(fact.anchor for fact in facts if fact.kind == "parameter")
+    names = ", ".join(f"`{name}`" for name in anchors.split(AND)) if anchors else ""
+    points = [fact.anchor for fact in facts if fact.kind == "supporting_point"]
     link = "of" if entry.form == "method" else "from"
     form = "" if entry.form == "function" else f"the {entry.form} "
-    aspects = ["what it is for" if entry.form == "class" else "what it does", "its parameters"]
-    aspects += ["what it returns"] * bool(facts.returned) + ["its caveats"] * bool(facts.caveat)
-    described = f"{form}`{entry.name}` {link} {entry.owner} with {names}"
+    purpose = "what it is for" if entry.form == "class" else "what it does"
+    aspects = [purpose] * ("purpose" in kinds)
+    aspects += ["its parameters"] * bool(names)
+    aspects += ["what it returns"] * ("returns" in kinds)
+    aspects += [f"the role of {language.listed(points)}"] * bool(points)
+    aspects += ["its caveats"] * ("caveat" in kinds)
+    described = f"{form}`{entry.name}` {link} {entry.owner}{' with ' * bool(names)}{names}"
     return language.choose(_QUESTIONS, key).format(
         object=described, aspects=language.listed(aspects)
     )
-
-
-def _reference(facts: ApiFacts) -> str:
-    entry = facts.entry
-    purpose = purpose_sentence(entry.name, entry.form, facts.summary, facts.proper)
-    parts = [purpose, *_parameter_sentences(facts)]
-    if facts.returned:
-        parts.append(f"It returns {facts.returned}.")
-    if facts.caveat:
-        parts.append(f"Note that {language.lower_first(facts.caveat, facts.proper)}")
-    return " ".join(part for part in parts if _reads_well(part))
-
-
-def _parameter_sentences(facts: ApiFacts) -> list[str]:
-    """Say what the described parameters are, and name the others."""
-    names_by_phrase: dict[str, list[str]] = {}
-    for name, phrase in facts.described.items():
-        names_by_phrase.setdefault(phrase, []).append(f"`{name}`")
-    described = [
-        f"{language.listed(names)} ({phrase})" for phrase, names in names_by_phrase.items()
-    ]
-    first = f"It takes {language.listed(described)}." if described else ""
-    known = facts.described if _reads_well(first) else {}
-    others = [f"`{name}`" for name in facts.names if name not in known]
-    plural = len(others) > 1
-    if not known:
-        return [f"It takes the parameter{'s' if plural else ''} {language.listed(others)}."]
-    rest = [f"The other parameter{'s are' if plural else ' is'} {language.listed(others)}."]
-    return [first, *(rest if others else [])]
 
 
 def _reads_well(text: str) -> bool:

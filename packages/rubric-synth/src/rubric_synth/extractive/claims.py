@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -12,6 +13,7 @@ from rubric_synth.cleaning.markdown import Section, sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
+from rubric_synth.extractive.criteria import Fact
 from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
 
@@ -23,8 +25,7 @@ _NUMBERING = re.compile(
 _PART: Final = re.compile(r"\s*\((?:part\s*)?\d+(?:\s*(?:of|/)\s*\d+)?\)$", re.IGNORECASE)
 _CLAIM_WORDS: Final = range(9, 39)
 _MIN_TERMS: Final = 4
-_SUPPORTS: Final = 3
-_MIN_SUPPORTS: Final = 2
+_MOST_POINTS: Final = 4
 _QUANTITY = re.compile(
     r"(?<![\w.,-])(\d+(?:,\d{3})*(?:\.\d+)?)(?:\s?(%|°C|°F|[A-Za-zµμΩ]{1,3}|[a-z]{4,12}))?(?![\w/-])"
 )
@@ -46,15 +47,20 @@ class Passage(NamedTuple):
         return "\n\n".join(self.paragraphs)
 
 
-def passages(document: Document, config: ExtractiveConfig) -> list[Passage]:
+def passages(document: Document, config: ExtractiveConfig, *, times: int = 1) -> list[Passage]:
     """Cut a document into passages of a usable length, in order.
 
     A section that is too short is joined with those that follow it; one that is too long is
     cut after the last paragraph that fits.
+
+    Args:
+        document: Prose.
+        config: The shortest and longest passage, in words.
+        times: Join sections up to so many times the shortest passage.
     """
     found: list[Passage] = []
     usable = [s for s in sections(document.text) if not phrases.SKIPPED_HEADING.search(s.heading)]
-    for group in _groups(usable, config.min_passage_words):
+    for group in _groups(usable, times * config.min_passage_words):
         paragraphs = [p for s in group for p in s.paragraphs]
         totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
         paragraphs = paragraphs[: max(1, sum(t <= config.max_passage_words for t in totals))]
@@ -101,37 +107,8 @@ def _in_sentence(word: str, proper: frozenset[str]) -> str:
     return word if keeps or not bare[1:].replace("-", "").islower() else word[0].lower() + word[1:]
 
 
-class Claim(NamedTuple):
-    """A sentence with the phrase that asks for it."""
-
-    sentence: str
-    anchor: str
-    """A phrase of the sentence that a question can name."""
-    position: int
-    """Where it stands in the passage."""
-
-
-class Claims(NamedTuple):
-    """What a passage says."""
-
-    passage: Passage
-    central: Claim
-    supports: tuple[Claim, ...]
-    evidence: Claim | None
-    """A claim with a quantity; may be one of the supports."""
-    quantity: str
-    """The quantity, as written."""
-    caveat: Claim | None
-    """A claim that states a limit or a condition."""
-
-    @property
-    def richness(self) -> int:
-        """How many claims there are beside the central one."""
-        return len(self.supports) + (self.evidence is not None) + (self.caveat is not None)
-
-
-def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> Claims | None:
-    """Choose a central claim, two or three that support it, evidence and a caveat.
+def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> tuple[Fact, ...]:
+    """Choose a central claim, up to four points that support it, evidence and a caveat.
 
     Args:
         passage: Where the claims stand.
@@ -139,46 +116,33 @@ def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> Claims |
         terms: Weights of words in the collection.
 
     Returns:
-        The claims, none close to another; None where there are fewer than three.
+        The central one, then the others in the order of the text; none close to another.
     """
     taken = stems(passage.subject) | stems(passage.context)
-    points: list[Claim] = []
-    others: dict[str, Claim] = {}
-    for sentence, position in _ranked(passage, title, terms):
-        if any(_close(sentence, claim.sentence) for claim in points):
+    kinds = Counter[str]()
+    found: list[tuple[int, Fact]] = []
+    for sentence, place in _ranked(passage, title, terms):
+        kind = _kind(sentence, kinds)
+        if not kind or any(is_close(sentence, fact.sentence) for _, fact in found):
             continue
-        role = _role(sentence, len(points), others)
-        anchor = phrases.best_phrase(sentence, terms, without=taken) if role else ""
-        if not anchor:
-            continue
-        claim = Claim(sentence, anchor, position)
-        if role == "point":
-            points.append(claim)
+        if anchor := phrases.best_phrase(sentence, terms, without=taken):
+            figure = _quantity(sentence) if kind == "evidence" else ""
+            found.append((place, Fact(kind, sentence, anchor, figure=figure)))
+            kinds[kind] += 1
             taken |= stems(anchor)
-        else:
-            others[role] = claim
-    if len(points) <= _MIN_SUPPORTS:
-        return None
-    central, *supports = points
-    evidence = others.get("evidence")
-    return Claims(
-        passage=passage,
-        central=central,
-        supports=tuple(sorted(supports, key=lambda claim: claim.position)),
-        evidence=evidence,
-        quantity=_quantity(evidence.sentence) if evidence else "",
-        caveat=others.get("caveat"),
-    )
+    return tuple(fact for _, fact in (*found[:1], *sorted(found[1:])))
 
 
-def _role(sentence: str, points: int, others: Mapping[str, Claim]) -> str:
-    """Return what a sentence would add: a point, the one caveat, the one quantity, or ""."""
+def _kind(sentence: str, kinds: Mapping[str, int]) -> str:
+    """Return what a sentence would add: the central idea, a point, a caveat, a figure, or ""."""
     marked = not {word.lower() for word in words(sentence)}.isdisjoint(phrases.CAVEAT_MARKERS)
-    if points and marked and "caveat" not in others:
-        return "caveat"
-    if points and not marked and "evidence" not in others and _quantity(sentence):
+    if not kinds:
+        return "" if marked else "central_idea"
+    if marked and "limitation" not in kinds:
+        return "limitation"
+    if not marked and "evidence" not in kinds and _quantity(sentence):
         return "evidence"
-    return "point" if points <= _SUPPORTS and (points or not marked) else ""
+    return "supporting_point" if kinds.get("supporting_point", 0) < _MOST_POINTS else ""
 
 
 def _ranked(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str, int]]:
@@ -225,7 +189,8 @@ def _lacks_subject(sentence: str) -> bool:
     return first.endswith("s") and bool(phrases.base_form(first, phrases.VERBS))
 
 
-def _close(one: str, other: str) -> bool:
+def is_close(one: str, other: str) -> bool:
+    """Tell whether two sentences share more than half of the words of the shorter."""
     a, b = stems(one), stems(other)
     return 2 * len(a & b) > min(len(a), len(b))
 

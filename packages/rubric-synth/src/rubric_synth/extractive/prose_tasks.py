@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -14,62 +14,99 @@ from rubric_synth.cleaning.markdown import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, parse_entry
 from rubric_synth.extractive.api_tasks import api_draft
-from rubric_synth.extractive.claims import Claim, Claims, passage_claims, passages
-from rubric_synth.extractive.criteria import enriched, new_criterion
-from rubric_synth.extractive.phrases import CAVEAT_MARKERS, noun_phrases
+from rubric_synth.extractive.claims import Passage, passage_claims, passages
+from rubric_synth.extractive.criteria import Fact, ask_for, enriched
+from rubric_synth.extractive.phrases import noun_phrases
 from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
+from rubric_synth.stages import Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
 
 _OPENINGS: Final = ("Explain {subject}", "Give an account of {subject}", "Describe {subject}")
-_MIN_TERMS: Final = 2
+_MIN_SUPPORTS: Final = 2
+_MOST_FACTS: Final = 7
+_RUBRIC: Final = 5
+"""Criteria that make a rubric, as the paper has it; fewer are a draft of the last resort."""
 _COVERS: Final = ("Cover {points}.", "Discuss {points}.", "Include {points}.")
 
 
 def prose_drafts(
     document: Document, analysis: DocumentAnalysis, terms: CorpusTerms, config: ExtractiveConfig
 ) -> list[Draft]:
-    """Write the drafts of a document, those of its richest passages.
+    """Write the drafts of a document, those of its richest passages, in their order.
 
     Raises:
         StageRefusal: No passage is long enough, or none makes three claims of its own.
     """
     cut = passages(document, config)
-    found = [c for passage in cut if (c := passage_claims(passage, document.title, terms))]
-    if not found:
+    drafts = _of_passages(cut, document, analysis, terms, config)
+    if not any(map(_has_rubric, drafts)):
+        longer = passages(document, config, times=2)
+        drafts = _of_passages(longer, document, analysis, terms, config) or drafts
+    if not drafts:
         if cut:
             detail = f"{len(cut)} passages, none with three claims of its own"
             raise StageRefusal(RejectionReason.NO_QUESTION, detail)
         shortest = config.min_passage_words
         detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
         raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
-    richest = sorted(range(len(found)), key=lambda place: -found[place].richness)
-    drafts: list[Draft] = []
-    for place in sorted(richest[: config.questions_per_document]):
-        claims = found[place]
-        question = _question(claims, analysis, document.doc_hash)
-        reference = _reference(claims)
-        asked, limit = language.stems(question), config.key_terms
-        points = language.listed([claim.anchor for claim in claims.supports])
-        draft = Draft(
-            question=question,
-            passage=claims.passage.text,
-            criteria=_criteria(claims, reference, terms, limit=limit, asked=asked),
-            question_rationale=(
-                f"A sound answer has to connect {points} to {claims.central.anchor}, which takes "
-                "understanding rather than recall."
-            ),
-            reference_answer=reference,
-        )
-        drafts.append(draft)
-    return drafts
+    richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
+    whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
+    return [draft for draft in drafts if draft in whole[: config.questions_per_document]]
 
 
-def _question(claims: Claims, analysis: DocumentAnalysis, key: str) -> str:
+def _of_passages(
+    cut: Sequence[Passage],
+    document: Document,
+    analysis: DocumentAnalysis,
+    terms: CorpusTerms,
+    config: ExtractiveConfig,
+) -> list[Draft]:
+    drafts = (passage_draft(passage, document, analysis, terms, config) for passage in cut)
+    return [draft for draft in drafts if draft is not None]
+
+
+def _has_rubric(draft: Draft) -> bool:
+    return len(draft.criteria) >= _RUBRIC
+
+
+def passage_draft(
+    passage: Passage,
+    document: Document,
+    analysis: DocumentAnalysis,
+    terms: CorpusTerms,
+    config: ExtractiveConfig,
+) -> Draft | None:
+    """Write the draft of a passage; None where it makes no three claims that can be asked for."""
+    asked = ask_for(
+        passage_claims(passage, document.title, terms),
+        lambda facts: _question(passage, facts, analysis, document.doc_hash),
+        terms,
+        limit=config.key_terms,
+        most=_MOST_FACTS,
+    )
+    points = [fact.anchor for fact in asked.facts if fact.kind == "supporting_point"]
+    if len(points) < _MIN_SUPPORTS or asked.facts[0].kind != "central_idea":
+        return None
+    return Draft(
+        question=asked.question,
+        passage=passage.text,
+        criteria=asked.criteria,
+        question_rationale=(
+            f"A sound answer has to connect {language.listed(points)} to "
+            f"{asked.facts[0].anchor}, which takes understanding rather than recall."
+        ),
+        reference_answer=" ".join(fact.sentence for fact in asked.facts),
+    )
+
+
+def _question(passage: Passage, facts: Sequence[Fact], analysis: DocumentAnalysis, key: str) -> str:
     """Name the subject, its context, the points to cover and the kinds of support wanted."""
-    passage = claims.passage
-    subject = passage.subject or language.listed(analysis.concepts[:2]) or claims.central.anchor
+    anchors = defaultdict[str, list[str]](list)
+    for fact in facts:
+        anchors[fact.kind].append(fact.anchor)
+    subject = passage.subject or language.listed(analysis.concepts[:2])
+    subject = subject or "".join(anchors["central_idea"])
     if subject.endswith("?"):
         opening = f"{language.capital_first(subject)} Explain it"
     else:
@@ -79,62 +116,14 @@ def _question(claims: Claims, analysis: DocumentAnalysis, key: str) -> str:
         context = language.listed([c for c in analysis.concepts if subject not in c][:2])
     if context:
         opening += f" in the context of {context}"
-    points = language.listed([claim.anchor for claim in claims.supports])
+    points = language.listed(anchors["supporting_point"])
     parts = [f"{opening}.", language.choose(_COVERS, key[8:]).format(points=points)]
-    wanted: list[str] = []
-    if claims.evidence is not None:
-        wanted.append(f"give a figure for {claims.evidence.anchor}")
-    if claims.caveat is not None:
-        wanted.append(f"state what limits or conditions apply to {claims.caveat.anchor}")
+    wanted = [f"give a figure for {anchor}" for anchor in anchors["evidence"]]
+    limits = "state what limits or conditions apply to"
+    wanted += [f"{limits} {anchor}" for anchor in anchors["limitation"]]
     if wanted:
         parts.append(f"{language.capital_first(language.listed(wanted))}.")
     return " ".join(parts)
-
-
-def _reference(claims: Claims) -> str:
-    """Put the central claim first and the others after it in the order of the text."""
-    others = [c for c in (*claims.supports, claims.evidence, claims.caveat) if c is not None]
-    ordered = [claims.central, *sorted(others, key=lambda claim: claim.position)]
-    return " ".join(claim.sentence for claim in ordered)
-
-
-def _criteria(
-    claims: Claims, reference: str, terms: CorpusTerms, *, limit: int, asked: frozenset[str]
-) -> tuple[CriterionDraft, ...]:
-    """Return the criteria for the claims of a passage.
-
-    Args:
-        claims: What the passage says.
-        reference: The reference answer, for terminology.
-        terms: Weights of words in the collection.
-        limit: Most expected keywords of a criterion.
-        asked: Stems of the question: repeating it earns no keyword.
-
-    Raises:
-        StageRefusal: A claim has too few terms that the question does not give away.
-    """
-
-    def expected(claim: Claim, without: frozenset[str] = frozenset()) -> tuple[str, ...]:
-        found = terms.key_terms(claim.sentence, limit=limit, without=asked | without)
-        if len(found) < _MIN_TERMS:
-            raise StageRefusal(RejectionReason.NO_QUESTION, f"{len(found)} key terms in a claim")
-        return found
-
-    criteria = [new_criterion("central_idea", expected(claims.central))]
-    for number, claim in enumerate(claims.supports, start=1):
-        keywords, anchor = expected(claim), claim.anchor
-        point = new_criterion("supporting_point", keywords, anchor=anchor, number=number)
-        criteria.append(point)
-    if claims.evidence is not None:
-        anchor = claims.evidence.anchor
-        criteria.append(new_criterion("evidence", anchor=anchor, quantity=claims.quantity))
-    if claims.caveat is not None:
-        keywords = expected(claims.caveat, language.stems(" ".join(CAVEAT_MARKERS)))
-        criteria.append(new_criterion("limitation", keywords, anchor=claims.caveat.anchor))
-    used = asked | language.stems(" ".join(word for c in criteria for word in c.expected_keywords))
-    if terminology := terms.key_terms(reference, limit=limit, without=used):
-        criteria.append(new_criterion("terminology", terminology))
-    return (*criteria, new_criterion("prose_structure"))
 
 
 _CONCEPTS: Final = 8
@@ -173,12 +162,24 @@ class ExtractiveStages:
             StageRefusal: The document says too little to ask about.
         """
         if document.kind == "api":
-            return [api_draft(document, self._terms, self._config)]
+            return self._entry_drafts(document, analysis)
         return prose_drafts(document, analysis, self._terms, self._config)
 
+    def _entry_drafts(self, document: Document, analysis: DocumentAnalysis) -> list[Draft]:
+        """Return the draft of an entry, and another one of its notes where they make a passage."""
+        terms, config = self._terms, self._config
+        entry = parse_entry(document.text)
+        if entry is None or config.questions_per_document == 1:
+            return [api_draft(document, terms, config)]
+        notes = Passage(f"`{entry.name}`", entry.owner, entry.notes)
+        second = passage_draft(notes, document, analysis, terms, config)
+        if second is not None and _has_rubric(second):
+            return [api_draft(document, terms, config, notes_apart=True), second]
+        return [api_draft(document, terms, config)]
+
     async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
-        """Return the draft with a pattern, clean terminology and concepts for each criterion."""
-        return enriched(draft, analysis)
+        """Return the draft with scoring cues and concepts for its criteria."""
+        return enriched(draft, analysis, self._terms)
 
     def _running_text(self, document: Document) -> str:
         """Return the prose of a document, without sentences that other documents share."""

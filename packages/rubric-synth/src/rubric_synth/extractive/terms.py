@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
@@ -15,6 +15,7 @@ from rubric_synth.language import base_forms, content_words, first_per_stem, sen
 
 _MIN_BOILERPLATE_WORDS: Final = 5
 _LARGE_COLLECTION: Final = 20
+_COMMON: Final = 0.2
 _HEAD_NOUN = re.compile(
     r"\b(?:the|a|an|this|these|each|of|its)\s+(\w+)"
     r"(?=[.,;:)]|\s+(?:of|is|are|was|were|in|to|and|or|for|that|which|with|by|on|at|as|from|can|may|has|have)\b)"
@@ -145,7 +146,7 @@ class CorpusTerms:
     def is_common(self, word: str) -> bool:
         """Tell whether a word's stem occurs in many documents of a collection of some size."""
         large = self._documents >= _LARGE_COLLECTION
-        return large and self._frequency[stem(word)] > 0.1 * self._documents
+        return large and self._frequency[stem(word)] > _COMMON * self._documents
 
     def is_boilerplate(self, sentence: str, title: str) -> bool:
         """Tell whether a sentence stands, but for the document's own name, in several documents."""
@@ -179,19 +180,6 @@ class CorpusTerms:
         """Return the mean inverse frequency of a text's content words; 0 if it has none."""
         found = content_words(text)
         return sum(map(self.inverse_frequency, found)) / len(found) if found else 0.0
-
-
-def spread_terms(
-    terms: CorpusTerms, phrases: Sequence[str], *, limit: int, without: frozenset[str]
-) -> tuple[str, ...]:
-    """Return key terms of several phrases, taking turns so that each phrase is represented."""
-    taken: dict[str, str] = {}
-    per_phrase = [terms.key_terms(phrase, limit=limit, without=without) for phrase in phrases]
-    for turn in range(limit):
-        for choices in per_phrase:
-            if turn < len(choices) and len(taken) < limit:
-                taken.setdefault(stem(choices[turn]), choices[turn])
-    return tuple(taken.values())
 
 
 def _plain(word: str) -> str:

@@ -57,7 +57,7 @@ def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:
     content = {
         "making": making,
         "files": _states(report.out),
-        "report": report.model_dump(mode="json", exclude={"out"}),
+        "report": report.model_dump(mode="json", exclude={"out", "gone_documents"}),
     }
     folder.index.set_note(NOTE, json.dumps(content))
 

@@ -28,7 +28,6 @@ from rubric_synth.errors import (
     UnfinishedError,
     WorkFolderError,
 )
-from rubric_synth.events import log_warning
 from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.files import remove_leftovers
 from rubric_synth.pipeline import recording
@@ -143,7 +142,6 @@ class _Run:
     def go_on(self, making: str) -> SynthReport:
         """Work on what is not settled, and write what is done."""
         with self.stop.at_interrupts():
-            self._warn_of_gone_documents()
             counts = self._counts()
             failure: RubricError | None = None
             if counts.settled < self.collection.to_do:
@@ -165,12 +163,15 @@ class _Run:
                 raise failure
         if stop.cause is not None and not counts.with_outcome:
             raise self._unfinished(stop.cause, pending, "nothing was written yet")
-        report = self._write(counts.with_outcome)
+        gone = self._gone_documents()
+        report = self._write(counts.with_outcome).model_copy(update={"gone_documents": gone})
+        self.folder.index.set_note(_COLLECTED, self.collection.sha256)
         if not pending:
             recording.note_written(report, self.folder, making)
         if failure is not None:
             raise failure
-        written = f"what is done is in {str(self.out)!r}"
+        left = f", without {gone} documents of an earlier collection" if gone else ""
+        written = f"what is done is in {str(self.out)!r}{left}"
         if stop.cause == "interrupted" or (stop.cause is not None and pending):
             raise self._unfinished(stop.cause, pending, written)
         if counts.unanswered:
@@ -189,20 +190,11 @@ class _Run:
             with_outcome += state is not None
         return _Counts(settled, unanswered, with_outcome)
 
-    def _warn_of_gone_documents(self) -> None:
-        """Say how many documents of the earlier dataset the collection does not hold any more."""
-        before = self.folder.index.note(_COLLECTED)
-        if before == self.collection.sha256:
-            return
-        if before is not None:
-            gone = self.folder.index.documents() - self.collection.hashes()
-            if gone:
-                log_warning(
-                    "synth.run.documents_gone",
-                    documents=len(gone),
-                    meaning="worked on before, not in this collection, left out of the dataset",
-                )
-        self.folder.index.set_note(_COLLECTED, self.collection.sha256)
+    def _gone_documents(self) -> int:
+        """Count those of the earlier dataset that the collection does not hold any more."""
+        if self.folder.index.note(_COLLECTED) in {None, self.collection.sha256}:
+            return 0
+        return len(self.folder.index.documents() - self.collection.hashes())
 
     def _to_do(self) -> Iterator[CollectedLine]:
         lines = self.collection.lines(self.settings.digest)

@@ -9,14 +9,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from string import Template
 from typing import Any, Final, NamedTuple
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
-from rubric_judge import VerificationError
 from rubric_judge.lexical.words import FUNCTION_WORDS
 from rubric_judge.lint.wording import check_wording
-from rubric_judge.verification.directive import SentenceScope, parse_verification
 from rubric_synth.config import QualityConfig
 from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
@@ -140,6 +139,7 @@ _LONGEST: Final = {
     "reference_answer": 100_000,
 }
 """Characters, several times what anyone would write: only a reply gone wrong is longer."""
+_NEEDED_TERMS: Final = ("required_elements", "expected_keywords")
 _LONGEST_CRITERION: Final = 50_000
 _LONGEST_ID: Final = 200
 _LONGEST_ANALYSIS: Final = 50_000
@@ -227,16 +227,15 @@ def _check_lengths(draft: Draft) -> None:
 
 
 def _missing_field(criterion: CriterionDraft) -> str:
-    """Return the name of the first component that a criterion lacks, or ""."""
-    missing = next((name for name in TEXT_FIELDS if not getattr(criterion, name).strip()), "")
-    if missing or any(map(str.strip, terms_of(criterion))):
-        return missing
-    try:
-        directive = parse_verification(criterion.verification_method)
-    except VerificationError:
-        return ""  # meant to be executed; whether it can be is found out by running it
-    is_place = directive is None or isinstance(directive, SentenceScope)  # without terms
-    return "required_elements, expected_keywords or an executable check" if is_place else ""
+    """Return the name of the first component that a criterion lacks, or "".
+
+    A criterion that a program checks has them too: judges without the program read the terms.
+
+    Source: paper, Definition 1.
+    """
+    texts = (name for name in TEXT_FIELDS if not getattr(criterion, name).strip())
+    terms = (name for name in _NEEDED_TERMS if not any(map(str.strip, getattr(criterion, name))))
+    return next(chain(texts, terms), "")
 
 
 _TOKEN: Final = re.compile(r"\w+|[\[\\§]|\?\?")

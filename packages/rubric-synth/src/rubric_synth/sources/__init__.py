@@ -62,6 +62,9 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
         found = _documents(raw_text.visible_files(path), config)
     elif path.is_file():
         found = _documents([(_file_at(path), None)], config)
+    elif path.exists():
+        message = f"source {name!r} is a pipe or a device, which may never end; name a regular file"
+        raise SourceError(message, source=name)
     else:
         message = (
             f"source {name!r} is neither a folder, a file, `hf:PATH` nor `python:PACKAGE`; "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final, NamedTuple
@@ -26,8 +26,12 @@ CONTROLS: Final[dict[str, str]] = read_table("controls")
 
 _OF_ANOTHER: Final = "other_reference"
 _NAMED = re.compile(r"`([^`]+)`")
-_POINTS = re.compile(r"\b(?:Cover|Discuss|Include) ([^.]+)\.")
-_TERMS: Final = 5
+_POINTS = re.compile(
+    r"\b(?:Cover (?!what)|Discuss |Include |the role of )([^.]+?)(?: and its caveats)?\."
+)
+_TERMS: Final = 12
+"""As many as a sentence that reads as one can hold."""
+_FEWEST: Final = 5
 _AUXILIARY = re.compile(
     r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
     re.IGNORECASE,
@@ -56,7 +60,8 @@ def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for task in tasks:
         for criterion in task.rubric:
-            words = (word.lower() for word in criterion.expected_keywords)
+            terms = (*criterion.required_elements, *criterion.expected_keywords)
+            words = (term.lower() for term in terms if term.isalpha())
             counts[criterion.id.rstrip("_0123456789")].update(words)
     return {kind: [w for w, _ in c.most_common(20)] for kind, c in counts.items()}
 
@@ -72,35 +77,39 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
         usual: Of `usual_terms`.
     """
     names = [f"`{name}`" for name in _NAMED.findall(question)]
-    if not names:
-        return _learned_prose(question, usual)
-    return (
-        f"{names[0]} is used to compute {_phrase(usual, 'purpose_terms')}. "
-        f"It takes {listed(names[1:])} as {_phrase(usual, 'parameters_described')}. "
-        f"It returns {_phrase(usual, 'returns')}. "
-        f"Note that {_phrase(usual, 'caveat')} must not be used if it is not the default."
-    )
-
-
-def _learned_prose(question: str, usual: Mapping[str, Sequence[str]]) -> str:
     asked = _POINTS.search(question)
-    points = re.split(r", | and ", asked[1]) if asked else []
-    subject = " ".join(content_words(question)[1:3]) or "subject"
-    told = [
+    points = [
         f"The {point} is {_phrase(usual, 'supporting_point', turn=number)}."
-        for number, point in enumerate(points)
+        for number, point in enumerate(re.split(r", | and ", asked[1]) if asked else ())
     ]
+    if len(names) > 1:
+        takes = (
+            f"It takes {name} as {_phrase(usual, 'parameter', turn=number)}."
+            for number, name in enumerate(names[1:])
+        )
+        return " ".join((
+            f"{names[0]} is used to compute {_phrase(usual, 'purpose')}.",
+            *takes,
+            f"It returns {_phrase(usual, 'returns')}.",
+            *points,
+            f"Note that {_phrase(usual, 'caveat')} must not be used if it is not the default.",
+        ))  # fmt: skip
+    subject = names[0] if names else " ".join(content_words(question)[1:3]) or "subject"
     first = f"The {subject} is {_phrase(usual, 'central_idea')}."
     last = f"However, {_phrase(usual, 'limitation')} must not be used in all of these cases."
-    return " ".join([first, *told, last])
+    return " ".join([first, *points, last])
 
 
 def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> str:
-    """Join the usual words of a kind as a phrase that reads like one; each turn has others."""
-    terms = usual.get(kind, ())[turn * _TERMS :][:_TERMS]
-    if len(terms) < _TERMS:
+    """Join the most usual words of a kind as a phrase, each turn in another order."""
+    terms = deque(usual.get(kind, ())[:_TERMS])
+    if len(terms) < _FEWEST:
         return "the value of an input"
-    return "the {} of an {} in {}, {} and {}".format(*terms)
+    terms.rotate(turn)
+    words = list(terms)
+    return listed(
+        [f"the {one} of {other}" for one, other in zip(words[::2], words[1::2], strict=False)]
+    )
 
 
 def shuffled(text: str, *, seed: str) -> str:

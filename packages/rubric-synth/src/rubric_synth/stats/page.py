@@ -11,7 +11,7 @@ from typing import Final
 
 from rubric_judge.page.charts import Bar, Bars, Distribution
 from rubric_judge.page.rendering import render_page
-from rubric_judge.page.tables import TextTable
+from rubric_judge.page.tables import TextTable, counted
 from rubric_synth.dataset.folder import Manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
@@ -142,11 +142,6 @@ def unreadable_rejections(found: DatasetStatistics) -> str:
     """Return how many damaged lines were skipped."""
     lines = counted(found.unreadable_rejections, "damaged line")
     return f"{lines} of rejected.jsonl left out; see `rubric-synth check`"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Return a count with its noun; the plural is that of the noun with an s if it is left out."""
-    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"
 
 
 def _left(counts: Mapping[str, int]) -> str:

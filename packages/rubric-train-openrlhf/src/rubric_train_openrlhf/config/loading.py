@@ -43,11 +43,8 @@ def read_values(path: Path, *, overrides: Sequence[str] = ()) -> dict[str, objec
     except ConfigError as error:
         raise TrainConfigError(str(error), location=error.location) from None
     if not isinstance(document, dict):
-        found = "nothing" if document is None else type(document).__name__
-        raise TrainConfigError(
-            f"{str(path)!r} holds {found}, not a mapping of keys to values",
-            location=str(path),
-        )
+        problem = f"{str(path)!r} holds no mapping of keys to values"
+        raise TrainConfigError(problem, location=str(path))
     return _with_overrides(cast("dict[str, Any]", document), overrides)
 
 

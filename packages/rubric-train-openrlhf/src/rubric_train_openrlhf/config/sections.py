@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path  # pydantic resolves it at runtime
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from rubric_core import Decoding
 from rubric_judge import Hedging, HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
 from rubric_train_openrlhf.policy_config import PretrainConfig, TinyConfig
@@ -27,6 +28,10 @@ LOWEST_TEMPERATURE = 1e-3
 HIGHEST_TEMPERATURE = 1e3
 LARGEST_BATCH = 65_536
 """Bound on what is held at once along one axis; a slip of the pen is found before memory is."""
+
+
+_HELDOUT: Final = Decoding()
+"""How held-out evaluations are decoded unless they say otherwise."""
 
 
 class Section(BaseModel):
@@ -55,7 +60,7 @@ class RolloutConfig(Section):
     """Prompts per step (P; the paper's B)."""
     group_size: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 32
     """Responses per prompt (G); at least 2."""
-    max_new_tokens: Annotated[int, Field(ge=1)] = 2048
+    max_new_tokens: Annotated[int, Field(ge=1)] = _HELDOUT.max_tokens
     """Longest response; what reaches it counts as truncated."""
     temperature: Annotated[float, Field(ge=LOWEST_TEMPERATURE, le=HIGHEST_TEMPERATURE)] = 1.0
     """Sampling temperature; log-probabilities are taken at it too."""
@@ -74,7 +79,7 @@ class JudgingConfig(Section):
     """Responses that one worker takes at a time."""
     hedge: Hedging | None = None
     """Ask a second time for stragglers, up to a share of extra calls; off when left out."""
-    deadline_s: Annotated[float, Field(gt=0.0)] | None = None
+    deadline_s: Annotated[float, Field(gt=0.0, le=10**7)] | None = None
     """Seconds for one batch of responses; what is not judged by then is unavailable."""
     on_unavailable: Literal["mask", "zero", "raise"] = "mask"
     """An unreachable judge: leave the response out, count it as 0, or stop."""
@@ -139,8 +144,9 @@ class ValidationConfig(Section):
     """The first so many validation tasks; all of them by default."""
     samples: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 1
     """Responses per question."""
-    temperature: Annotated[float, Field(ge=0.0, le=HIGHEST_TEMPERATURE)] = 1.0
-    """Sampling temperature; 0 is greedy."""
+    temperature: Annotated[float, Field(ge=0.0, le=HIGHEST_TEMPERATURE)] = _HELDOUT.temperature
+    """Sampling temperature; 0 is greedy, as `rubric-eval heldout` is by default: the checkpoint is
+    chosen by what its table shows."""
 
 
 class CheckpointConfig(Section):

@@ -85,7 +85,9 @@ class TrainConfig(PolicySettings):
     def _misfits(self) -> dict[str, bool]:
         """What to say of the sections of every backend, and whether it is so."""
         rollout, penalty = self.rollout, self.shaping.length_penalty
-        buffer, temperature = penalty.buffer_tokens if penalty else 0, self.validation.temperature
+        buffer, heldout = penalty.buffer_tokens if penalty else 0, self.validation
+        temperature = heldout.temperature
+        is_untold = self.sft is not None and "learning_rate" not in self.sft.model_fields_set
         paths = {"out": self.out, "data.train": self.data.train}
         return {
             f"rollout.group_size={rollout.group_size}: the baseline of a response is the mean of "
@@ -100,6 +102,12 @@ class TrainConfig(PolicySettings):
             "estimator='group'": self.shaping.enabled and not self.advantage.reads_rewards,
             f"validation.temperature={temperature} must be 0, which is greedy, or at least "
             f"{sections.LOWEST_TEMPERATURE}": 0 < temperature < sections.LOWEST_TEMPERATURE,
+            f"validation.samples={heldout.samples} at validation.temperature=0 would be the same "
+            "response each time; set a temperature": heldout.samples > 1 and temperature == 0,
+            f"sft.learning_rate is not set, and its default, {SftConfig().learning_rate:g}, is for "
+            "a tiny policy; set one for the model: 8 billion weights take about 5e-6, and adapters "
+            "(cluster.warm_start.lora) about ten times that": is_untold
+            and not isinstance(self.model, sections.TinyModel),
             f"objective.kl_coef={self.objective.kl_coef} must be a finite number": not isfinite(
                 self.objective.kl_coef
             ),

@@ -193,11 +193,17 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
     """
     config, tasks = run.config, run.inputs.heldout
     assert tasks is not None  # noqa: S101  # no pass is due without held-out questions
-    asked = {"group_size": config.validation.samples, "temperature": config.validation.temperature}
+    samples, rollout = config.validation.samples, config.rollout
+    asked = {
+        "group_size": samples,
+        "temperature": config.validation.temperature,
+        # As many responses at once as in training.
+        "micro_batch": max(1, rollout.micro_batch * rollout.group_size // samples),
+    }
     groups, _ = run.sampler.sample(
         tasks.views,
         tasks=tasks,
-        sampling=config.rollout.model_copy(update=asked),
+        sampling=rollout.model_copy(update=asked),
         seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
     reward = passes.heldout_reward(

@@ -18,7 +18,7 @@ from rubric_judge import JudgePool, Ledger
 from rubric_judge.capabilities import close, fingerprint, wants_warm_call
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
-from rubric_train_openrlhf.policy import Policy, Rollouts, sample_groups
+from rubric_train_openrlhf.policy import EncodedPrompt, Policy, Rollouts, sample_groups
 from rubric_train_openrlhf.run.records import Timing
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.tasks import TaskSet
@@ -149,13 +149,21 @@ class JudgedSampler:
             The groups in the order of their prompts, and where the time went.
         """
         generator = torch.Generator(self.policy.device).manual_seed(seed)
+        prompts = [self.policy.codec.encode_prompt(view) for view in views]
+        # Prompts of like length go together, so that none is padded to the longest of all.
+        order = sorted(range(len(views)), key=lambda place: len(prompts[place].token_ids))
         sampled: list[JudgedGroup] = []
         pending: list[Future[Judged]] = []
         started = time.perf_counter()
         with self.progress.phase("sampling", total=len(views), unit="prompts") as phase:
             for first in range(0, len(views), sampling.micro_batch):
-                chosen = views[first : first + sampling.micro_batch]
-                part = self._sample(chosen, sampling=sampling, generator=generator)
+                chosen = order[first : first + sampling.micro_batch]
+                part = self._sample(
+                    [views[place] for place in chosen],
+                    [prompts[place] for place in chosen],
+                    sampling=sampling,
+                    generator=generator,
+                )
                 sampled += part
                 to_judge = [
                     tasks[group.view.task_id].judge_view(response)
@@ -178,16 +186,25 @@ class JudgedSampler:
         )
         results = chain.from_iterable(part.results for part in judged)
         size = sampling.group_size
-        return [replace(one, results=tuple(islice(results, size))) for one in sampled], timing
+        groups = {
+            place: replace(one, results=tuple(islice(results, size)))
+            for place, one in zip(order, sampled, strict=True)
+        }
+        return [groups[place] for place in range(len(views))], timing
 
     def _sample(
-        self, views: Sequence[PolicyView], *, sampling: RolloutConfig, generator: torch.Generator
+        self,
+        views: Sequence[PolicyView],
+        prompts: Sequence[EncodedPrompt],
+        *,
+        sampling: RolloutConfig,
+        generator: torch.Generator,
     ) -> list[JudgedGroup]:
         codec = self.policy.codec
         with bfloat16_if(self.autocast, device=self.policy.device):
             rollouts = sample_groups(
                 self.policy.model,
-                [codec.encode_prompt(view) for view in views],
+                prompts,
                 group_size=sampling.group_size,
                 max_new_tokens=sampling.max_new_tokens,
                 temperature=sampling.temperature,

@@ -136,7 +136,7 @@ class Learner:
         entropy = formulas.token_mean(
             current.entropy_BT, mask_BT=tokens.response_mask_BT, total_tokens=size.tokens
         )
-        metrics = {name: float(loss.metrics[name]) for name in ("kl", "clip_frac", "ratio_mean")}
+        metrics = {name: float(value) for name, value in loss.metrics.items()}
         return {"loss": float(loss.loss.detach()), **metrics, "entropy": float(entropy)}
 
     def _old_logprobs(self, batch: UpdateBatch) -> Tensor:

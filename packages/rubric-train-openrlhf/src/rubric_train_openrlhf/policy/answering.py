@@ -19,7 +19,8 @@ from rubric_judge.reporting import Report
 from rubric_train_openrlhf.errors import NonFiniteLogitsError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.load import Policy
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, left_pad
+from rubric_train_openrlhf.policy.logprobs import response_logprobs
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, left_pad, pack_responses
 from rubric_train_openrlhf.policy.sampling import COMPACT_FRAC, LiveRows, evaluating
 
 _STOP_EVERY = 16
@@ -31,6 +32,8 @@ class Question:
 
     prompt: EncodedPrompt
     asks: tuple[int, ...]
+    choices: tuple[str, ...]
+    """Texts of which the likeliest is the answer; empty where it is to be written."""
 
 
 @dataclass(slots=True)
@@ -59,12 +62,12 @@ class Answers:
         self._policy = policy
         self._asks = asks
         self._decoding = decoding
-        by_view: defaultdict[PolicyView, list[int]] = defaultdict(list)
+        alike: defaultdict[tuple[PolicyView, tuple[str, ...]], list[int]] = defaultdict(list)
         for index, ask in enumerate(asks):
-            by_view[ask.view].append(index)
+            alike[ask.view, tuple(ask.choices)].append(index)
         self._questions = [
-            Question(policy.codec.encode_prompt(view), tuple(indices))
-            for view, indices in by_view.items()
+            Question(policy.codec.encode_prompt(view), tuple(indices), choices)
+            for (view, choices), indices in alike.items()
         ]
         positions = getattr(policy.model.config, "max_position_embeddings", None)
         self._positions: int | None = positions if isinstance(positions, int) else None
@@ -92,17 +95,26 @@ class Answers:
 
     def _batches(self, batch_size: int) -> Iterator[list[Question]]:
         """Put prompts of like lengths and equally many asks together."""
-        by_size: defaultdict[int, list[Question]] = defaultdict(list)
+        by_size: defaultdict[tuple[int, bool], list[Question]] = defaultdict(list)
         for question in self._questions:
             if self._most(question) >= 1:
                 for first in range(0, len(question.asks), batch_size):
                     part = question.asks[first : first + batch_size]
-                    by_size[len(part)].append(replace(question, asks=part))
-        for size, questions in sorted(by_size.items()):
+                    by_size[len(part), bool(question.choices)].append(replace(question, asks=part))
+        for (size, _), questions in sorted(by_size.items()):
             questions.sort(key=lambda question: len(question.prompt.token_ids))
             at_once = max(batch_size // size, 1)
             for first in range(0, len(questions), at_once):
                 yield questions[first : first + at_once]
+
+    def _chosen(self, question: Question) -> Reply:
+        """Ask how likely each choice is behind the prompt, without an end token."""
+        policy, view = self._policy, self._asks[question.asks[0]].view
+        texts = [policy.codec.encode_answer(view, choice)[:-1] for choice in question.choices]
+        batch = pack_responses([question.prompt] * len(texts), texts, device=policy.device)
+        with evaluating(policy.model), torch.inference_mode():
+            logprobs_B = response_logprobs(policy.model, batch).logprobs_BT.sum(dim=1)
+        return Reply.chosen(question.choices, cast("list[float]", logprobs_B.tolist()))
 
     def _write(
         self,
@@ -111,21 +123,17 @@ class Answers:
         report: Report[tuple[int, Reply]],
     ) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
-        answers = [
-            _Answer(index, self._asks[index], self._most(question))
-            for question in batch
-            for index in question.asks
-        ]
+        told: set[int] = set()
         try:
-            for answer in self._written(batch, answers, cancelled):
-                report((answer.index, self._reply(answer)))
+            for index, reply in self._replies(batch, cancelled):
+                told.add(index)
+                report((index, reply))
         except torch.OutOfMemoryError as error:
-            undone = {answer.index for answer in answers if not answer.is_done}
             left = [
                 replace(one, asks=(index,))
                 for one in batch
                 for index in one.asks
-                if index in undone
+                if index not in told
             ]
             if len(left) > 1:
                 half = len(left) // 2
@@ -137,22 +145,35 @@ class Answers:
             detail = str(error)
         else:
             return
-        for answer in answers:
-            if not answer.is_done:
-                report((answer.index, Reply.unavailable(Reason.SERVER_ERROR, detail)))
+        for index in (index for one in batch for index in one.asks if index not in told):
+            report((index, Reply.unavailable(Reason.SERVER_ERROR, detail)))
 
-    def _written(
-        self, batch: Sequence[Question], answers: list[_Answer], cancelled: threading.Event
-    ) -> Iterator[_Answer]:
+    def _replies(
+        self, batch: Sequence[Question], cancelled: threading.Event
+    ) -> Iterator[tuple[int, Reply]]:
+        """Yield each reply as it is done."""
+        if batch[0].choices:
+            for question in batch:
+                reply = self._chosen(question)
+                yield from ((index, reply) for index in question.asks)
+        else:
+            for answer in self._written(batch, cancelled):
+                yield answer.index, self._reply(answer)
+
+    def _written(self, batch: Sequence[Question], cancelled: threading.Event) -> Iterator[_Answer]:
         """Draw the tokens of a batch, each answer's by its own seed, and yield each as it is done.
 
         Raises:
             NonFiniteLogitsError: the model's scores are no finite numbers.
         """
         model, codec = self._policy.model, self._policy.codec
-        most = max(answer.most for answer in answers)
-        growing = answers
-        seeded = (torch.Generator().manual_seed(answer.ask.seed) for answer in answers)
+        growing = [
+            _Answer(index, self._asks[index], self._most(question))
+            for question in batch
+            for index in question.asks
+        ]
+        most = max(answer.most for answer in growing)
+        seeded = (torch.Generator().manual_seed(answer.ask.seed) for answer in growing)
         uniform_NT = torch.stack([torch.rand(most, generator=one) for one in seeded])
         uniform_NT = uniform_NT.to(model.device)
         with evaluating(model), torch.inference_mode():

@@ -78,9 +78,11 @@ def _shared(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     return torch.cat((first_B1H, later_BTH), dim=1)
 
 
-# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU.
+# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. Each chunk also goes once
+# through the head's weights and their gradient, which pays from so many positions on.
 _CPU_CHUNK_LOGITS = 2**20
 _GPU_CHUNK_LOGITS = 2**26
+_FEWEST_IN_CHUNK = 128
 
 
 class Positions(NamedTuple):
@@ -183,7 +185,7 @@ class _HeadLogprobs(torch.autograd.Function):
 
 def _parts(features_NH: torch.Tensor, weight_VH: torch.Tensor) -> Iterator[slice]:
     limit = _GPU_CHUNK_LOGITS if features_NH.is_cuda else _CPU_CHUNK_LOGITS
-    size = max(1, limit // len(weight_VH))
+    size = max(_FEWEST_IN_CHUNK, limit // len(weight_VH))
     for start in range(0, len(features_NH), size):
         yield slice(start, start + size)
 

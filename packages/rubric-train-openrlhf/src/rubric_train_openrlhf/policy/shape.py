@@ -60,6 +60,8 @@ KNOWN_SHAPES = {
     "Llama-3.1-70B": ModelShape(80, 8192, 28672, 64, 8, 128, 128_256),
     "Llama-3.2-1B": ModelShape(16, 2048, 8192, 32, 8, 64, 128_256, tied=True),
     "Llama-3.2-3B": ModelShape(28, 3072, 8192, 24, 8, 128, 128_256, tied=True),
+    # Qwen2.5 technical report, arXiv 2412.15115, table 1; config.json of the release.
+    "Qwen2.5-1.5B": ModelShape(28, 1536, 8960, 12, 2, 128, 151_936, tied=True, family="qwen2"),
 }
 """For a model that is not on this machine: by the beginning of its folder's name."""
 

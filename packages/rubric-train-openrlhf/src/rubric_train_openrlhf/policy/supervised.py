@@ -16,6 +16,8 @@ from rubric_train_openrlhf.policy.logprobs import response_logprobs
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, TokenBatch, pack_responses
 from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig
 
+_TINY_PARAMETERS = 10_000_000
+"""Of a larger model nobody has said that the default learning rate of `SftConfig` does it good."""
 _FINAL_FRAC = 0.1
 """Learning rate at the last step, as a share of the highest."""
 
@@ -187,8 +189,15 @@ def sft(
         How many examples took part, and the last loss.
 
     Raises:
-        PolicyInputError: no example is within the configured lengths.
+        PolicyInputError: no example is within the configured lengths, or a model that is not tiny
+            is to be trained at the learning rate of a tiny one, since none is set.
     """
+    parameters = policy.model.num_parameters()
+    if "learning_rate" not in config.model_fields_set and parameters > _TINY_PARAMETERS:
+        raise PolicyInputError(
+            f"learning_rate is not set, and its default, {config.learning_rate:g}, is for a tiny "
+            f"policy: set one for a model of {parameters:,} parameters"
+        )
     pairs: list[tuple[EncodedPrompt, tuple[int, ...]]] = []
     for example in examples:
         view = PolicyView(task_id=example.task_id, question=example.question)

@@ -45,6 +45,15 @@ class Difference(Estimate):
     b: str
 
 
+class SameQuestion(_Part):
+    """What each stage answered to one held-out question."""
+
+    question: str
+    answers: dict[str, str]
+    rewards: dict[str, float | None] = {}
+    """In [0, 1]; None where it could not be judged."""
+
+
 class Contrast(_Part):
     """Stages, controls and paired differences."""
 
@@ -56,6 +65,7 @@ class Contrast(_Part):
     judge: str = ""
     confidence: float = 0.95
     samples: int | None = None
+    answers: tuple[SameQuestion, ...] = ()
 
     @model_validator(mode="before")
     @classmethod

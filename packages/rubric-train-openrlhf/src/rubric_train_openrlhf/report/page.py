@@ -9,10 +9,10 @@ from typing import Final
 
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
+from rubric_judge.page.tables import Cell, Column, Figure, Row, Table, counted
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.reading import Run, excerpt, plural, read_run, spread
+from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -55,7 +55,7 @@ def write_report(run_dir: Path) -> Path:
         "name": run_dir.resolve().name,
         "settings": dict(leaves(run.config)),
         "duration_text": duration_text,
-        "plural": plural,
+        "plural": counted,
         "figures": [*_heldout_figures(run), *_training_figures(run.metrics)],
         "sections": drawn,
         "charts": [chart for charts in drawn.values() for chart in charts],
@@ -110,7 +110,7 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     window_steps = max(1, min(_WINDOW, len(metrics) // 2))
     head, tail = metrics[:window_steps], metrics[-window_steps:]
     alone = len(metrics) == 1
-    window = "" if alone else f"first and last {plural(window_steps, 'step')}"
+    window = "" if alone else f"first and last {counted(window_steps, 'step')}"
 
     def figure(label: str, digits: int, value: Callable[[MetricsRow], float]) -> Figure:
         before, after = (f"{fmean(map(value, rows)):.{digits}f}" for rows in (head, tail))

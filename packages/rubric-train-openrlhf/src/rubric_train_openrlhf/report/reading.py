@@ -17,6 +17,7 @@ from rubric_core import ConfigError, RubricFileError
 from rubric_core.files import read_file, read_growing, rising_steps
 from rubric_core.locks import is_locked
 from rubric_judge.page.rendering import shortened
+from rubric_judge.page.tables import counted
 from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.report.contrast import Contrast
 from rubric_train_openrlhf.run.records import HeldoutRow, JudgementRow, MetricsRow, RolloutRow
@@ -245,14 +246,9 @@ _shown = partial(shortened, where="the run folder")
 def _caption(shown: Sequence[int], files: int, kept: int, total: int) -> str:
     if not shown:
         return "No rollouts yet."
-    steps = f"{len(shown)} of {files} steps" if len(shown) < files else plural(files, "step")
-    rows = f"{kept:,} of {total:,} responses" if kept < total else plural(total, "response")
+    steps = f"{len(shown)} of {files} steps" if len(shown) < files else counted(files, "step")
+    rows = f"{kept:,} of {total:,} responses" if kept < total else counted(total, "response")
     whole = len(shown) == files and kept == total
     return f"{steps}, {rows}" + (
         "." if whole else "; a sample that keeps groups whole. The run folder holds all of them."
     )
-
-
-def plural(count: int, noun: str) -> str:
-    """Write a number of things."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")

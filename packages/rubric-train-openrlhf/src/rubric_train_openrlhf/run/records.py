@@ -73,6 +73,13 @@ class UpdateMetrics(_Row):
     kl: float
     clip_frac: float
     ratio_mean: float
+    dual_clip_frac: float | None = None
+    """Share of tokens whose loss `objective.dual_clip` bounds. None, as the next two, in rows of an
+    earlier version."""
+    is_weight_mean: float | None = None
+    """Weight of `objective.importance`; 1 without a correction."""
+    is_weight_bounded_frac: float | None = None
+    """Share of tokens whose weight its bounds change."""
     entropy: float | None
     """None on a cluster: OpenRLHF computes it for an entropy bonus alone, and has none to make."""
     grad_norm: float

@@ -31,7 +31,7 @@ class StepCredit:
     shaped_PG: FloatArray
     """With the penalties that are on."""
     advantages_PG: FloatArray
-    """0 for masked responses and for groups whose rewards are all equal."""
+    """0 for masked responses and for groups whose rewards are equal within rounding."""
     valid_PG: BoolArray
     """False where an unavailable judgement is left out of baseline, deviation and loss."""
     outcomes_PG: tuple[tuple[str, ...], ...]

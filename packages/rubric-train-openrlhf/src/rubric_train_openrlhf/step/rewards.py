@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import rubric_core as core
-from rubric_core import JudgeResult, Outcome, Reason, Rubric
+from rubric_core import JudgeResult, Outcome, Reason, Rubric, arrays
 from rubric_core.reward import estimators
 from rubric_core.reward.projection import OnUnavailable
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -119,23 +119,22 @@ def shaped_rewards(rewards_PG: FloatArray, sizes: Sizes, *, config: TrainConfig)
 def informative_groups(rewards_PG: FloatArray, valid_PG: BoolArray) -> BoolArray:
     """Tell groups with a spread of rewards from those without.
 
-        informative_p  ⇔  max_g R_pg > min_g R_pg   over the valid members
+        informative_p  ⇔  max_g R_pg > min_g R_pg   over the valid members, by more than rounding
 
-    The paper drops prompts with σ = 0; in floating point the spread is the exact test of it.
+    The paper drops prompts with σ = 0. These are the groups that get an advantage: weights .1, .2
+    and .3 make .6 in one order and .6000000000000001 in another, which teaches nothing.
 
     Args:
         rewards_PG: shape [P, G]; masked cells may hold anything.
         valid_PG: shape [P, G]; False leaves a cell out.
 
     Returns:
-        Shape [P]; False for a group without two different valid rewards.
+        Shape [P]; False for a group without two different valid rewards; see `arrays.differ`.
 
     Source: paper, §C, dynamic sampling.
     Source: arXiv 2503.14476 (DAPO), §3.2, Eq. 11.
     """
-    highest_P = np.where(valid_PG, rewards_PG, -np.inf).max(axis=1)
-    lowest_P = np.where(valid_PG, rewards_PG, np.inf).min(axis=1)
-    return highest_P > lowest_P
+    return arrays.differ(rewards_PG, valid_PG)
 
 
 def assign_credit(

@@ -101,7 +101,7 @@ def test_no_key_is_dropped_in_silence(make_config: Callable[..., TrainConfig]) -
 def test_every_flag_of_the_table_has_a_value(make_config: Callable[..., TrainConfig]) -> None:
     """One that no key gives is None on purpose: it is not on the command line."""
     lora = {"warm_start": {"lora": {"targets": ["q_proj"]}}}
-    config = make_config(sft={"steps": 10, "batch_size": 64}, cluster=lora)
+    config = make_config(sft={"steps": 10, "batch_size": 64, "learning_rate": 1e-5}, cluster=lora)
     assert [flag.name for flag in grpo_flags(config)] == list(NOTES["grpo"])
     supervised = warm_start_flags(config, model=Path("model"))
     assert [flag.name for flag in supervised] == list(NOTES["sft"])

@@ -180,7 +180,9 @@ def test_engines_and_policy_are_told_what_the_model_s_folder_says(
 
 @pytest.mark.openrlhf
 def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) -> None:
-    config = real_input.config(tmp_path / "run", sft={"max_answer_tokens": 1})
+    config = real_input.config(
+        tmp_path / "run", sft={"max_answer_tokens": 1, "learning_rate": 1e-5}
+    )
     folder = RunFolder(config.out)
     watched = live_summary(
         folder, total_steps=config.steps, resume=False, progress=Progress.silent()

@@ -156,7 +156,9 @@ def test_openrlhf_takes_the_command(
 
 
 def test_a_batch_that_does_not_divide(make_config: Callable[..., TrainConfig], model: Path) -> None:
-    config = make_config(sft={"batch_size": 12}, cluster={"warm_start": {"micro_batch": 1}})
+    config = make_config(
+        sft={"batch_size": 12, "learning_rate": 1e-5}, cluster={"warm_start": {"micro_batch": 1}}
+    )
     with pytest.raises(TrainConfigError, match=r"sft.batch_size=12 .* 1 × 8"):
         warm_start_flags(config, model=model)
 
@@ -164,7 +166,7 @@ def test_a_batch_that_does_not_divide(make_config: Callable[..., TrainConfig], m
 def test_another_warm_start_is_refused(
     make_config: Callable[..., TrainConfig], model: Path, tmp_path: Path
 ) -> None:
-    config = make_config(sft={"batch_size": 8})
+    config = make_config(sft={"batch_size": 8, "learning_rate": 1e-5})
     WarmStartPaths(tmp_path).done.write_text('{"model": "another"}')
     with pytest.raises(ResumeError, match="delete it to do it again"):
         warm_start(config, examples=EXAMPLES, model=model, folder=tmp_path)

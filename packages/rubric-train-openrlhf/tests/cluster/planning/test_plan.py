@@ -73,13 +73,13 @@ def test_traps_are_warnings(make_config: Callable[..., TrainConfig]) -> None:
 
 
 def test_a_warm_start_has_a_command_of_its_own(make_config: Callable[..., TrainConfig]) -> None:
-    plan = describe_plan(make_config(sft={"steps": 10, "batch_size": 64}))
+    plan = describe_plan(make_config(sft={"steps": 10, "batch_size": 64, "learning_rate": 1e-5}))
     assert "python -m openrlhf.cli.train_sft --data.dataset runs/x/cluster" in plan
 
 
 def test_a_warm_start_that_cannot_run_has_no_plan(make_config: Callable[..., TrainConfig]) -> None:
     with pytest.raises(TrainConfigError, match=r"sft\.batch_size=9 is not divisible"):
-        describe_plan(make_config(sft={"steps": 10, "batch_size": 9}))
+        describe_plan(make_config(sft={"steps": 10, "batch_size": 9, "learning_rate": 1e-5}))
 
 
 @pytest.mark.parametrize(

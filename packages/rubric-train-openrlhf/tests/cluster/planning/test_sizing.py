@@ -10,7 +10,13 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
-from rubric_train_openrlhf.cluster.planning.shapes import ASSUMPTIONS, GB, GPUS, Gpu
+from rubric_train_openrlhf.cluster.planning.shapes import (
+    ASSUMPTIONS,
+    GB,
+    GPUS,
+    Gpu,
+    planned_gpus,
+)
 from rubric_train_openrlhf.cluster.planning.sizing import (
     decode_tokens_per_s,
     engine_room,
@@ -47,6 +53,7 @@ def test_published_sizes() -> None:
     assert KNOWN_SHAPES["Llama-3.1-70B"].parameters == 70_553_706_496
     assert KNOWN_SHAPES["Llama-3.2-1B"].parameters == 1_235_814_400
     assert KNOWN_SHAPES["Llama-3.2-3B"].parameters == 3_212_749_824
+    assert KNOWN_SHAPES["Qwen2.5-1.5B"].parameters == 1_543_714_304
     assert LLAMA.kv_bytes_per_token() == 128 * 1024
 
 
@@ -150,7 +157,7 @@ def test_the_cache_bounds_what_an_engine_samples(make_config: Callable[..., Trai
     room = engine_room(make_config(), LLAMA, GPUS[0])
     held = 0.6 * 80 * GB - 2 * LLAMA.parameters - 3 * GB
     assert room.cache == pytest.approx(held)
-    assert room.sequences == int(held / (128 * 1024 * (256 + 0.4 * 2048)))
+    assert room.sequences == int(held / (128 * 1024 * (256 + 0.4 * 3072)))
     few = make_config(cluster={"engines": {"max_sequences": 16}})
     assert engine_room(few, LLAMA, GPUS[0]).sequences == 16
 
@@ -200,7 +207,7 @@ def _judged(
 def test_a_shared_prefix_is_read_once_a_group(make_config: Callable[..., TrainConfig]) -> None:
     load = judge_load(make_config(judge=_judged()), GPUS[0])
     assert load is not None
-    shared, own = 50_000 / 4 + 1500, 0.4 * 2048
+    shared, own = 50_000 / 4 + 1500, 0.4 * 3072
     assert load.sent_tokens == pytest.approx(2048 * (shared + own))
     assert load.read_tokens == pytest.approx(64 * shared + 2048 * own)
     paper = judge_load(make_config(judge=_judged("paper")), GPUS[0])
@@ -244,6 +251,59 @@ def test_the_preset_fits(gpu: Gpu) -> None:
     assert time.judging is not None
     assert time.judging < time.scoring + time.updates
     assert time.total < 600
+
+
+def test_one_gpu_of_24_gb_holds_a_model_of_1_5_billion_weights() -> None:
+    """With a tenth to spare in every phase, and room for all responses at once."""
+    config = load_config(PRESET.with_name("one_gpu_1_5b.yaml"))
+    shape = model_shape(config.model.path)  # type: ignore[union-attr]  # the preset's is a path
+    assert shape == KNOWN_SHAPES["Qwen2.5-1.5B"]
+    gpu = planned_gpus(config.cluster.run_gpus)[0]
+    assert gpu.memory == 24 * GB
+    for parts in memory(config, shape, gpu).values():
+        assert 0 < sum(parts.values()) < 0.9 * gpu.memory
+    assert engine_room(config, shape, gpu).sequences == config.batch_size
+    on_gpu = config.cluster.deepspeed.model_copy(update={"offload_optimizer": False})
+    cluster = config.cluster.model_copy(update={"deepspeed": on_gpu})
+    larger = memory(config.model_copy(update={"cluster": cluster}), shape, gpu)
+    assert sum(larger["training"].values()) > gpu.memory
+
+
+_OFFLOADED = ["--cluster.deepspeed.offload_optimizer", "true", "--cluster.engines.memory_frac"]
+_REFERENCE = ["--cluster.deepspeed.offload_reference", "true"]
+
+
+def test_the_paper_preset_says_what_its_state_takes_in_one_process() -> None:
+    """Float32 weights, gradients and moments, and the reference in 16 bits."""
+    gib = (4 + 4 + 8 + 2) * LLAMA.parameters / 2**30
+    text = PRESET.with_name("paper.yaml").read_text(encoding="utf-8")
+    assert f"{gib:.1f} GiB" in text
+
+
+@pytest.mark.parametrize(
+    ("gpu", "count", "overrides"),
+    [
+        (GPUS[0], 4, []),
+        (GPUS[1], 2, []),
+        (GPUS[0], 2, [*_OFFLOADED, "0.6"]),
+        (GPUS[1], 1, [*_OFFLOADED, "0.6"]),
+        (GPUS[0], 1, [*_OFFLOADED, "0.5", *_REFERENCE, "--optim.micro_batch", "1"]),
+    ],
+)
+def test_the_documented_gpus_hold_the_papers_run(
+    gpu: Gpu, count: int, overrides: list[str]
+) -> None:
+    layout = ["--cluster.judge_gpus_per_node", "0", "--cluster.gpus_per_node", str(count)]
+    config = load_config(PRESET, overrides=[*layout, *overrides])
+    phases, time = memory(config, LLAMA, gpu), step_time(config, LLAMA, gpu)
+    totals = {phase: sum(parts.values()) for phase, parts in phases.items()}
+    assert max(totals.values()) < 0.9 * gpu.memory
+    numbers = [totals["sampling"] / GB, totals["training"] / GB, host_memory(config, LLAMA) / GB]
+    numbers.append(time.sampling + time.scoring + time.updates)
+    row = " | ".join(f"{number:.0f}" for number in numbers)
+    page = PAGE.with_name("openrlhf_sizes.md").read_text(encoding="utf-8")
+    (line,) = (one for one in page.splitlines() if one.endswith(f"| {row} |"))
+    assert line.startswith(f"| {count} × {gpu.name} |")
 
 
 @pytest.mark.parametrize(

@@ -288,5 +288,7 @@ def test_a_package_with_the_model_that_is_not_installed(
 
 def test_a_warm_start_without_answers(production: Production, check_only: CheckOnly) -> None:
     rows = [{**row, "reference_answer": None} for row in production.rows()]
-    found = failures(check_only(production.with_train(rows).having(sft={"steps": 2})))
+    found = failures(
+        check_only(production.with_train(rows).having(sft={"steps": 2, "learning_rate": 1e-5}))
+    )
     assert "none of 8 tasks has a reference_answer" in found["warm start"][0].detail

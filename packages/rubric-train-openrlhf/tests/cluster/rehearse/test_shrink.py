@@ -31,7 +31,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "no reference": {"objective": {"kl_coef": 0.0}},
     "decoupled": {"advantage": {"estimator": "decoupled"}},
     "own GPUs": {"cluster": {"colocation": "models", "gpus_per_node": 8}},
-    "warm start": {"sft": {"steps": 100}, "cluster": {"warm_start": {"lora": {"rank": 64}}}},
+    "warm start": {
+        "sft": {"steps": 100, "learning_rate": 1e-5},
+        "cluster": {"warm_start": {"lora": {"rank": 64}}},
+    },
 }
 
 

@@ -16,7 +16,7 @@ from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
-from rubric_train_openrlhf.objective import adamw, warmup
+from rubric_train_openrlhf.objective import METRIC_NAMES, adamw, warmup
 from rubric_train_openrlhf.policy import EncodedPrompt, Rollouts, TinyConfig, build_tiny_llama
 
 if TYPE_CHECKING:
@@ -113,8 +113,12 @@ def experiences(
     valid_B: Sequence[bool],
     *,
     reference: Any,
+    policy: Any = None,
 ) -> list[Any]:
-    """The same responses as OpenRLHF holds them."""
+    """The same responses as OpenRLHF holds them; the ratio is to the policy's own, if it is given.
+
+    Otherwise it is to the sampler's, as without a correction.
+    """
     from openrlhf.trainer.ppo_utils.experience import Experience
 
     made: list[Any] = []
@@ -126,15 +130,14 @@ def experiences(
         old = torch.zeros(1, len(sequence) - 1)
         old[0, len(prompt) - 1 :] = rollouts.logprobs_BT[row, : len(response)]
         mask[0, len(prompt) - 1 :] = int(valid)
-        with torch.no_grad():
-            logits = reference(sequence[None]).logits[0, :-1].float().log_softmax(-1)
-        base = logits.gather(1, sequence[1:, None])[:, 0][None]
+        base = logprobs_of(reference, sequence)
+        before = old if policy is None else logprobs_of(policy, sequence)
         made.append(
             Experience(
                 sequences=sequence[None],
                 attention_mask=torch.ones(1, len(sequence), dtype=torch.long),
                 action_mask=mask,
-                action_log_probs=old * mask,
+                action_log_probs=before * mask,
                 rollout_log_probs=old,
                 base_action_log_probs=base,
                 advantages=advantage * mask.float(),
@@ -152,8 +155,23 @@ def experiences(
     return made
 
 
+def logprobs_of(model: Any, sequence: torch.Tensor) -> torch.Tensor:
+    """Of every token but the first, [1, L − 1]."""
+    with torch.no_grad():
+        logits = model(sequence[None]).logits[0, :-1].float().log_softmax(-1)
+    return logits.gather(1, sequence[1:, None])[:, 0][None]
+
+
+CORRECTIONS = {
+    "none": ("off", "mask", [0.5, 5.0]),
+    "tis": ("token", "clip", [0.0, 1.05]),
+    "icepop": ("token", "mask", [0.9, 1.1]),
+}
+
+
 def arguments(config: TrainConfig) -> SimpleNamespace:
     space, objective = SimpleNamespace, config.objective
+    level, mode, band = CORRECTIONS[objective.importance.type]
     return space(
         train=space(
             max_epochs=1, dynamic_batch_enable=False, colocate_all=True, async_enable=False
@@ -173,10 +191,10 @@ def arguments(config: TrainConfig) -> SimpleNamespace:
                 use_loss=True, init_coef=objective.kl_coef, estimator="k3", unbiased_gradient=False
             ),
             advantage=space(
-                is_correction_level="off",
-                is_correction_mode="mask",
+                is_correction_level=level,
+                is_correction_mode=mode,
                 is_correction_gating="ratio",
-                is_correction_threshold=[0.5, 5.0],
+                is_correction_threshold=band,
             ),
         ),
         ds=space(packing_samples=False, tensor_parallel_size=1),
@@ -242,7 +260,14 @@ class BothSides:
                 micro_train_batch_size=optim.micro_batch,
                 dataloader_pin_memory=False,
             )
-            made = experiences(self.rollouts, advantages_B, valid_B, reference=self.reference)
+            is_corrected = self.config.objective.importance.type != "none"
+            made = experiences(
+                self.rollouts,
+                advantages_B,
+                valid_B,
+                reference=self.reference,
+                policy=self.start if is_corrected else None,
+            )
             for row in update_order(len(made), Shares(updates=updates, ranks=1)):
                 learner.replay_buffer.append(made[row])
             status = learner.ppo_train(self.config.objective.kl_coef)
@@ -262,7 +287,13 @@ def both(
     def make(**objective: Any) -> BothSides:
         config = make_config(
             rollout={"prompts": 4, "group_size": 4, "max_new_tokens": 16},
-            optim={"updates_per_rollout": 2, "micro_batch": 2, "learning_rate": 1e-3},
+            # By the default eps, AdamW makes whole steps of what rounding leaves of a gradient.
+            optim={
+                "updates_per_rollout": 2,
+                "micro_batch": 2,
+                "learning_rate": 1e-3,
+                "eps": 1e-6,
+            },
             objective={"kl_coef": 0.05, **objective},
             cluster={
                 "gpus_per_node": 1,
@@ -286,7 +317,7 @@ def compare(
     """Both backends make the same updates and say the same of them."""
     ours, local_model = sides.local(ADVANTAGES, valid_B)
     status, model, strategy = sides.openrlhf(ADVANTAGES, valid_B)
-    for name in ("loss", "kl", "clip_frac", "ratio_mean", "grad_norm", "lr"):
+    for name in (*METRIC_NAMES, "loss", "grad_norm", "lr"):
         assert status[f"rubric/{name}"] == pytest.approx(getattr(ours, name), rel=CLOSE, abs=1e-7)
     theirs = dict(model.named_parameters())
     moved = 0
@@ -305,6 +336,31 @@ def test_two_updates_are_those_of_the_local_backend(
     assert status["rubric/updates"] == 2.0
     assert status["rubric/clip_frac"] > 0
     assert moved > 10
+
+
+def test_both_backends_say_how_many_tokens_the_dual_clip_bounds(
+    both: Callable[..., BothSides],
+) -> None:
+    status, _, _ = compare(both(dual_clip=1.1), ALL)
+    assert 0 < status["rubric/dual_clip_frac"] < 0.5
+    assert status["rubric/is_weight_mean"] == 1.0
+    assert status["rubric/is_weight_bounded_frac"] == 0.0
+
+
+@pytest.mark.parametrize(
+    "importance", [{"type": "tis", "cap": 1.05}, {"type": "icepop", "low": 0.9, "high": 1.1}]
+)
+def test_both_backends_say_what_the_correction_weighs_and_bounds(
+    both: Callable[..., BothSides], importance: dict[str, object]
+) -> None:
+    valid_B = [*ALL]
+    for row in (2, 3, 5, 11):
+        valid_B[row] = False
+    status, _, _ = compare(both(importance=importance), valid_B)
+    assert 0.1 < status["rubric/is_weight_bounded_frac"] < 0.9
+    assert 0.2 < status["rubric/is_weight_mean"] < 1.0
+    assert status["rubric/dual_clip_frac"] == 0.0
+    assert status["rubric/dropped_frac"] == pytest.approx(status["rubric/is_weight_bounded_frac"])
 
 
 def test_masked_responses_are_in_no_figure_even_where_a_whole_pass_is(

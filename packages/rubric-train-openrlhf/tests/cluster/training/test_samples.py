@@ -151,8 +151,16 @@ def test_a_run_whose_groups_all_tie_stops_with_a_reason(make_generator: Callable
     assert len(fleet.asked) == 3 * 4 * 4
 
 
+def test_held_out_questions_are_answered_greedily_unless_a_temperature_is_set(
+    make_generator: Callable[..., Any],
+) -> None:
+    generator, fleet, _ = make_generator()
+    generator.draw_heldout()
+    assert {request.sampling.temperature for request in fleet.asked} == {0.0}
+
+
 def test_every_held_out_pass_has_the_same_draws(make_generator: Callable[..., Any]) -> None:
-    validation = {"samples": 3, "temperature": 0.0}
+    validation = {"samples": 3, "temperature": 0.5}
     generator, fleet, _ = make_generator(validation=validation)
     groups = generator.draw_heldout().groups
     assert [group.prompt for group in groups] == PROMPTS[:2]
@@ -160,7 +168,7 @@ def test_every_held_out_pass_has_the_same_draws(make_generator: Callable[..., An
     generator.draw_heldout()
     seeds = [request.sampling.seed for request in fleet.asked]
     assert seeds[:6] == seeds[6:]
-    assert fleet.asked[0].sampling.temperature == 0.0
+    assert fleet.asked[0].sampling.temperature == 0.5
 
 
 def test_sampling_without_seeds_is_left_to_the_engines(make_generator: Callable[..., Any]) -> None:

@@ -25,20 +25,22 @@ _MOST_WORDS: Final = 2
 """A stated answer in plain words, such as a name or a weekday, has no more."""
 
 
-def stated_expression(response: str) -> str | None:
+def stated_expression(response: str, *, is_cut: bool = False) -> str | None:
     r"""Return the expression that a response ends on.
 
     The last `\boxed{…}` or `#### …` or "the answer is …" counts; behind words, only what is a
     formula, holds a digit or a LaTeX command, or, in a response without a box, is a name of at
     most two words. With no statement at all it is the last formula of the last line, or that line
-    where it has no word.
+    where it has no word; of a response that is known to be cut, nothing.
     """
-    stated = statements(response)
+    stated = statements(response, is_cut=is_cut)
     has_box = any(one.is_boxed for one in stated)
     for one in reversed(stated):
         found = one.text if one.is_boxed else _after_marker(one.text, allow_words=not has_box)
         if found:
             return found.strip()
+    if is_cut:
+        return None
     line = last_line(response).strip("*_# ")
     formulas = list(_FORMULA.finditer(line))
     if formulas:
@@ -131,18 +133,20 @@ _LISTED: Final = re.compile(r"\d\s*,\s+\d")
 _OPERATION: Final = re.compile(r"\d\s*[+*/×÷·^]|\d\s+[-−–]\s+\d|\d\s*[-−–]\s*\d")
 
 
-def stated_number(response: str) -> str | None:
+def stated_number(response: str, *, is_cut: bool = False) -> str | None:
     r"""Return the number that a response ends on, as written but without its dress.
 
     The last statement counts, `\boxed{…}`, `#### …` or "the answer is …", if a number stands at the
-    head of what is stated. With none at all, it is the last number of the last line.
+    head of what is stated. With none at all, it is the last number of the last line; of a response
+    that is known to be cut, nothing: that number is a step on the way, or a part of one.
     """
-    for one in reversed(statements(response)):
+    stated = statements(response, is_cut=is_cut)
+    for one in reversed(stated):
         text = _plain(one.text)
         found = _in_box(text) if one.is_boxed else _at_head(text)
         if found is not None:
             return found
-    if any(one.is_boxed for one in statements(response)):
+    if is_cut or any(one.is_boxed for one in stated):
         return None
     numbers = _NUMBER.findall(_plain(last_line(response)))
     return _digits(numbers[-1]) if numbers else None

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-EXTRACTION: Final = "3"
+EXTRACTION: Final = "4"
 """Version of the rules by which answers are read and compared."""
 
 _BOX: Final = re.compile(r"\\(?:boxed|fbox|framebox)\s*")
@@ -25,6 +25,8 @@ _HEADING: Final = re.compile(
 _BOXED: Final = re.compile(r"(?:[\s$*_]|\\[(\[])*\\(?:boxed|fbox|framebox)(?![a-zA-Z])")
 """A box behind words is the statement, where it is one."""
 _DENIED: Final = re.compile(r"(?:not|n't|never|neither)\b", re.IGNORECASE)
+_CUT_WORD: Final = re.compile(r"[^\s$*)\]}]+\Z")
+"""What a response may have been cut in, behind the last sign that closes something."""
 _BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _BARE: Final = re.compile(r"[^\s$\\{}]{1,40}")
 
@@ -42,12 +44,18 @@ class Statement:
     is_boxed: bool
 
 
-def statements(response: str) -> list[Statement]:
+def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
     r"""Return the answers that a response states, in its order.
 
     A box without its closing brace is none: the response was cut. Of nested boxes the outermost
     counts, with the inner commands taken away. Behind a box, words count only where they conclude.
+
+    Args:
+        response: the response.
+        is_cut: whether it is known to be cut: then its last word is not read, of which there may
+            be more, as in "the answer is $150,0".
     """
+    response = _CUT_WORD.sub("", response) if is_cut else response
     boxes = _boxes(response)
     inside = [(box.start, box.start + len(box.text)) for box in boxes]
     last_box = max((start for start, _ in inside), default=len(response))
@@ -147,20 +155,22 @@ _CORRECT: Final = re.compile(
 _SPACES: Final = re.compile(r"[\s~]+|\\[,;:! ]")
 
 
-def stated_letter(response: str, choices: Sequence[str]) -> str | None:
+def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False) -> str | None:
     r"""Return the letter A to D that a response ends on.
 
     The last statement that names a choice counts: `\boxed{B}`, "the answer is (B)", "Answer: B", or
     the text of exactly one choice in a letter's place. The article "a" is no letter: without
     parentheses a letter is a capital that nothing of a phrase follows. With no statement at all, a
-    last line that is a letter alone counts, or the one letter of which it says "B is correct". A
-    letter goes before a text that contradicts it.
+    last line that is a letter alone counts, or the one letter of which it says "B is correct",
+    unless the response was cut before it came to a statement. A letter goes before a text that
+    contradicts it.
 
     Args:
         response: the response.
         choices: texts of A, B, C and D, in this order.
+        is_cut: whether it is known to be cut.
     """
-    stated = statements(response)
+    stated = statements(response, is_cut=is_cut)
     for one in reversed(stated):
         text = _LEAD.sub("", _undress(one.text), count=1)
         if _SEVERAL.match(text):
@@ -169,6 +179,8 @@ def stated_letter(response: str, choices: Sequence[str]) -> str | None:
         found = found or _letter(text) or _choice(one.text, choices)
         if found is not None:
             return found
+    if is_cut:
+        return None
     if alone := _alone(_undress(last_line(response))):
         return alone
     called = {first or second for first, second in _CORRECT.findall(_undress(response))}

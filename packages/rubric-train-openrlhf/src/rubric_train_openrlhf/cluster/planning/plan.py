@@ -48,7 +48,9 @@ def describe_plan(config: TrainConfig) -> str:
         "sft_program": refusals.SFT_PROGRAM,
         "resolved": dump_config(config),
         "shape": shape,
-        "gpus": shapes.GPUS if shape and config.cluster.device == "cuda" else (),
+        "gpus": shapes.planned_gpus(config.cluster.run_gpus)
+        if shape and config.cluster.device == "cuda"
+        else (),
         "sizing": sizing,
         "assumptions": shapes.ASSUMPTIONS.values(),
         "flags": commands[refusals.GRPO_PROGRAM],

@@ -23,6 +23,13 @@ class Gpu(NamedTuple):
 
 # NVIDIA's data sheets of the SXM modules.
 GPUS = (Gpu("H100 80 GB", 80 * GB, 3.35e12, 989e12), Gpu("H200 141 GB", 141 * GB, 4.8e12, 989e12))
+# NVIDIA's white paper on the Ada architecture, appendix A; 16-bit products summed in 32 bits.
+SMALL_GPU = Gpu("RTX 4090 24 GB", 24 * GB, 1.008e12, 165.2e12)
+
+
+def planned_gpus(run_gpus: int) -> tuple[Gpu, ...]:
+    """Return the GPUs that a plan is worked out for; a small one where the run has a single one."""
+    return (SMALL_GPU, *GPUS) if run_gpus == 1 else GPUS
 
 
 class Assumption(NamedTuple):

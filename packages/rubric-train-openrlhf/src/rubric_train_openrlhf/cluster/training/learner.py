@@ -17,9 +17,12 @@ from torch import Tensor
 
 from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.training import trained, weight_transfer
-from rubric_train_openrlhf.objective import sequence_ratio, token_ratio
+from rubric_train_openrlhf.objective import ObjectiveBatch, ObjectiveConfig, policy_loss
 
-_SUMMED: Final = ("tokens", "responses", "kl", "clip_frac", "ratio_mean", "dropped", "loss")
+_MEASURED: Final = ("ratio_mean", "dual_clip_frac", "is_weight_mean", "is_weight_bounded_frac")
+"""What OpenRLHF's loss does not say, by our formulas: keys of `PolicyLoss.metrics`."""
+_OF_TOKENS: Final = ("kl", "clip_frac", *_MEASURED)
+_SUMMED: Final = ("tokens", "responses", *_OF_TOKENS, "dropped", "loss")
 """Sums over the passes of an update, which has its `grad_norm` too when it ends."""
 
 FIGURES: Final = "rubric/"
@@ -30,26 +33,36 @@ _NO_TOKEN = 1e-9
 
 
 class MeasuredLoss(torch.nn.Module):
-    """OpenRLHF's loss, which keeps the sum of the ratios of its last pass."""
+    """OpenRLHF's loss, which keeps sums over the tokens of its last pass."""
 
-    def __init__(self, loss: Any) -> None:
-        """Wrap the loss."""
+    def __init__(self, loss: Any, objective: ObjectiveConfig) -> None:
+        """Wrap the loss, which is that of an objective."""
         super().__init__()
         self._loss = loss
-        self.ratio_sum = 0.0
+        self._objective = objective.model_copy(update={"kl_coef": 0.0})
+        self.sums = dict.fromkeys(_MEASURED, 0.0)
+        """Of ratios and weights, and of the tokens that a bound changes."""
 
     def forward(
         self, log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, **others: Any
     ) -> tuple[Tensor | None, ...]:
-        """Compute the loss as OpenRLHF does, and look at the ratio."""
+        """Compute the loss as OpenRLHF does, and look at its ratios and weights."""
         mask_BT = others["action_mask"].bool()
-        current_BT, old_BT = log_probs.detach().float(), old_log_probs.float()
-        if self._loss.policy_loss_type == "gspo":
-            ratio_B = sequence_ratio(current_BT, old_BT, mask_BT=mask_BT)
-            ratio_BT = ratio_B[:, None].expand_as(current_BT)
-        else:
-            ratio_BT = token_ratio(current_BT, old_BT, mask_BT=mask_BT)
-        self.ratio_sum = float(ratio_BT[mask_BT].double().sum())
+        tokens = int(mask_BT.sum())
+        self.sums = dict.fromkeys(_MEASURED, 0.0)
+        if tokens:
+            old_BT = old_log_probs.double()
+            is_corrected = self._objective.importance.type != "none"
+            batch = ObjectiveBatch(
+                gen_logprobs_BT=others["rollout_log_probs"].double() if is_corrected else old_BT,
+                # The same for all tokens of a response.
+                advantages_B=(advantages * mask_BT).double().sum(dim=-1)
+                / mask_BT.sum(dim=-1).clamp(min=1),
+                mask_BT=mask_BT,
+                old_logprobs_BT=old_BT if is_corrected else None,
+            )
+            found = policy_loss(log_probs.detach().double(), batch, config=self._objective)
+            self.sums = {name: float(found.metrics[name]) * tokens for name in _MEASURED}
         return self._loss(log_probs, old_log_probs, advantages, **others)
 
 
@@ -59,8 +72,9 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
     def __init__(self, *parts: Any, **named: Any) -> None:
         """Build OpenRLHF's trainer and measure its loss."""
         super().__init__(*parts, **named)
-        self.actor_loss_fn = MeasuredLoss(self.actor_loss_fn)
-        self._by_token = read_policy_run().objective.aggregation != "sequence"
+        objective = read_policy_run().objective
+        self.actor_loss_fn = MeasuredLoss(self.actor_loss_fn, objective)
+        self._by_token = objective.aggregation != "sequence"
         self.trained: list[trained.TrainedSample] = []
         """The responses of the last step, in the order of its passes."""
         self._windows: list[dict[str, float]] = []
@@ -145,7 +159,8 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         window["loss"] += (float(metrics["policy_loss"]) + kl_loss) / passes
         if tokens:
             window["clip_frac"] += float(metrics["ppo_clip_ratio"]) * tokens
-            window["ratio_mean"] += self.actor_loss_fn.ratio_sum
+            for name, value in self.actor_loss_fn.sums.items():
+                window[name] += value
             window["dropped"] += self._dropped(metrics, mask_BT)
             if self._kl_BT is not None:
                 window["kl"] += float(self._kl_BT[mask_BT].double().sum())
@@ -172,7 +187,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         by_name = dict(zip(names, means_UK.T, strict=True))
         tokens_U = by_name["tokens"].clamp(min=_NO_TOKEN)
         figures_U = {name: by_name[name] for name in ("loss", "grad_norm")}
-        figures_U |= {name: by_name[name] / tokens_U for name in ("kl", "clip_frac", "ratio_mean")}
+        figures_U |= {name: by_name[name] / tokens_U for name in _OF_TOKENS}
         if (level := self.args.algo.advantage.is_correction_level) != "off":
             units_U = by_name["responses"] if level == "seq" else tokens_U
             figures_U["dropped_frac"] = by_name["dropped"] / units_U

@@ -1,0 +1,95 @@
+"""Whether a sentence of a response denies what the passage says, or the other way round."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from rubric_core import Grounding
+from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, Sentence, read_sentences, stem
+
+_CLAUSE_END: Final = re.compile(
+    r"[,;:—–()]|\b(?:and|but|or|if|when|while|where|which|because|so|unless|although|whereas|since)\b",
+    re.IGNORECASE,
+)
+_DENIAL: Final = re.compile(
+    r"\b(?:not(?!\s+only\b)|never|no|nor|neither|none|nobody|nothing|cannot)\b|n['’]t\b",
+    re.IGNORECASE,
+)
+_DISOWNED: Final = re.compile(
+    r"\b(?:not (?:true|right|correct|the case)|false|wrong|untrue|incorrect|mistake|myth"
+    r"|nobody|no (?:one|evidence))\W(?:\w+\W+){0,6}?that\b",
+    re.IGNORECASE,
+)
+_DISOWNS_ALL: Final = re.compile(
+    r"\b(?:(?:none|nothing|not one)\b[^.]{0,60}\b(?:right|true|correct)"
+    r"|(?:all|everything)\b[^.]{0,60}\b(?:wrong|false|untrue))\b",
+    re.IGNORECASE,
+)
+_HERE: Final = re.compile(r"\b(?:following|above|below|here|this|these|it)\b", re.IGNORECASE)
+_FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
+_ENOUGH: Final = 2
+"""Content words that two clauses must share to be about the same thing."""
+_LONGEST_PASSAGE: Final = 100_000
+"""Characters of a passage that are read."""
+
+
+class _Clause(NamedTuple):
+    stems: frozenset[str]
+    denied: bool
+
+
+class Statements:
+    """What a passage affirms and what it denies, clause by clause, found by content words."""
+
+    def __init__(self, passage: Grounding) -> None:
+        """Read a passage.
+
+        Args:
+            passage: prose or documentation, in English; empty where there is none.
+        """
+        text = passage.reveal()[:_LONGEST_PASSAGE]
+        found = (clause for one in read_sentences(text) for clause in _clauses(one))
+        self._clauses = list(dict.fromkeys(found))
+        self._places: defaultdict[str, list[int]] = defaultdict(list)
+        for place, clause in enumerate(self._clauses):
+            for word in clause.stems:
+                self._places[word].append(place)
+
+    def contradicted_by(self, sentence: Sentence) -> bool:
+        """Tell whether a sentence denies what the passage affirms, or affirms what it denies.
+
+        A clause is held against the clauses of the passage that share most of its content words. A
+        denial needs a denial in the passage; any other clause is let through unless it agrees with
+        denials alone.
+
+        Args:
+            sentence: of a response.
+        """
+        return bool(self._clauses) and any(map(self._is_contradicted, _clauses(sentence)))
+
+    def _is_contradicted(self, clause: _Clause) -> bool:
+        shared = Counter(place for word in clause.stems for place in self._places.get(word, ()))
+        if clause.denied:
+            near = [place for place, count in shared.items() if 3 * count >= len(clause.stems)]
+            return bool(near) and not any(self._clauses[place].denied for place in near)
+        most = max(shared.values(), default=0)
+        if most < _ENOUGH or 2 * most < len(clause.stems):
+            return False
+        return all(self._clauses[place].denied for place, count in shared.items() if count == most)
+
+
+def disowns_the_rest(sentence: Sentence) -> bool:
+    """Tell whether a sentence says that nothing of the response is right."""
+    found = _DISOWNS_ALL.search(sentence.text)
+    return found is not None and _HERE.search(found[0]) is not None
+
+
+def _clauses(sentence: Sentence) -> Iterator[_Clause]:
+    disowned = _DISOWNED.search(sentence.text) is not None
+    for part in _CLAUSE_END.split(sentence.text):
+        stems = frozenset(map(stem, WORD.findall(part))) - _FRAME
+        if stems:
+            yield _Clause(stems, disowned or _DENIAL.search(part) is not None)
