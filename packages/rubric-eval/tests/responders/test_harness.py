@@ -26,7 +26,7 @@ from rubric_core import (
     Reply,
     ScoresChoices,
 )
-from rubric_eval.responders.harness import SeededDraw
+from rubric_eval.responders.drawing import SeededDraw
 from rubric_eval.responders.opening import OpenModel, open_model
 from rubric_eval.responders.spec import parse_model
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import random
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
-from inspect import signature
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, Final, Literal, cast
@@ -24,88 +22,11 @@ from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
 from rubric_eval.records.run import Record
+from rubric_eval.responders.drawing import SeededDraw, hold_positions
 from rubric_eval.responders.spec import ModelSpec
 from rubric_judge.reporting import Report, reported
 
-_BANNED = float("-inf")
 _log: Final[Any] = structlog.get_logger("rubric_eval")
-
-
-class DrawCancelledError(rubric_core.RubricError, RuntimeError):
-    """Nobody waits for the answers any more."""
-
-
-class SeededDraw:
-    """Leaves each row one token, drawn or the most likely: a logits processor of transformers."""
-
-    def __init__(
-        self, decoding: rubric_core.Decoding, seeds: Sequence[int], cancelled: threading.Event
-    ) -> None:
-        """Take the seed of each row, in the order of the batch."""
-        self._decoding = decoding
-        self._generators = [random.Random(seed) for seed in seeds]  # no secret
-        self._cancelled = cancelled
-
-    def __call__(self, input_ids: Any, scores: Any) -> Any:
-        """Ban every token but one, [B, V] to [B, V].
-
-        Raises:
-            DrawCancelledError: the event was set.
-        """
-        del input_ids
-        if self._cancelled.is_set():
-            raise DrawCancelledError("nobody waits for the answers any more")
-        scores = scores.float()
-        if self._decoding.temperature == 0:
-            return scores
-        scores = _narrowed(scores / self._decoding.temperature, self._decoding)
-        sums = scores.double().softmax(dim=-1).cumsum(dim=-1)
-        uniform = sums.new_tensor([[generator.random()] for generator in self._generators])
-        # The first token whose sum exceeds the number; the last sum, rounded, may not be 1.
-        chosen = (sums <= uniform * sums[:, -1:]).sum(dim=-1, keepdim=True)
-        return scores.new_full(scores.shape, _BANNED).scatter_(1, chosen, 0.0)
-
-
-def _narrowed(scores: Any, decoding: rubric_core.Decoding) -> Any:
-    """Keep the k best tokens, and of them the fewest that hold probability p."""
-    if decoding.top_k is not None and decoding.top_k < scores.shape[-1]:
-        lowest = scores.topk(decoding.top_k, dim=-1).values[:, -1:]
-        scores = scores.masked_fill(scores < lowest, _BANNED)
-    if decoding.top_p < 1:
-        ordered, order = scores.sort(dim=-1, descending=True)
-        shares = ordered.double().softmax(dim=-1)
-        dropped = (shares.cumsum(dim=-1) - shares) >= decoding.top_p
-        dropped[:, 0] = False
-        scores = scores.masked_fill(dropped.scatter(-1, order, dropped), _BANNED)
-    return scores
-
-
-def hold_positions(model: Any, positions: int) -> bool:
-    """Keep rows that wait on a model's last position.
-
-    No row that is still within the positions is changed by it.
-
-    Args:
-        model: of transformers, or an adapter around one.
-        positions: that the model has.
-
-    Returns:
-        Whether it could be done; not where the model counts its positions itself.
-    """
-    own = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if "position_ids" not in signature(own.forward).parameters:
-        return False
-
-    def hold(_: object, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-        places = named.get("position_ids")
-        if places is not None:
-            named = {**named, "position_ids": places.clamp(max=positions - 1)}
-        return given, named
-
-    own.register_forward_pre_hook(hold, with_kwargs=True)
-    return True
-
-
 _VERSION: Final = 2
 """Of how prompts are written and tokens drawn."""
 _POSITIONS: Final = ("n_positions", "max_position_embeddings", "n_ctx")

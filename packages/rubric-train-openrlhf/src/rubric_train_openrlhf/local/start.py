@@ -198,7 +198,7 @@ def _number_bytes(config: TrainConfig) -> int:
 def _cache_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) -> int:
     """Keys and values of the responses that are sampled at once, all at their longest."""
     samples = config.validation.samples if config.data.validation else 0
-    rows = config.rollout.micro_batch * max(config.rollout.group_size, samples)
+    rows = max(config.rollout.micro_batch * config.rollout.group_size, samples)
     tokens = rows * (prompt_tokens + config.rollout.max_new_tokens)
     return tokens * shape.kv_bytes_per_token(number_bytes=_number_bytes(config))
 
