@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_eval import Heldout
+from rubric_eval.cli import main
 from rubric_eval.comparison.folders import measured_of
 from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.files import read_finished_run
@@ -24,6 +26,19 @@ if TYPE_CHECKING:
 
 GENERATION_DEFAULTS = '{"temperature": 0.1, "top_k": 1, "repetition_penalty": 1.3}'
 PASSAGE = "PASSAGE-CANARY the matrix is factorised by rows"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Run `rubric-eval` with these arguments, which must end well."""
+
+    def run(*arguments: object) -> None:
+        monkeypatch.setattr(sys, "argv", ["rubric-eval", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        assert not ended.value.code
+
+    return run
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rubric_core import Task, write_tasks
 from rubric_eval.answers.store import read_answers
-from rubric_eval.cli import main
 from rubric_eval.records.files import ItemRow, read_rows
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.responders.opening import open_model
@@ -43,17 +41,6 @@ def _share(call: FakeCall) -> float:
 @pytest.fixture(scope="module")
 def other_model(make_chat_model: Callable[..., Path], positions: int) -> Path:
     return make_chat_model(positions, seed=1, spread=4.0)
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def run(*arguments: object) -> None:
-        monkeypatch.setattr(sys, "argv", ["rubric-eval", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert not ended.value.code
-
-    return run
 
 
 @pytest.fixture

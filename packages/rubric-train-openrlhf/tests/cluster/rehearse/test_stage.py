@@ -55,6 +55,7 @@ def test_something_like_it(production: Any, tmp_path: Path) -> None:
         assert small.dynamic_sampling is not None
     said = " ".join(subject.stand_ins)
     assert "Qwen3ForCausalLM" in said
+    assert "its tokenizer could not be checked" in said
     assert "held-out tasks: 4 made" in said
 
 
