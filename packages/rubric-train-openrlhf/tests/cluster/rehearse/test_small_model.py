@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import torch
+from transformers import AutoConfig, LlamaConfig
 
 from rubric_core import PolicyView
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
@@ -38,6 +39,25 @@ def test_a_stand_in_keeps_its_family(tmp_path: Path, name: str, kind: str, openi
     eos = policy.codec.encode_answer(VIEW, "yes")[-1]
     assert policy.codec.decode(VIEW, [eos]) == ""
     assert policy.model.num_parameters() < 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("heads", "kv_heads", "small"),
+    [(9, 3, (3, 1, 96)), (32, 8, (4, 1, 128)), (8, 8, (2, 2, 64))],
+)
+def test_a_small_copy_keeps_the_proportion_of_heads(
+    tmp_path: Path, heads: int, kv_heads: int, small: tuple[int, int, int]
+) -> None:
+    LlamaConfig(
+        hidden_size=64 * heads,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=64,
+        vocab_size=400,
+    ).save_pretrained(tmp_path / "of")
+    shrink_model(tmp_path / "of", tmp_path / "a", seed=0)
+    found = AutoConfig.from_pretrained(tmp_path / "a")
+    assert (found.num_attention_heads, found.num_key_value_heads, found.hidden_size) == small
 
 
 def test_a_small_copy_has_the_class_and_the_tokenizer(tmp_path: Path, model_folder: Path) -> None:

@@ -159,7 +159,7 @@ def check(variant: Variant) -> None:
         assert all(math.isfinite(x) for x in (row.loss, row.kl, row.grad_norm, row.ratio_mean))
         assert row.grad_norm > 0
         rollouts, judgements = variant.rollouts(row.step), variant.judgements(row.step)
-        assert len(rollouts) == PROMPTS * GROUP
+        assert len(rollouts) == variant.config.rollout.prompts * GROUP
         expected_PG = group_advantages(shaped(variant, rollouts))
         assert np.abs(expected_PG).max() > 0.1
         np.testing.assert_allclose(advantages(rollouts), expected_PG, rtol=0, atol=1e-6)
@@ -190,15 +190,43 @@ def flat_task(number: int) -> Task:
     )
 
 
+def word_task(thing: str) -> Task:
+    """A question that each answer of a real model is likely to earn something else for."""
+    words = ("is", "of", "the")
+    return Task(
+        question=f"Explain {thing} in one sentence.",
+        grounding=Grounding(text=f"Of {thing} nothing is known."),
+        rubric=Rubric(
+            criteria=tuple(
+                Criterion(id=word, weight=1, verification_method=rf"regex: \b{word}\b")
+                for word in words
+            )
+        ),
+    )
+
+
 @pytest.fixture(scope="module")
-def gspo(real_input: RealInput, model: Path, place: Path) -> Variant:
-    """Ratio and mean per response, no divergence, float32, two ranks apart from the engine."""
+def gspo(real_input: RealInput, smollm2_folder: Path, place: Path) -> Variant:
+    """Ratio and mean per response, no divergence, float32, two ranks apart from the engine.
+
+    The model is a real one: no other variant asks for so little of it.
+    """
+    things = ("magnets", "rain", "sleep", "tides")
+    write_tasks(place / "words.jsonl", [word_task(thing) for thing in things])
     objective = {"ratio": "sequence", "aggregation": "sequence", "kl_coef": 0.0}
     return run(
         real_input,
-        model,
+        smollm2_folder,
         place / "gspo",
         precision="float32",
+        data={"train": place / "words.jsonl"},
+        rollout={"prompts": 2, "group_size": GROUP, "max_new_tokens": 16},
+        optim={
+            "updates_per_rollout": UPDATES,
+            "micro_batch": 2,
+            "learning_rate": 1e-5,
+            "warmup_steps": 0,
+        },
         objective=objective | {"clip_low": 3e-4, "clip_high": 4e-4},
         cluster={
             "gpus_per_node": 3,
@@ -217,7 +245,7 @@ def test_gspo(gspo: Variant) -> None:
         assert row.clip_frac < 1
         assert row.cluster is not None
         assert row.cluster.dropped_frac is None
-        assert row.cluster.sampler_gap < 1e-5  # float32 on both sides
+        assert row.cluster.sampler_gap < 1e-4  # float32 on both sides
 
 
 @pytest.fixture(scope="module")

@@ -73,7 +73,6 @@ _EXPERTS: Final = 4
 _POSITIONS: Final = 32_768
 _SIZES: Final = {
     # What many families call by names of their own is reached by these through `attribute_map`.
-    "hidden_size": 64,
     "intermediate_size": 128,
     "moe_intermediate_size": 128,
     "shared_expert_intermediate_size": 128,
@@ -159,7 +158,9 @@ def _shrink_config(config: Any) -> None:
     kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
     # In the proportion that the model has.
     heads, kv_heads = (2, 2) if kv_heads == heads else (min(4, heads // kv_heads), 1)
-    sizes = {**_SIZES, "num_attention_heads": heads, "num_key_value_heads": kv_heads}
+    # Some architectures take no width but that of their heads together.
+    widths = {"num_attention_heads": heads, "hidden_size": heads * _HEAD_DIM}
+    sizes = {**_SIZES, **widths, "num_key_value_heads": kv_heads}
     # Latent attention has widths of its own instead.
     if not getattr(config, "kv_lora_rank", None):
         sizes["head_dim"] = _HEAD_DIM
@@ -167,8 +168,6 @@ def _shrink_config(config: Any) -> None:
         if getattr(config, name, None) is not None:
             setattr(config, name, size)
     config.dtype = "bfloat16"
-    if getattr(config, "head_dim", None) is None:
-        config.hidden_size = heads * _HEAD_DIM
     if getattr(config, "layer_types", None):
         # Two layers, of two kinds where the model has two.
         config.layer_types = (list(dict.fromkeys(config.layer_types)) * _LAYERS)[:_LAYERS]
