@@ -186,7 +186,8 @@ def main(
         preset = "quickstart_tiny.yaml" if model == "tiny" else "quickstart.yaml"
         grpo = rewarded(out, begin, PRESETS / preset, scale, seed=seed, device=device)
         proof.ask("grpo", grpo)
-        proof.cool(load_policy(out / "sft"), grpo, scale.cooler)
+        if scale.cooler:
+            proof.cool(load_policy(out / "sft"), grpo, scale.cooler)
         comparison = proof.compared(train)
     finish(out, comparison, proof.answers(), wall_s=time.monotonic() - start)
 
@@ -329,8 +330,6 @@ class Proof:
 
     def cool(self, sft: Policy, grpo: Policy, temperatures: Sequence[float]) -> None:
         """Ask again at the temperature that suits each best, for rewards may only cool a policy."""
-        if not temperatures:
-            return
         with current().phase("cooler", total=2) as phase:
             for name, policy in (("sft", sft), ("grpo", grpo)):
                 rewards = {t: self._sampled(policy, self._validation, t) for t in temperatures}
