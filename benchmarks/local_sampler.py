@@ -23,7 +23,7 @@ from typing import Any
 import torch
 from record import finish
 
-from rubric_core import Criterion, Grounding, Rubric, Task
+from rubric_core import PolicyView
 from rubric_train_openrlhf.config.sections import SmolLM2Model
 from rubric_train_openrlhf.policy import EncodedPrompt, Policy, load_policy, sample_groups
 
@@ -38,16 +38,16 @@ SUBJECTS = (
 
 def prompts(policy: Policy, count: int) -> list[EncodedPrompt]:
     """Encode questions of different lengths."""
-    rubric = Rubric(criteria=(Criterion(id="any", weight=1.0, description="Says something."),))
-    questions = [
-        f"Explain {subject} to a student" + ", with an example" * (place % 3) + "."
-        for place, subject in enumerate(SUBJECTS[:count])
-    ]
     return [
         policy.codec.encode_prompt(
-            Task(question=question, grounding=Grounding(""), rubric=rubric).policy_view()
+            PolicyView(
+                task_id=f"{place:016x}",
+                question=f"Explain {subject} to a student"
+                + ", with an example" * (place % 3)
+                + ".",
+            )
         )
-        for question in questions
+        for place, subject in enumerate(SUBJECTS[:count])
     ]
 
 

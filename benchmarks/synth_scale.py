@@ -40,6 +40,7 @@ from record import finish
 from rich.console import Console
 from rich.table import Table
 
+from rubric_judge.lexical.words import FUNCTION_WORDS
 from rubric_judge.testing import FakeCall, FakeEndpoint, FakeEndpointProcess
 from rubric_synth import collect, synthesise
 from rubric_synth.config import SynthConfig
@@ -101,7 +102,8 @@ def template_reply(call: FakeCall) -> str:
     end = message.index("\n", start)
     title = message[start:end].split()
     found = _LONG_WORD.findall(message, end, end + _READ_CHARS)
-    words = [word for word in dict.fromkeys(found) if word not in title][:_SLOTS]
+    unwanted = FUNCTION_WORDS.union(title)
+    words = [word for word in dict.fromkeys(found) if word not in unwanted][:_SLOTS]
     if len(words) < _SLOTS:
         raise ValueError(f"{len(words)} different long words at the beginning, {_SLOTS} needed")
     named = " ".join([*title[: _TITLE_WORDS - 1], title[-1]])

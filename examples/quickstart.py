@@ -5,7 +5,7 @@ SmolLM2-135M-Instruct, out of an installed package, is trained by GRPO on a judg
 beside it on reference answers (SFT); all of them then answer the same test questions, from
 documents that no training question used.
 
-    uv run --extra smollm2 python examples/quickstart.py --out runs/q [--seed N] [--long | --fast]
+    uv run python examples/quickstart.py --out runs/q [--seed N] [--long | --fast]
 
 `--model tiny` takes a Llama of a million parameters instead, pre-trained on the documents and
 warm-started; `--model FOLDER --device cuda` any instruct model that the GPU holds.
@@ -107,8 +107,10 @@ class Scale:
     questions: int
     samples: int
     """Responses a test question."""
+    tokens: int
+    """Longest of them."""
     pretrain_steps: int = 0
-    """0: the model is one already, and GRPO starts from it; else it starts from SFT."""
+    """Of the tiny model, whose GRPO starts from SFT; any other's starts from the model itself."""
     cooler: tuple[float, ...] = ()
     """Temperatures to choose the best of, on validation questions."""
 
@@ -126,21 +128,21 @@ def _rollout(prompts: int, group_size: int, **others: int) -> dict[str, object]:
 
 TINY = {
     "normal": Scale(
-        _sft(300, learning_rate=2e-3), {"steps": 60}, 120, 4, 200, COOLER_TEMPERATURES
+        _sft(300, learning_rate=2e-3), {"steps": 60}, 120, 4, 96, 200, COOLER_TEMPERATURES
     ),
     "fast": Scale(
         _sft(60, learning_rate=2e-3),
         {"steps": 4, "rollout": _rollout(4, 6)},
-        20, 2, 40, COOLER_TEMPERATURES,
+        20, 2, 96, 40, COOLER_TEMPERATURES,
     ),
 }  # fmt: skip
 REAL = {
-    "normal": Scale(_sft(12, learning_rate=5e-5), {"steps": 16}, 48, 1),
-    "long": Scale(_sft(60, learning_rate=5e-5), {"steps": 80}, 120, 1),
+    "normal": Scale(_sft(10, learning_rate=5e-5, batch_size=4), {}, 48, 1, 80),
+    "long": Scale(_sft(60, learning_rate=5e-5, batch_size=4), {"steps": 80}, 96, 1, 80),
     "fast": Scale(
         _sft(1, learning_rate=5e-5, batch_size=2),
         {"steps": 1, "rollout": _rollout(2, 4, max_new_tokens=24), "validation": {"questions": 2}},
-        2, 1,
+        2, 1, 24,
     ),
 }  # fmt: skip
 
@@ -174,15 +176,18 @@ def main(
     with Progress.of("quickstart", at_once=True):
         train, validation, test = documents_to_tasks(out)
         held_out = (spread(validation, scale.questions // 2), spread(test, scale.questions))
-        proof = Proof(*held_out, samples=scale.samples, seed=seed)
+        proof = Proof(*held_out, scale=scale, seed=seed)
         base = model_folder(model, out, train, scale, seed=seed)
         proof.ask("base", load_policy(base, device=device))
         proof.ask("sft", warm_started(base, out / "sft", train, scale, seed=seed, device=device))
-        begin = out / "sft" if scale.pretrain_steps else base
+        begin: dict[str, object] = {"type": "smollm2"}
+        if model != "smollm2":
+            begin = {"type": "path", "path": out / "sft" if model == "tiny" else base}
         preset = "quickstart_tiny.yaml" if model == "tiny" else "quickstart.yaml"
         grpo = rewarded(out, begin, PRESETS / preset, scale, seed=seed, device=device)
         proof.ask("grpo", grpo)
-        proof.cool(load_policy(out / "sft"), grpo, scale.cooler)
+        if scale.cooler:
+            proof.cool(load_policy(out / "sft"), grpo, scale.cooler)
         comparison = proof.compared(train)
     finish(out, comparison, proof.answers(), wall_s=time.monotonic() - start)
 
@@ -229,12 +234,13 @@ def spread(tasks: Sequence[Task], count: int) -> Sequence[Task]:
 
 def model_folder(model: str, out: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Path:
     """Find the model to begin with, or pre-train the tiny one."""
-    if model == "smollm2":
-        return SmolLM2Model().folder()
-    if model != "tiny":
-        return Path(model)
-    pretrained(out / "documents", tasks, scale, seed=seed).save(out / "base")
-    return out / "base"
+    base = out / "base"
+    if model == "tiny":
+        pretrained(out / "documents", tasks, scale, seed=seed).save(base)
+    else:
+        folder = SmolLM2Model().folder() if model == "smollm2" else Path(model).resolve()
+        base.symlink_to(folder, target_is_directory=True)
+    return base
 
 
 def pretrained(documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Policy:
@@ -273,14 +279,14 @@ def shown_losses(name: str, steps: int) -> Generator[Callable[[SupervisedStep], 
 
 
 def rewarded(
-    out: Path, begin: Path, preset: Path, scale: Scale, *, seed: int, device: str
+    out: Path, begin: dict[str, object], preset: Path, scale: Scale, *, seed: int, device: str
 ) -> Policy:
     """Train on the judge's scores; the best checkpoint by validation reward is the result."""
     settings = load_config(preset).model_dump()
     for name, changed in scale.grpo.items():
         settings[name] = settings[name] | changed if isinstance(changed, dict) else changed
     settings |= {
-        "model": {"type": "path", "path": begin},
+        "model": begin,
         "data": {
             "train": out / "tasks" / "train.jsonl",
             "validation": out / "tasks" / "validation.jsonl",
@@ -297,11 +303,11 @@ class Proof:
     """One judge and one set of questions for all; the test split is touched here only."""
 
     def __init__(
-        self, validation: Sequence[Task], test: Sequence[Task], *, samples: int, seed: int
+        self, validation: Sequence[Task], test: Sequence[Task], *, scale: Scale, seed: int
     ) -> None:
         """Take the questions."""
         self._validation, self._test = validation, test
-        self._samples, self._seed = samples, seed
+        self._scale, self._seed = scale, seed
         self._pool = JudgePool(LexicalJudge())
         self._others = [test[index] for index in blind_pairing(test, seed=seed)]
         self._stages: dict[str, Heldout] = {}
@@ -324,8 +330,6 @@ class Proof:
 
     def cool(self, sft: Policy, grpo: Policy, temperatures: Sequence[float]) -> None:
         """Ask again at the temperature that suits each best, for rewards may only cool a policy."""
-        if not temperatures:
-            return
         with current().phase("cooler", total=2) as phase:
             for name, policy in (("sft", sft), ("grpo", grpo)):
                 rewards = {t: self._sampled(policy, self._validation, t) for t in temperatures}
@@ -377,8 +381,9 @@ class Proof:
         return anyio.run(judge_heldout, self._pool, tasks, responses_NK)
 
     def _answers(self, policy: Policy, tasks: Sequence[Task], temperature: float) -> Answers:
-        samples = self._samples if temperature > 0 else 1
-        return Answers(policy, tasks, samples=samples, temperature=temperature, seed=self._seed)
+        generator = torch.Generator(policy.device).manual_seed(self._seed)
+        samples = self._scale.samples if temperature > 0 else 1
+        return Answers(policy, tasks, self._scale.tokens, samples, temperature, generator)
 
     def _sampled(self, policy: Policy, tasks: Sequence[Task], temperature: float) -> Heldout:
         return self._judge(tasks, self._answers(policy, tasks, temperature).read_as(tasks))
@@ -390,12 +395,17 @@ class Answers:
     _AT_ONCE = 24
 
     def __init__(
-        self, policy: Policy, tasks: Sequence[Task], *, samples: int, temperature: float, seed: int
+        self,
+        policy: Policy,
+        tasks: Sequence[Task],
+        tokens: int,
+        samples: int,
+        temperature: float,
+        generator: torch.Generator,
     ) -> None:
         """Sample them; the policy is given its view of each task and nothing else."""
         self._codec = policy.codec
         self._tokens_NK: list[list[tuple[int, ...]]] = []
-        generator = torch.Generator(policy.device).manual_seed(seed)
         with current().phase("answering", total=len(tasks), unit="questions") as phase:
             for first in range(0, len(tasks), self._AT_ONCE):
                 views = [task.policy_view() for task in tasks[first : first + self._AT_ONCE]]
@@ -403,7 +413,7 @@ class Answers:
                     policy.model,
                     [policy.codec.encode_prompt(view) for view in views],
                     group_size=samples,
-                    max_new_tokens=96,
+                    max_new_tokens=tokens,
                     temperature=temperature,
                     generator=generator,
                     eos_token_id=policy.codec.end_token_ids,

@@ -80,7 +80,7 @@ def configuration(folder: Path, tasks: list[Task]) -> TrainConfig:
     return TrainConfig.model_validate(
         {
             "model": {"type": "path", "path": folder / "policy"},
-            "sft": {"steps": 2, "batch_size": 2},
+            "sft": {"steps": 2, "batch_size": 2, "learning_rate": 2e-3},
             "data": {"train": folder / "train.jsonl", "validation": folder / "validation.jsonl"},
             "rollout": {"prompts": 2, "group_size": 3, "max_new_tokens": 8},
             "optim": {"updates_per_rollout": 1},

@@ -51,13 +51,13 @@ def test_answers_that_know_nothing_earn_much_less_than_the_reference(
     assert controls["learned_template"] < controls["reference"] - 0.2
 
 
-def test_the_lexical_judge_sees_neither_word_order_nor_truth(
+def test_words_out_of_order_and_denials_earn_at_most_a_third_of_the_reference(
     tmp_path: Path, collected: Callable[[], Path]
 ) -> None:
     synthesise(collected(), tmp_path / "data")
     controls = dataset_statistics(tmp_path / "data").controls
-    for name in ("shuffled", "negated"):  # its known weakness, shown and not hidden
-        assert controls[name] > 0.7
+    for name in ("shuffled", "negated", "other_reference", "question", "fixed_template"):
+        assert controls[name] <= controls["reference"] / 3
 
 
 def test_a_shuffled_text_keeps_words_and_end_marks() -> None:

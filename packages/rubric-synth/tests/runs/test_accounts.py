@@ -166,7 +166,7 @@ def test_a_finished_dataset_is_recognised_where_nothing_can_be_written(
     source, out = collected(), tmp_path / "data"
     report = synthesise(source, out)
 
-    def read_only(*_: object) -> int:
+    def read_only(*_: object, **__: object) -> int:
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr("rubric_core.locks._take", read_only)

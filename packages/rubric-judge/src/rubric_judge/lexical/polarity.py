@@ -61,9 +61,9 @@ class Statements:
     def contradicted_by(self, sentence: Sentence) -> bool:
         """Tell whether a sentence denies what the passage affirms, or affirms what it denies.
 
-        A clause is held against the clauses of the passage that share most of its content words. A
-        denial needs a denial in the passage; any other clause is let through unless it agrees with
-        denials alone.
+        A clause is held against those of the passage that share at least half of its content words,
+        and one that denies nothing against those of them alone that share most. It is a
+        contradiction where all of them say the opposite.
 
         Args:
             sentence: of a response.
@@ -72,13 +72,15 @@ class Statements:
 
     def _is_contradicted(self, clause: _Clause) -> bool:
         shared = Counter(place for word in clause.stems for place in self._places.get(word, ()))
-        if clause.denied:
-            near = [place for place, count in shared.items() if 3 * count >= len(clause.stems)]
-            return bool(near) and not any(self._clauses[place].denied for place in near)
-        most = max(shared.values(), default=0)
-        if most < _ENOUGH or 2 * most < len(clause.stems):
-            return False
-        return all(self._clauses[place].denied for place, count in shared.items() if count == most)
+        # Half of the words at least, and one word alone only where there is no other.
+        fewest = max(min(_ENOUGH, len(clause.stems)), -(-len(clause.stems) // 2))
+        near = [place for place, count in shared.items() if count >= fewest]
+        if not clause.denied:
+            most = max(shared.values(), default=0)
+            near = [place for place in near if shared[place] == most >= _ENOUGH]
+        return bool(near) and all(
+            self._clauses[place].denied is not clause.denied for place in near
+        )
 
 
 def disowns_the_rest(sentence: Sentence) -> bool:

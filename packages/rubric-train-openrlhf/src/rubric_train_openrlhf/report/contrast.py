@@ -91,7 +91,8 @@ class Contrast(_Part):
         return [table for table in found if table.rows]
 
     def _rewards(self) -> Table:
-        samples = f"; {self.samples} responses a question" if self.samples else ""
+        responses = "response" if self.samples == 1 else "responses"
+        samples = f"; {self.samples} {responses} a question" if self.samples else ""
         judge = f"; judged by {self.judge}" if self.judge else ""
         caption = (
             "Rubric reward on held-out questions, % of the full score, with its "
