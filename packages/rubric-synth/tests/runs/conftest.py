@@ -60,7 +60,9 @@ class Model:
             for question, calls in arrivals.items()
             for call in calls[:-1]
             if not any(
-                call.at_s <= kill_s and self.answers.get(call.number, kill_s) >= kill_s - grace_s
+                # What was sent just before may be read just after.
+                call.at_s <= kill_s + 0.5
+                and self.answers.get(call.number, kill_s) >= kill_s - grace_s
                 for kill_s in kills_s
             )
         ]

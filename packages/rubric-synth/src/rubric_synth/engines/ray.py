@@ -234,7 +234,7 @@ class RayEngine(EngineBase):
         place.documents += 1
         try:
             news = await self._ask(place, "begin", run, document, tuple(known))
-            while True:
+            while news is not None:
                 for record in news.records:
                     known.append(record)
                     self._sink.on_call(document.doc_hash, record)
@@ -242,17 +242,18 @@ class RayEngine(EngineBase):
                     return news
                 news = await self._ask(place, "more", run)
         except self._ray.exceptions.RayActorError:
-            for limiter in self._limiters:
-                limiter.forget(run)
-            place.actor.drop.remote(run)  # where only the connection was lost, it still works on it
-            if place.is_up:
-                place.is_up = False
-                self._group.start_soon(self._bring_up, place)
-            return None
+            pass
         finally:
             place.documents -= 1
+        for limiter in self._limiters:
+            limiter.forget(run)
+        place.actor.drop.remote(run)  # where only the connection was lost, it still works on it
+        if place.is_up:
+            place.is_up = False
+            self._group.start_soon(self._bring_up, place)
+        return None
 
-    async def _ask(self, place: _Place, method: str, *arguments: object) -> News:
+    async def _ask(self, place: _Place, method: str, *arguments: object) -> News | None:
         """Call a method of an actor.
 
         Raises:
@@ -261,7 +262,7 @@ class RayEngine(EngineBase):
         """
         errors = self._ray.exceptions
         try:
-            return cast("News", await getattr(place.actor, method).remote(*arguments))
+            return cast("News | None", await getattr(place.actor, method).remote(*arguments))
         except errors.RayActorError:
             raise
         except errors.RayTaskError as error:

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from rubric_judge.provider.limits import Limiter, LimiterStatistics
 from rubric_synth.calls import CallRecord, DocumentCalls
@@ -73,21 +73,31 @@ class WorkerActor:
         model_limiter, judge_limiter = (_Attended(one, self._driver) for one in limiters)
         self._worker = spec.build(limiter=model_limiter, judge_limiter=judge_limiter)
 
-    async def begin(self, run: str, document: Document, known: tuple[CallRecord, ...]) -> News:
+    async def begin(
+        self, run: str, document: Document, known: tuple[CallRecord, ...]
+    ) -> News | None:
         """Start work on a document and return its first news.
 
         Args:
             run: id of this run; no other has the same.
             document: the document.
             known: what was answered about it before.
+
+        Returns:
+            None where there is no worker yet: Ray has started this actor again, and the driver has
+            not heard of it.
         """
+        if self._worker is None:
+            return None
         _run.set(run)  # the task inherits it
-        self._runs[run] = _Run(cast("Worker", self._worker), document, known, self._permit)
+        self._runs[run] = _Run(self._worker, document, known, self._permit)
         return await self.more(run)
 
-    async def more(self, run: str) -> News:
-        """Wait for news of a document."""
-        news = await self._runs[run].news()
+    async def more(self, run: str) -> News | None:
+        """Wait for news of a document; None where the run is not known, as of `begin`."""
+        if (work := self._runs.get(run)) is None:
+            return None
+        news = await work.news()
         if news.is_over:
             del self._runs[run]
         return news
