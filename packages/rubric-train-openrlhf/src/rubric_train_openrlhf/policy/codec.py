@@ -142,7 +142,8 @@ class ChatCodec(TextCodec):
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens, with the tokenizer's start token and no end token."""
         token_ids = tuple(self._tokenizer.encode(text, add_special_tokens=True))
-        return token_ids[:-1] if token_ids[-1] in self.end_token_ids else token_ids
+        ends = bool(token_ids) and token_ids[-1] in self.end_token_ids
+        return token_ids[:-1] if ends else token_ids
 
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
         """Turn response tokens into the answer they stand for, special tokens left out."""
