@@ -7,6 +7,8 @@ documents that no training question used.
 
     uv run python examples/quickstart.py --out runs/q [--seed N] [--long | --fast]
 
+`--long` does it for three seeds, with a few more steps each.
+
 `--model tiny` takes a Llama of a million parameters instead, pre-trained on the documents and
 warm-started; `--model FOLDER --device cuda` any instruct model that the GPU holds.
 """
@@ -113,6 +115,8 @@ class Scale:
     """Of the tiny model, whose GRPO starts from SFT; any other's starts from the model itself."""
     cooler: tuple[float, ...] = ()
     """Temperatures to choose the best of, on validation questions."""
+    seeds: int = 1
+    """Runs, each with a seed of its own and the same questions."""
 
 
 def _sft(steps: int, *, learning_rate: float, batch_size: int = 8) -> SftConfig:
@@ -138,7 +142,9 @@ TINY = {
 }  # fmt: skip
 REAL = {
     "normal": Scale(_sft(10, learning_rate=5e-5, batch_size=4), {}, 48, 1, 80),
-    "long": Scale(_sft(60, learning_rate=5e-5, batch_size=4), {"steps": 80}, 96, 1, 80),
+    "long": Scale(
+        _sft(10, learning_rate=5e-5, batch_size=4), {"steps": 16}, 48, 1, 80, seeds=3
+    ),
     "fast": Scale(
         _sft(1, learning_rate=5e-5, batch_size=2),
         {"steps": 1, "rollout": _rollout(2, 4, max_new_tokens=24), "validation": {"questions": 2}},
@@ -164,7 +170,7 @@ def main(
         model: smollm2, tiny, or the folder of an instruct model; left out, smollm2 where the
             extra of that name is installed, and tiny elsewhere.
         device: cpu or cuda.
-        long: Train for more steps, and ask more questions.
+        long: Do it for three seeds, with more steps each, every run in a folder of its own.
         fast: Walk the same path in about a minute; its rewards claim nothing.
     """
     start = time.monotonic()
@@ -174,22 +180,42 @@ def main(
     keep_older(out)
     quieten(threads=1 if model == "tiny" else None)
     with Progress.of("quickstart", at_once=True):
-        train, validation, test = documents_to_tasks(out)
-        held_out = (spread(validation, scale.questions // 2), spread(test, scale.questions))
-        proof = Proof(*held_out, scale=scale, seed=seed)
-        base = model_folder(model, out, train, scale, seed=seed)
-        proof.ask("base", load_policy(base, device=device))
-        proof.ask("sft", warm_started(base, out / "sft", train, scale, seed=seed, device=device))
-        begin: dict[str, object] = {"type": "smollm2"}
-        if model != "smollm2":
-            begin = {"type": "path", "path": out / "sft" if model == "tiny" else base}
-        preset = "quickstart_tiny.yaml" if model == "tiny" else "quickstart.yaml"
-        grpo = rewarded(out, begin, PRESETS / preset, scale, seed=seed, device=device)
-        proof.ask("grpo", grpo)
-        if scale.cooler:
-            proof.cool(load_policy(out / "sft"), grpo, scale.cooler)
-        comparison = proof.compared(train)
-    finish(out, comparison, proof.answers(), wall_s=time.monotonic() - start)
+        splits = documents_to_tasks(out)
+        base = model_folder(model, out, splits[0], scale, seed=seed)
+        setup = Setup(model, device, scale, base, out / "tasks")
+        runs = [out] if scale.seeds == 1 else [out / f"seed_{seed + n}" for n in range(scale.seeds)]
+        for number, run in enumerate(runs):
+            start = time.monotonic() if number else start
+            comparison, answers = trained(setup, run, splits, seed=seed + number)
+            finish(run, comparison, answers, wall_s=time.monotonic() - start)
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What the runs of all seeds share."""
+
+    model: str
+    device: str
+    scale: Scale
+    base: Path
+    tasks: Path
+
+
+def trained(
+    setup: Setup, run: Path, splits: Sequence[Sequence[Task]], *, seed: int
+) -> tuple[Comparison, list[dict[str, Any]]]:
+    """Train by rewards and on reference answers, and ask Base and both the test questions."""
+    train, validation, test = splits
+    count = setup.scale.questions
+    held_out = (spread(validation, count // 2), spread(test, count))
+    proof = Proof(*held_out, scale=setup.scale, seed=seed)
+    proof.ask("base", load_policy(setup.base, device=setup.device))
+    proof.ask("sft", warm_started(setup, run / "sft", train, seed=seed))
+    grpo = rewarded(setup, run, seed=seed)
+    proof.ask("grpo", grpo)
+    if setup.scale.cooler:
+        proof.cool(load_policy(run / "sft"), grpo, setup.scale.cooler)
+    return proof.compared(train), proof.answers()
 
 
 def keep_older(out: Path) -> None:
@@ -255,18 +281,16 @@ def pretrained(documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: in
     return policy
 
 
-def warm_started(
-    base: Path, to: Path, tasks: Sequence[Task], scale: Scale, *, seed: int, device: str
-) -> Policy:
+def warm_started(setup: Setup, to: Path, tasks: Sequence[Task], *, seed: int) -> Policy:
     """Train on the reference answers of the training questions."""
-    policy = load_policy(base, device=device)
+    policy = load_policy(setup.base, device=setup.device)
     examples = [
         SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
         for task in tasks
         if task.reference_answer
     ]
-    with shown_losses("learning reference answers (SFT)", scale.sft.steps) as note:
-        sft(policy, examples, scale.sft, seed=seed, on_step=note)
+    with shown_losses("learning reference answers (SFT)", setup.scale.sft.steps) as note:
+        sft(policy, examples, setup.scale.sft, seed=seed, on_step=note)
     policy.save(to)
     return policy
 
@@ -278,25 +302,25 @@ def shown_losses(name: str, steps: int) -> Generator[Callable[[SupervisedStep], 
         yield lambda step: phase.advance(note=f"loss {step.loss:.3f}")
 
 
-def rewarded(
-    out: Path, begin: dict[str, object], preset: Path, scale: Scale, *, seed: int, device: str
-) -> Policy:
+def rewarded(setup: Setup, run: Path, *, seed: int) -> Policy:
     """Train on the judge's scores; the best checkpoint by validation reward is the result."""
-    settings = load_config(preset).model_dump()
-    for name, changed in scale.grpo.items():
+    tiny = setup.model == "tiny"
+    settings = load_config(PRESETS / f"quickstart{'_tiny' * tiny}.yaml").model_dump()
+    for name, changed in setup.scale.grpo.items():
         settings[name] = settings[name] | changed if isinstance(changed, dict) else changed
+    if setup.model != "smollm2":
+        settings["model"] = {"type": "path", "path": run / "sft" if tiny else setup.base}
     settings |= {
-        "model": begin,
         "data": {
-            "train": out / "tasks" / "train.jsonl",
-            "validation": out / "tasks" / "validation.jsonl",
+            "train": setup.tasks / "train.jsonl",
+            "validation": setup.tasks / "validation.jsonl",
         },
         "seed": seed,
-        "device": device,
-        "out": out,
+        "device": setup.device,
+        "out": run,
     }
     run_grpo(TrainConfig.model_validate(settings), progress=current())
-    return load_policy(out / "checkpoints" / "best", device=device)
+    return load_policy(run / "checkpoints" / "best", device=setup.device)
 
 
 class Proof:
