@@ -1,0 +1,160 @@
+"""What a calibration found, as it is written to `calibration.json`, and whom it is valid for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field
+
+from rubric_core import ConfigError, Task
+from rubric_core.files import read_file
+from rubric_judge.ledger.entry import hash_rubric
+from rubric_judge.page.tables import Part
+
+
+class Interval(Part):
+    """An estimate with its interval; None where the labels cannot say, which is no number."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+class Verdict(StrEnum):
+    """What to do with a criterion."""
+
+    ADMIT = "admit"
+    """J is above the bound, with confidence: it enters the reward as it is."""
+    WEIGH_DOWN = "weigh_down"
+    """It tells something, and less than its weight says."""
+    STRONGER_JUDGE = "stronger_judge"
+    """People agree on it and this judge does not: ask a stronger one."""
+    REWRITE = "rewrite"
+    """People do not agree on it either."""
+    MASK = "mask"
+    """J is not above zero: GRPO on it would collapse."""
+    MORE_LABELS = "more_labels"
+    """The labels cannot tell yet; `labels_needed` says how many more."""
+
+
+class CriterionCalibration(Part):
+    """One criterion under one judge, over all tasks that share its id."""
+
+    criterion: str
+    labels: int
+    """Labelled responses that the judge scored, too."""
+    positives: int
+    """Labels at or above half of the weight."""
+    share: float
+    """Mean α_j over them."""
+    tpr: Interval
+    """P(judge says met | label says met)."""
+    fpr: Interval
+    """P(judge says met | label says not met)."""
+    youden_j: Interval
+    """TPR − FPR; of no use to a policy at 0, harmful below."""
+    bias: Interval
+    """Mean of judge − label, in z (0 to 1)."""
+    agreement: Interval
+    """Krippendorff's ordinal α of judge and label, scores in tenths."""
+    noise: Interval
+    """τ_j²: variance of the judge's z over replicates."""
+    verdict: Verdict
+    reason: str
+    """Why, in one sentence with its figures."""
+    labels_needed: int | None = None
+    """Labels more until the verdict is expected to be clear; None where it is."""
+    factor: float = Field(default=1.0, ge=0, le=1)
+    """What the criterion's weight is multiplied by: 1 admitted, 0 masked."""
+
+
+class RewardPair(Part):
+    """A response that has both rewards: what a bias correction is made of."""
+
+    task_id: str
+    document: str
+    """Its document's hash; documents are drawn together."""
+    judge: float
+    """Normalised reward by the judge, 0 to 1."""
+    label: float
+    """By the labels, 0 to 1."""
+
+
+class RewardCalibration(Part):
+    """The whole reward R = Σ s_j / W under one judge."""
+
+    pairs: tuple[RewardPair, ...]
+    """Responses of which every criterion with weight is labelled and judged."""
+    bias: Interval
+    """Mean of judge − label."""
+    correlation: Interval
+    """Pearson's r of the two."""
+    predicted: Interval
+    """Σ α_j² τ_j², the paper's variance of the reward for independent errors."""
+    measured: Interval
+    """Variance of the reward over replicates."""
+    inflation: Interval
+    """measured / predicted; above 1, the criteria's errors are correlated."""
+    error_correlation: Interval
+    """Mean correlation of judge − label between two criteria."""
+    flips: Interval
+    """Share of advantages whose sign the labels turn around."""
+
+
+class Calibration(Part):
+    """A judge measured against labels, and what it may be used for."""
+
+    version: int = 1
+    judge: str
+    """Its name."""
+    judge_fingerprint: str
+    """Changes with model, prompt and parameters; a calibration is of one judge only."""
+    rubrics: dict[str, str]
+    """SHA-256 of each labelled task's rubric, by task id."""
+    raters: tuple[str, ...]
+    criteria: tuple[CriterionCalibration, ...]
+    reward: RewardCalibration
+
+    def require(self, judge_fingerprint: str, tasks: Iterable[Task], *, source: str) -> None:
+        """Refuse another judge than was calibrated, and another version of a labelled rubric.
+
+        Args:
+            judge_fingerprint: of the judge that is to be used.
+            tasks: the tasks that it is to be used on; those that were not labelled pass.
+            source: what the calibration is called in an error.
+
+        Raises:
+            ConfigError: says which, and what to do.
+        """
+        if judge_fingerprint != self.judge_fingerprint:
+            raise ConfigError(
+                f"{source}: it is of the judge {self.judge_fingerprint!r}, not of "
+                f"{judge_fingerprint!r}: calibrate this judge, or use that one",
+                location=source,
+            )
+        for task in tasks:
+            if self.rubrics.get(task.task_id) not in (None, hash_rubric(task.rubric)):
+                raise ConfigError(
+                    f"{source}: the rubric of task {task.task_id!r} has changed since it was "
+                    "labelled: label and calibrate anew",
+                    location=source,
+                )
+
+
+def read_calibration(path: Path) -> Calibration:
+    """Read `calibration.json`.
+
+    Raises:
+        ConfigError: it is no calibration; says where.
+        OSError: the file cannot be read.
+    """
+    try:
+        return Calibration.model_validate_json(read_file(path))
+    except ValueError as error:
+        raise ConfigError(
+            f"{path}: this is no calibration ({type(error).__name__}): "
+            "`rubric-judge calibrate` writes one",
+            location=str(path),
+        ) from None

@@ -1,0 +1,99 @@
+"""A person's score of one criterion of one response, as a line of a file of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
+
+from rubric_core import JudgeView, Task
+from rubric_core.errors import RubricFileError
+from rubric_judge.ledger.entry import hash_rubric, hash_text
+from rubric_judge.responses import read_rows
+
+
+class Label(BaseModel):
+    """One line: who gave which score to which criterion of which response."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    line: Annotated[int, Field(strict=True, ge=1)]
+    """The response's line in its own file, from 1."""
+    task_id: StrictStr
+    criterion: StrictStr
+    """Its id in the task's rubric."""
+    score: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    """s_j, 0 to the criterion's weight; null where the rater could not tell: no number."""
+    rater: Annotated[StrictStr, Field(min_length=1)]
+    response_sha256: StrictStr | None = None
+    """Of the response's text; where it is there, another text in that line is refused."""
+    rubric_sha256: StrictStr | None = None
+    """Of the rubric that the rater saw; where it is there, another version is refused."""
+    at: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    """When it was given, in seconds since 1970."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSource:
+    """What labels are about: tasks and responses, by which a file of labels is checked."""
+
+    tasks: Mapping[str, Task]
+    views: Mapping[int, JudgeView]
+    """What the judge sees, by the response's line; `dict(read_responses(…))`."""
+
+
+FORM = '{"line": 1, "task_id": "…", "criterion": "…", "score": 1.0, "rater": "…"}'
+
+
+def read_labels(path: Path, source: LabelSource) -> Iterator[Label]:
+    """Read a file of labels and check each against its task and response.
+
+    Args:
+        path: JSON Lines; blank lines are skipped.
+        source: the tasks and responses that were labelled.
+
+    Raises:
+        RubricFileError: a line that is no label; names an unknown task, response or criterion;
+            scores beyond the criterion's weight; is of another text or rubric version; or labels a
+            second time what the same rater has labelled. Says file and line.
+        OSError: the file cannot be read.
+    """
+    first: dict[tuple[str, int, str], int] = {}
+    for number, label in read_rows(path, Label, form=FORM):
+        for field, problem in _problems(label, source):
+            raise RubricFileError(problem, path=path, line=number, field=field)
+        before = first.setdefault((label.rater, label.line, label.criterion), number)
+        if before != number:
+            problem = (
+                f"{label.rater!r} labels criterion {label.criterion!r} of response {label.line} "
+                f"again, as line {before} does: keep one of the two"
+            )
+            raise RubricFileError(problem, path=path, line=number, field="rater")
+        yield label
+
+
+def _problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str]]:
+    """Yield each field that does not fit, and why."""
+    task, view = source.tasks.get(label.task_id), source.views.get(label.line)
+    if task is None:
+        told = f"no task has the id {label.task_id!r}: give the tasks it was labelled under"
+        yield "task_id", told
+        return
+    if view is None or view.task_id != label.task_id:
+        remedy = "give the file of responses that was labelled"
+        yield "line", f"response {label.line} is none of task {label.task_id!r}: {remedy}"
+        return
+    if label.criterion not in task.rubric.ids:
+        known = ", ".join(task.rubric.ids)
+        yield "criterion", f"its task has no criterion {label.criterion!r}, but {known}"
+        return
+    weight = task.rubric[label.criterion].weight
+    if label.score is not None and label.score > weight:
+        yield "score", f"{label.score:g} is more than the criterion's weight {weight:g}"
+    if label.response_sha256 not in (None, hash_text(view.response)):
+        yield "response_sha256", f"response {label.line} is another text than was labelled"
+    if label.rubric_sha256 not in (None, hash_rubric(task.rubric)):
+        yield "rubric_sha256", f"the rubric of task {label.task_id!r} has changed: label anew"
