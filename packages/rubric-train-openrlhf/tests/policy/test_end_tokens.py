@@ -136,3 +136,10 @@ def test_weights_are_saved_in_the_format_that_they_came_in(
         assert torch.equal(again.state_dict()[name].float(), weights), name
     sizes = [(tmp_path / name / "model.safetensors").stat().st_size for name in ("half", "saved")]
     assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
+
+
+def test_an_empty_text_has_no_token_of_an_answer_s_end(misset_model: Path) -> None:
+    codec = load_codec(misset_model)
+    token_ids = codec.encode_text("")
+    assert not {*codec.end_token_ids} & {*token_ids}
+    assert codec.encode_text("It is.")[: len(token_ids)] == token_ids
