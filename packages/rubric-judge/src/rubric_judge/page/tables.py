@@ -10,9 +10,11 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Form = Literal[
-    "text", "percent", "points", "count", "tenths", "probability", "decimal", "length", "number"
-]
+    "text", "percent", "points", "count", "tenths", "probability", "decimal", "signed", "length",
+    "number",
+]  # fmt: skip
 """How a column is written; a percentage, a difference and a mark out of ten are shares in data."""
+_SIGNED: Final = ("points", "signed")
 
 _MISSING: Final = "–"
 
@@ -97,7 +99,7 @@ class Table(Part):
     @property
     def axis(self) -> tuple[float, float]:
         """Of the first column: all of a share, or around zero whatever differences reach."""
-        if self.columns[0].form != "points":
+        if self.columns[0].form not in _SIGNED:
             return 0.0, 1.0
         cells = [row.cells[0] for row in self.rows]
         ends = (end for cell in cells for end in (cell.value, cell.low, cell.high))
@@ -110,7 +112,8 @@ class Table(Part):
         low, high = self.axis
         if low == 0:
             return "0", "50", "100"
-        return written(low, "points"), "0", written(high, "points")
+        form = self.columns[0].form
+        return written(low, form), "0", written(high, form)
 
     def place(self, value: float) -> str:
         """Where a value lies on the axis, in per cent of its width."""
@@ -135,6 +138,7 @@ _FORMS: Final[Mapping[Form, tuple[int, str]]] = {
     "number": (1, ".3g"),
     "percent": (100, ".1f"),
     "points": (100, "+.1f"),
+    "signed": (1, "+.2f"),
     "probability": (1, ".3f"),
     "tenths": (10, ".1f"),
     "text": (1, ".3g"),
