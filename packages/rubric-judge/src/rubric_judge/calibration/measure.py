@@ -14,6 +14,7 @@ from rubric_judge.calibration import rates
 from rubric_judge.calibration.intervals import Intervals
 from rubric_judge.calibration.pairing import MET, Paired
 from rubric_judge.calibration.record import (
+    LEVELS,
     CriterionCalibration,
     Interval,
     LevelCalibration,
@@ -26,7 +27,6 @@ from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.reliability import agreement, noise
 from rubric_judge.reliability.ratings import IntArray, Resampling, ratio
 
-_LEVELS: Final = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
 _FEWEST_SHARED: Final = 8
 """Responses that several raters labelled; fewer say too little of their agreement."""
 
@@ -87,7 +87,7 @@ def calibrate(
             phase.advance()
         reward = reward_calibration(paired, study.intervals)
         phase.advance()
-    labelled = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
+    labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
     tasks = {ratings.task_ids_N[n]: ratings.tasks_N[n] for n in labelled}
     return CalibrationReport(
         judge=ratings.judges[0],
@@ -181,7 +181,7 @@ class Study:
         self, repeated: noise.Retest, label_N: FloatArray, rows: IntArray
     ) -> tuple[LevelCalibration, ...]:
         found: list[LevelCalibration] = []
-        for low, high in _LEVELS:
+        for low, high in LEVELS:
             z_N = label_N[rows]
             inside = z_N == low if low == high else (z_N >= low) & (z_N < high) & (z_N > 0)
             mine = rows[inside]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from pydantic import Field
 
@@ -39,12 +40,16 @@ class Verdict(StrEnum):
     """The labels cannot tell yet; `labels_needed` says how many more."""
 
 
+LEVELS: Final = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
+"""Of a label's z: none, less than half, half or more, all."""
+
+
 class LevelCalibration(Part):
     """What the judge adds where people give a criterion so much."""
 
     low: float
     high: float
-    """Bounds of the label's z: equal, or the upper one and 0 are left out."""
+    """One of `LEVELS`."""
     labels: int
     bias: Interval
     """Mean of judge − label."""

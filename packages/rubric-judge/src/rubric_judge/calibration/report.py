@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from rubric_judge.calibration.record import (
+    LEVELS,
     Calibration,
     CriterionCalibration,
     Interval,
+    LevelCalibration,
     RewardCalibration,
     Verdict,
 )
@@ -60,7 +62,11 @@ class CalibrationReport(Calibration, Report):
 
     def score_tables(self) -> list[TextTable]:
         """Return what is too long for a terminal: graded scores, and the same by the label."""
-        return [score_table(self.criteria), level_table(self.criteria)]
+        return [
+            score_table(self.criteria),
+            _level_table("Bias by the label", self.criteria, lambda level: level.bias),
+            _level_table("Noise τ_j² by the label", self.criteria, lambda level: level.noise),
+        ]
 
     def method(self) -> str:
         """Return how the intervals were made."""
@@ -126,26 +132,18 @@ def score_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
     return TextTable("Scores: judge − label, agreement, noise", header, rows)
 
 
-def level_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
-    """Return bias and noise by what people gave."""
-    rows = tuple(
-        (
-            one.criterion,
-            _level(level.low, level.high),
-            shown(level.bias),
-            shown(level.noise, ".4f"),
-            str(level.labels),
-        )
-        for one in criteria
-        for level in one.levels
-    )
-    return TextTable("By the label", ("criterion", "label z", "bias", "τ_j²", "labels"), rows)
-
-
-def _level(low: float, high: float) -> str:
-    if low == high:
-        return f"{low:g}"
-    return f"above 0, below {high:g}" if not low else f"{low:g}, below {high:g}"
+def _level_table(
+    title: str, criteria: Sequence[CriterionCalibration], of: Callable[[LevelCalibration], Interval]
+) -> TextTable:
+    """Return one figure by what people gave; without a row where no level has it."""
+    rows: list[tuple[str, ...]] = []
+    for one in criteria:
+        found = {(level.low, level.high): of(level) for level in one.levels}
+        if any(figure.value is not None for figure in found.values()):
+            cells = (found.get(level, Interval(value=None)) for level in LEVELS)
+            rows.append((one.criterion, *map(shown, cells)))
+    header = ("criterion", "label z = 0", "below ½", "from ½", "1")
+    return TextTable(title, header, tuple(rows))
 
 
 def reward_table(reward: RewardCalibration) -> TextTable:

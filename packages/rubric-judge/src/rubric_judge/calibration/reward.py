@@ -28,6 +28,7 @@ def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibratio
     ratings = paired.ratings
     expected = noise.reward_noise(paired.judge_NRM, ratings.rewards_JNR[0], ratings.alpha_NM)
     rows = np.flatnonzero(paired.complete_N)
+    complete: list[int] = rows.tolist()
     judge_N, label_N = (
         np.where(
             paired.complete_N, np.einsum("nm,nm->n", np.nan_to_num(z_NM), ratings.alpha_NM), np.nan
@@ -45,7 +46,7 @@ def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibratio
                 judge=float(judge_N[n]),
                 label=float(label_N[n]),
             )
-            for n in rows.tolist()
+            for n in complete
         ),
         tpr=decided.tpr,
         fpr=decided.fpr,

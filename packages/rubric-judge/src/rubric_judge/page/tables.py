@@ -14,7 +14,6 @@ Form = Literal[
     "number",
 ]  # fmt: skip
 """How a column is written; a percentage, a difference and a mark out of ten are shares in data."""
-_SIGNED: Final = ("points", "signed")
 
 _MISSING: Final = "–"
 
@@ -98,9 +97,9 @@ class Table(Part):
 
     @property
     def axis(self) -> tuple[float, float]:
-        """Of the first column: all of a share, or around zero whatever differences reach."""
-        if self.columns[0].form not in _SIGNED:
-            return 0.0, 1.0
+        """Of the first column: all of a share or of what has a sign, or whatever points reach."""
+        if self.columns[0].form != "points":
+            return -float(self.columns[0].form == "signed"), 1.0
         cells = [row.cells[0] for row in self.rows]
         ends = (end for cell in cells for end in (cell.value, cell.low, cell.high))
         reach = max((abs(end) for end in ends if end is not None), default=0.0) * 1.08 or 1.0
