@@ -12,9 +12,9 @@ from typing import Final, Literal
 
 import numpy as np
 
-from rubric_core import ConfigError, RubricFileError
+from rubric_core import ConfigError
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.labels.rows import Label, LabelSource, read_labels
+from rubric_judge.labels.rows import Label, LabelSource, Seen, read_labels
 from rubric_judge.reliability.ratings import Ratings
 
 Combining = Literal["mean", "majority"]
@@ -66,18 +66,8 @@ def read_all_labels(paths: Sequence[Path], source: LabelSource) -> list[Label]:
             `read_labels`.
         OSError: a file cannot be read.
     """
-    labels: list[Label] = []
-    first: dict[tuple[str, int, str], Path] = {}
-    for path in paths:
-        for label in read_labels(path, source):
-            before = first.setdefault((label.rater, label.line, label.criterion), path)
-            if before != path:
-                problem = (
-                    f"{label.rater!r} labels criterion {label.criterion!r} of response "
-                    f"{label.line}, and does so in {before}, too: keep one of the two"
-                )
-                raise RubricFileError(problem, path=path, field="rater")
-            labels.append(label)
+    seen: Seen = {}
+    labels = [label for path in paths for label in read_labels(path, source, seen)]
     named = ", ".join(map(str, paths))
     if not labels:
         remedy = "label some responses first, with `rubric-judge label`"

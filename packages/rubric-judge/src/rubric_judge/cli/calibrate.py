@@ -139,7 +139,7 @@ def _read(paths: Sequence[Path], source: LabelSource, judge: Path | None) -> _Ju
                     f"judges line {rating.line} as a response to task {rating.task_id!r}, which it "
                     "is not in the file of responses: give the responses that were judged"
                 )
-                raise RubricFileError(problem, path=path, field="line")
+                raise RubricFileError(problem, path=path)
             ratings.append(rating)
     if judge is None:
         return _Judged(ratings, None, 0)
