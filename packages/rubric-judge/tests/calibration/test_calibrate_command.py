@@ -17,10 +17,10 @@ from rubric_judge.testing import FakeEndpoint
 
 NAMES = ("first", "second")
 TEXTS = (
-    "It has word0 in it.",
-    "It has word1 in it.",
-    "The house has word0 in it. A garden with word1 is near.",
-    "Nothing here.",
+    "The house has word0 in its hall.",
+    "The garden has word1 in its grass.",
+    "The garden has word0 and word1 in it.",
+    "There is nothing here at all.",
 )
 MakeTasks = Callable[..., dict[str, Task]]
 Command = Callable[..., tuple[int, str, str]]

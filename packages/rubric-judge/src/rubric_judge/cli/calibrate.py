@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
-from rubric_core import RubricFileError, read_tasks
+from rubric_core import JudgeView, RubricFileError, read_tasks
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
@@ -28,7 +28,9 @@ from rubric_judge.console.progress import current
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
-    from rubric_judge.labels.rows import LabelSource
+    from rubric_judge.calibration.pairing import Paired
+    from rubric_judge.calibration.report import CalibrationReport
+    from rubric_judge.labels.rows import Label, LabelSource
     from rubric_judge.reliability import Rating
 
 
@@ -38,7 +40,7 @@ class _Judged(NamedTuple):
     unwritten: int
 
 
-def calibrate(  # noqa: PLR0913  # each is an option of the command
+def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     tasks: Path,
     responses: Path,
     *,
@@ -57,23 +59,19 @@ def calibrate(  # noqa: PLR0913  # each is an option of the command
 ) -> int:
     """Calibrate a judge against people's labels, and say what to do with each criterion.
 
-    A criterion is admitted where Youden's J = TPR − FPR is above the bound with confidence. Only
-    responses that somebody labelled are judged.
+    A criterion is admitted where Youden's J = TPR − FPR is above the bound with confidence.
 
-    Example: rubric-judge calibrate test.jsonl answers.jsonl --labels anna.jsonl --judge llm.yaml
-    --replicates 4 --ledger judged.db --out calibrated
+    Example: rubric-judge calibrate test.jsonl answers.jsonl --labels a.jsonl --judge j.yaml --out c
 
     Args:
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
-        responses: The responses that were labelled: JSON Lines with `task_id` and `response`.
+        responses: JSON Lines with `task_id` and `response`; only those with labels are judged.
         labels: Labels of `rubric-judge label`; give it several times for several files.
         judge: The judge's configuration, YAML.
-        judgements: Judgement files of these responses by the judge, in place of asking it; several
-            are replicates. With --judge beside them the calibration knows whose they are.
+        judgements: Judgement files by the judge, in place of asking it; --judge says whose they are.
         out: Folder for calibration.json, calibration.html, calibration.md and figures.
         replicates: Judgements of each response; from two on, the judge's noise is measured.
-        ledger: A ledger to look judgements up in and to record them in, so that a command that was
-            stopped goes on where it was.
+        ledger: Looked up and recorded in, so that a command that was stopped goes on.
         combine: What several raters' scores are together: their mean, or what most call met.
         bound: J above which a criterion is admitted.
         resamples: Bootstrap draws of those intervals that need them.
@@ -84,46 +82,74 @@ def calibrate(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when the ledger could not be written.
     """
-    from rubric_judge.calibration.figures import draw_figures
-    from rubric_judge.calibration.measure import Settings
-    from rubric_judge.calibration.measure import calibrate as measure
-    from rubric_judge.calibration.page import write_page
-    from rubric_judge.calibration.pairing import pair, read_all_labels
-    from rubric_judge.labels.rows import LabelSource
+    from rubric_judge.calibration.measure import Settings, calibrate
+    from rubric_judge.calibration.pairing import pair
     from rubric_judge.reliability import collect
 
     configure_log(verbose=verbose)
     with working(app):
-        with current().phase("reading tasks, responses and labels"):
-            by_id = {task.task_id: task for task in read_tasks(tasks)}
-            source = LabelSource(by_id, dict(read_responses(responses, by_id)))
-            given = read_all_labels(labels, source)
-            labelled = [(n, source.views[n]) for n in sorted({one.line for one in given})]
+        source, given = _labelled(tasks, responses, labels)
         make_folder(out, flag="--out")
+        views = [(line, source.views[line]) for line in sorted({one.line for one in given})]
         if judgements:
             judged = _read(judgements, source, judge)
-        elif judge is not None:
-            asked = judging.read_judge(judge, workers=workers)
-            made = judging.judge_replicates(
-                {judge.stem: asked}, labelled, range(replicates), ledger=ledger, out=out
-            )
-            judged = _Judged(made[0], fingerprint(asked.make()), made[1])
         else:
-            raise flag_error(
-                "judge", ": there is no judge; give its configuration, or --judgements"
-            )
-        paired = pair(given, collect(judged.ratings, by_id), combining=combine)
-        settings = Settings(bound=bound, resamples=resamples, seed=seed)
-        report = measure(paired, fingerprint=judged.fingerprint, settings=settings)
-        write_page(report, out / "calibration.html")
-        draw = partial(draw_figures, report)
-        written = write_report(out, "calibration", report, draw, "calibration.html")
+            judged = _ask(judge, views, replicates, out=out, ledger=ledger, workers=workers)
+        paired = pair(given, collect(judged.ratings, source.tasks), combining=combine)
+        how = Settings(bound=bound, resamples=resamples, seed=seed)
+        report = calibrate(paired, fingerprint=judged.fingerprint, settings=how)
+        written = _write(report, out)
+    _print(report, paired, written)
+    return FAILED if judged.unwritten else 0
+
+
+def _labelled(
+    tasks: Path, responses: Path, labels: Sequence[Path]
+) -> tuple[LabelSource, list[Label]]:
+    from rubric_judge.calibration.pairing import read_all_labels
+    from rubric_judge.labels.rows import LabelSource
+
+    with current().phase("reading tasks, responses and labels"):
+        by_id = {task.task_id: task for task in read_tasks(tasks)}
+        source = LabelSource(by_id, dict(read_responses(responses, by_id)))
+        return source, read_all_labels(labels, source)
+
+
+def _write(report: CalibrationReport, out: Path) -> str:
+    from rubric_judge.calibration.figures import draw_figures
+    from rubric_judge.calibration.page import write_page
+
+    write_page(report, out / "calibration.html")
+    draw = partial(draw_figures, report)
+    return write_report(out, "calibration", report, draw, "calibration.html")
+
+
+def _print(report: CalibrationReport, paired: Paired, written: str) -> None:
     console().print(report.summary(), soft_wrap=True)
     print_tables(report.tables(), footer=f"written: {written}")
     failed = paired.ratings.reasons_J[0]
     for note in [*report.notes, *(f"without scores: {name} {n}" for name, n in failed.items())]:
         print(note, file=sys.stderr)
-    return FAILED if judged.unwritten else 0
+
+
+def _ask(
+    judge: Path | None,
+    views: Sequence[tuple[int, JudgeView]],
+    replicates: int,
+    *,
+    out: Path,
+    ledger: Path | None,
+    workers: int,
+) -> _Judged:
+    """Judge what was labelled."""
+    if judge is None:
+        problem = ": there is no judge; give its configuration, or --judgements"
+        raise flag_error("judge", problem)
+    asked = judging.read_judge(judge, workers=workers)
+    made, unwritten = judging.judge_all(
+        {judge.stem: asked}, views, replicates, ledger=ledger, out=out
+    )
+    return _Judged(made, fingerprint(asked.make()), unwritten)
 
 
 def _read(paths: Sequence[Path], source: LabelSource, judge: Path | None) -> _Judged:

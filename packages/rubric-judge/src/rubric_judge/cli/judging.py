@@ -118,10 +118,10 @@ def judge_batches(
     return Judged(results, statistics, say_unwritten(books))
 
 
-def judge_replicates(
+def judge_all(
     judges: Mapping[str, Judging],
     numbered: Sequence[tuple[int, JudgeView]],
-    repeats: range,
+    replicates: int,
     *,
     ledger: Path | None,
     out: Path,
@@ -131,7 +131,7 @@ def judge_replicates(
     Args:
         judges: by the stem of their configuration.
         numbered: line numbers and what the judge will see.
-        repeats: numbers of the replicates.
+        replicates: judgements of each response by each judge.
         ledger: where judgements are looked up and kept.
         out: folder of `judgements_{stem}_{replicate}.jsonl`.
 
@@ -147,10 +147,10 @@ def judge_replicates(
     for stem, judge in judges.items():
         # Two configurations of one model are two judges.
         label = f"{names[stem]} ({stem})" if shared[names[stem]] > 1 else names[stem]
-        batch = Batch(label, [view for _, view in numbered], repeats)
+        batch = Batch(label, [view for _, view in numbered], range(replicates))
         judged = judge_batches(judge.pool, (batch,), ledger=ledger)
         unwritten += judged.unwritten
-        for replicate, results in zip(repeats, judged.batches[0], strict=True):
+        for replicate, results in enumerate(judged.batches[0]):
             rows = [
                 JudgedResponse(line=line, view=view, result=result.with_call(judge=label))
                 for (line, view), result in zip(numbered, results, strict=True)

@@ -82,9 +82,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         make_folder(out, flag="--out")
         numbered = read_responses(responses, by_id) if responses else []
         judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
-        made, unwritten = judging.judge_replicates(
-            judges, numbered, range(replicates), ledger=ledger, out=out
-        )
+        made, unwritten = judging.judge_all(judges, numbered, replicates, ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed)
         written = write_report(out, "reliability", report, partial(draw_figures, report, ratings))
