@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
 
@@ -43,7 +44,7 @@ class Paired:
         """The judge's z."""
         return self.ratings.z_JNRM[0]
 
-    @property
+    @cached_property
     def first_NM(self) -> FloatArray:
         """Z of the first replicate that is scored, as training would take it."""
         scored_NR = ~np.isnan(self.judge_NRM).all(axis=2)

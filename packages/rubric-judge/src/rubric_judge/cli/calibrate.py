@@ -59,8 +59,6 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
 ) -> int:
     """Calibrate a judge against people's labels, and say what to do with each criterion.
 
-    A criterion is admitted where Youden's J = TPR − FPR is above the bound with confidence.
-
     Example: rubric-judge calibrate test.jsonl answers.jsonl --labels a.jsonl --judge j.yaml --out c
 
     Args:
@@ -68,12 +66,12 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
         responses: JSON Lines with `task_id` and `response`; only those with labels are judged.
         labels: Labels of `rubric-judge label`; give it several times for several files.
         judge: The judge's configuration, YAML.
-        judgements: Judgement files by the judge, in place of asking it; --judge says whose they are.
+        judgements: Files of its judgements, in place of asking it; --judge says whose they are.
         out: Folder for calibration.json, calibration.html, calibration.md and figures.
         replicates: Judgements of each response; from two on, the judge's noise is measured.
         ledger: Looked up and recorded in, so that a command that was stopped goes on.
         combine: What several raters' scores are together: their mean, or what most call met.
-        bound: J above which a criterion is admitted.
+        bound: A criterion is admitted where Youden's J = TPR − FPR is above it, with confidence.
         resamples: Bootstrap draws of those intervals that need them.
         seed: Seed of the draws.
         workers: Judge workers; each holds up to four responses.
