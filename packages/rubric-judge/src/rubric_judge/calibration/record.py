@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
+from typing import Final
 
 from pydantic import Field
 
@@ -28,15 +29,32 @@ class Verdict(StrEnum):
     ADMIT = "admit"
     """J is above the bound, with confidence: it enters the reward as it is."""
     WEIGH_DOWN = "weigh_down"
-    """It tells something, and less than its weight says."""
+    """J is above 0, but not above the bound: it tells something, less than its weight says."""
     STRONGER_JUDGE = "stronger_judge"
-    """People agree on it and this judge does not: ask a stronger one."""
+    """J is below the bound, and people agree with each other: ask a judge that sees it, too."""
     REWRITE = "rewrite"
-    """People do not agree on it either."""
+    """J is below the bound, and people do not agree with each other either."""
     MASK = "mask"
-    """J is not above zero: GRPO on it would collapse."""
+    """J is below the bound and not above 0: GRPO on it would collapse."""
     MORE_LABELS = "more_labels"
     """The labels cannot tell yet; `labels_needed` says how many more."""
+
+
+LEVELS: Final = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
+"""Of a label's z: none, less than half, half or more, all."""
+
+
+class LevelCalibration(Part):
+    """What the judge adds where people give a criterion so much."""
+
+    low: float
+    high: float
+    """One of `LEVELS`."""
+    labels: int
+    bias: Interval
+    """Mean of judge − label."""
+    noise: Interval
+    """Variance of the judge's z over replicates."""
 
 
 class CriterionCalibration(Part):
@@ -61,13 +79,17 @@ class CriterionCalibration(Part):
     """Krippendorff's ordinal α of judge and label, scores in tenths."""
     noise: Interval
     """τ_j²: variance of the judge's z over replicates."""
+    levels: tuple[LevelCalibration, ...] = ()
+    people: Interval = Interval(value=None)
+    """Krippendorff's ordinal α between the raters, where several labelled the same responses."""
     verdict: Verdict
     reason: str
     """Why, in one sentence with its figures."""
     labels_needed: int | None = None
     """Labels more until the verdict is expected to be clear; None where it is."""
     factor: float = Field(default=1.0, ge=0, le=1)
-    """What the criterion's weight is multiplied by: 1 admitted, 0 masked."""
+    """What the criterion's weight is multiplied by: 1 admitted; 0 where J is not above 0 with
+    confidence; else the slope of the label on the judge's z."""
 
 
 class RewardPair(Part):
@@ -87,18 +109,26 @@ class RewardCalibration(Part):
 
     pairs: tuple[RewardPair, ...]
     """Responses of which every criterion with weight is labelled and judged."""
+    tpr: Interval = Interval(value=None)
+    fpr: Interval = Interval(value=None)
+    youden_j: Interval = Interval(value=None)
+    """Of all labelled criteria together."""
     bias: Interval
     """Mean of judge − label."""
     correlation: Interval
     """Pearson's r of the two."""
     predicted: Interval
-    """Σ α_j² τ_j², the paper's variance of the reward for independent errors."""
+    """Σ α_j² τ_j², the variance of the reward for independent errors."""
+    pooled: Interval = Interval(value=None)
+    """τ² / M_eff, the paper's prediction: one τ² for all criteria, and independent errors."""
     measured: Interval
     """Variance of the reward over replicates."""
     inflation: Interval
     """measured / predicted; above 1, the criteria's errors are correlated."""
     error_correlation: Interval
     """Mean correlation of judge − label between two criteria."""
+    error_inflation: Interval = Interval(value=None)
+    """Variance of the reward's error, judge − label, over that of independent errors."""
     flips: Interval
     """Share of advantages whose sign the labels turn around."""
 
@@ -115,7 +145,15 @@ class Calibration(Part):
     """SHA-256 of each labelled task's rubric, by task id."""
     raters: tuple[str, ...]
     criteria: tuple[CriterionCalibration, ...]
+    """Lowest J first; those without one at the end."""
     reward: RewardCalibration
+    bound: float = 0.3
+    """Of J, for the verdicts."""
+    confidence: float = 0.95
+    resamples: int = 1000
+    seed: int = 0
+    notes: tuple[str, ...] = ()
+    """What a reader must know of how it was made."""
 
     def require(self, judge_fingerprint: str, tasks: Iterable[Task], *, source: str) -> None:
         """Refuse another judge than was calibrated, and another version of a labelled rubric.
@@ -129,9 +167,14 @@ class Calibration(Part):
             ConfigError: says which, and what to do.
         """
         if judge_fingerprint != self.judge_fingerprint:
+            by_name = self.judge_fingerprint == self.judge
+            known = (
+                ", which it knows by name only, having been made of --judgements without --judge"
+            )
             raise ConfigError(
-                f"{source}: it is of the judge {self.judge_fingerprint!r}, not of "
-                f"{judge_fingerprint!r}: calibrate this judge, or use that one",
+                f"{source}: it is of the judge {self.judge_fingerprint!r}"
+                f"{known if by_name else ''}, not of {judge_fingerprint!r}: "
+                "calibrate this judge, or use that one",
                 location=source,
             )
         for task in tasks:

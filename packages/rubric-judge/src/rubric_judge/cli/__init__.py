@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from rubric_judge.cli.app import app
 from rubric_judge.cli.attack import attack
+from rubric_judge.cli.calibrate import calibrate_judge
 from rubric_judge.cli.imports import export_rubrics, import_rubrics, init
 from rubric_judge.cli.lint import lint
 from rubric_judge.cli.rejudge import rejudge
@@ -21,6 +22,7 @@ __all__ = ["app", "main"]
 
 for _command in (attack, init, lint, rejudge, reliability, score, serve):
     app.command(_command)
+app.command(calibrate_judge, name="calibrate")
 app.command(import_rubrics, name="import")
 app.command(export_rubrics, name="export")
 

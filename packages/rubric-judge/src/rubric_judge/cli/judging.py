@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import anyio
 
-from rubric_core import JudgeResult, JudgeView, Outcome
+from rubric_core import Judge, JudgeResult, JudgeView, Outcome
 from rubric_judge.console.command import console
 from rubric_judge.console.progress import current
+from rubric_judge.responses import JudgedResponse, write_judgements
 
 if TYPE_CHECKING:
     from rubric_judge.ledger.store import Ledger
     from rubric_judge.pool.pool import JudgePool
     from rubric_judge.pool.ray_pool import RayJudgePool
     from rubric_judge.pool.statistics import PoolStatistics
+    from rubric_judge.reliability import Rating
 
 
 _Pool: TypeAlias = "JudgePool | RayJudgePool"
@@ -47,8 +50,12 @@ class Judging(NamedTuple):
     """A judge of a command, and what makes a pool of it."""
 
     pool: Callable[[Ledger | None], _Pool]
-    name: Callable[[], str]
-    """Makes the judge, to ask its name."""
+    make: Callable[[], Judge]
+    """Makes the judge alone, to ask who it is."""
+
+    def name(self) -> str:
+        """Make the judge, to ask its name."""
+        return self.make().name
 
 
 def read_judge(
@@ -69,7 +76,7 @@ def read_judge(
         judges = load_replicas(spec)
         return JudgePool(judges, workers=workers, micro_batch=n, hedge=hedging, ledger=ledger)
 
-    return Judging(pool, lambda: load_judge(spec).name)
+    return Judging(pool, lambda: load_judge(spec))
 
 
 def judge_batches(
@@ -109,6 +116,48 @@ def judge_batches(
     with opened(ledger) as books:
         results, statistics = anyio.run(judge, books)
     return Judged(results, statistics, say_unwritten(books))
+
+
+def judge_all(
+    judges: Mapping[str, Judging],
+    numbered: Sequence[tuple[int, JudgeView]],
+    replicates: int,
+    *,
+    ledger: Path | None,
+    out: Path,
+) -> tuple[list[Rating], int]:
+    """Judge responses several times with each judge, and write every judgement.
+
+    Args:
+        judges: by the stem of their configuration.
+        numbered: line numbers and what the judge will see.
+        replicates: judgements of each response by each judge.
+        ledger: where judgements are looked up and kept.
+        out: folder of `judgements_{stem}_{replicate}.jsonl`.
+
+    Returns:
+        The judgements, and how many of them the ledger could not take.
+    """
+    from rubric_judge.reliability import Rating
+
+    names = {stem: judge.name() for stem, judge in judges.items()}
+    shared = Counter(names.values())
+    ratings: list[Rating] = []
+    unwritten = 0
+    for stem, judge in judges.items():
+        # Two configurations of one model are two judges.
+        label = f"{names[stem]} ({stem})" if shared[names[stem]] > 1 else names[stem]
+        batch = Batch(label, [view for _, view in numbered], range(replicates))
+        judged = judge_batches(judge.pool, (batch,), ledger=ledger)
+        unwritten += judged.unwritten
+        for replicate, results in enumerate(judged.batches[0]):
+            rows = [
+                JudgedResponse(line=line, view=view, result=result.with_call(judge=label))
+                for (line, view), result in zip(numbered, results, strict=True)
+            ]
+            write_judgements(out / f"judgements_{stem}_{replicate}.jsonl", rows)
+            ratings += [Rating(label, row.view.task_id, row.line, row.result) for row in rows]
+    return ratings, unwritten
 
 
 def opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, JudgeView, read_tasks
+from rubric_core import ConfigError, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.console.command import (
@@ -22,10 +22,10 @@ from rubric_judge.console.command import (
     print_tables,
     working,
 )
-from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
+from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
-    from rubric_judge.reliability import Rating, ReliabilityReport
+    from rubric_judge.reliability import ReliabilityReport
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
@@ -82,7 +82,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         make_folder(out, flag="--out")
         numbered = read_responses(responses, by_id) if responses else []
         judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
-        made, unwritten = _judge_all(judges, numbered, range(replicates), ledger=ledger, out=out)
+        made, unwritten = judging.judge_all(judges, numbered, replicates, ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed)
         written = write_report(out, "reliability", report, partial(draw_figures, report, ratings))
@@ -110,33 +110,3 @@ def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[P
     if repeated := [name for name, count in names.items() if count > 1]:
         called = f"{names[repeated[0]]} files are called {repeated[0]!r}"
         raise flag_error("judge", f": {called}: rename one")
-
-
-def _judge_all(
-    judges: Mapping[str, judging.Judging],
-    numbered: Sequence[tuple[int, JudgeView]],
-    repeats: range,
-    *,
-    ledger: Path | None,
-    out: Path,
-) -> tuple[list[Rating], int]:
-    from rubric_judge.reliability import Rating
-
-    names = {stem: judge.name() for stem, judge in judges.items()}
-    shared = Counter(names.values())
-    ratings: list[Rating] = []
-    unwritten = 0
-    for stem, judge in judges.items():
-        # Two configurations of one model are two judges.
-        label = f"{names[stem]} ({stem})" if shared[names[stem]] > 1 else names[stem]
-        batch = judging.Batch(label, [view for _, view in numbered], repeats)
-        judged = judging.judge_batches(judge.pool, (batch,), ledger=ledger)
-        unwritten += judged.unwritten
-        for replicate, results in zip(repeats, judged.batches[0], strict=True):
-            rows = [
-                JudgedResponse(line=line, view=view, result=result.with_call(judge=label))
-                for (line, view), result in zip(numbered, results, strict=True)
-            ]
-            write_judgements(out / f"judgements_{stem}_{replicate}.jsonl", rows)
-            ratings += [Rating(label, row.view.task_id, row.line, row.result) for row in rows]
-    return ratings, unwritten

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
@@ -48,12 +48,17 @@ class LabelSource:
 FORM = '{"line": 1, "task_id": "…", "criterion": "…", "score": 1.0, "rater": "…"}'
 
 
-def read_labels(path: Path, source: LabelSource) -> Iterator[Label]:
+Seen: TypeAlias = dict[tuple[str, int, str], tuple[Path, int]]
+"""Where a rater has labelled a criterion of a response: by rater, response and criterion."""
+
+
+def read_labels(path: Path, source: LabelSource, seen: Seen | None = None) -> Iterator[Label]:
     """Read a file of labels and check each against its task and response.
 
     Args:
         path: JSON Lines; blank lines are skipped.
         source: the tasks and responses that were labelled.
+        seen: what other files hold, so that no rater labels the same in two; is added to.
 
     Raises:
         RubricFileError: a line that is no label; names an unknown task, response or criterion;
@@ -61,15 +66,16 @@ def read_labels(path: Path, source: LabelSource) -> Iterator[Label]:
             second time what the same rater has labelled. Says file and line.
         OSError: the file cannot be read.
     """
-    first: dict[tuple[str, int, str], int] = {}
+    seen = {} if seen is None else seen
     for number, label in read_rows(path, Label, form=FORM):
         for field, problem in _problems(label, source):
             raise RubricFileError(problem, path=path, line=number, field=field)
-        before = first.setdefault((label.rater, label.line, label.criterion), number)
-        if before != number:
+        before = seen.setdefault((label.rater, label.line, label.criterion), (path, number))
+        if before != (path, number):
+            file = "" if before[0] == path else f" of {before[0]}"
             problem = (
                 f"{label.rater!r} labels criterion {label.criterion!r} of response {label.line} "
-                f"again, as line {before} does: keep one of the two"
+                f"again, as line {before[1]}{file} does: keep one of the two"
             )
             raise RubricFileError(problem, path=path, line=number, field="rater")
         yield label

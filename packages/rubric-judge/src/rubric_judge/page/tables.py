@@ -10,8 +10,9 @@ from typing import Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 Form = Literal[
-    "text", "percent", "points", "count", "tenths", "probability", "decimal", "length", "number"
-]
+    "text", "percent", "points", "count", "tenths", "probability", "decimal", "signed", "length",
+    "number",
+]  # fmt: skip
 """How a column is written; a percentage, a difference and a mark out of ten are shares in data."""
 
 _MISSING: Final = "–"
@@ -96,9 +97,9 @@ class Table(Part):
 
     @property
     def axis(self) -> tuple[float, float]:
-        """Of the first column: all of a share, or around zero whatever differences reach."""
+        """Of the first column: all of a share or of what has a sign, or whatever points reach."""
         if self.columns[0].form != "points":
-            return 0.0, 1.0
+            return -float(self.columns[0].form == "signed"), 1.0
         cells = [row.cells[0] for row in self.rows]
         ends = (end for cell in cells for end in (cell.value, cell.low, cell.high))
         reach = max((abs(end) for end in ends if end is not None), default=0.0) * 1.08 or 1.0
@@ -110,7 +111,8 @@ class Table(Part):
         low, high = self.axis
         if low == 0:
             return "0", "50", "100"
-        return written(low, "points"), "0", written(high, "points")
+        form = self.columns[0].form
+        return written(low, form), "0", written(high, form)
 
     def place(self, value: float) -> str:
         """Where a value lies on the axis, in per cent of its width."""
@@ -135,6 +137,7 @@ _FORMS: Final[Mapping[Form, tuple[int, str]]] = {
     "number": (1, ".3g"),
     "percent": (100, ".1f"),
     "points": (100, "+.1f"),
+    "signed": (1, "+.2f"),
     "probability": (1, ".3f"),
     "tenths": (10, ".1f"),
     "text": (1, ".3g"),

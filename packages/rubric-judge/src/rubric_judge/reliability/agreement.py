@@ -36,18 +36,20 @@ def single_judgements(z_JNRM: FloatArray, rewards_JNR: FloatArray) -> Single:
     """Take the first scored replicate of each response."""
     first_JN1 = np.argmax(~np.isnan(rewards_JNR), axis=2)[:, :, None]
     z_JNM = np.take_along_axis(z_JNRM, first_JN1[..., None], axis=2)[:, :, 0, :]
+    return Single(np.take_along_axis(rewards_JNR, first_JN1, axis=2)[:, :, 0], in_tenths(z_JNM))
+
+
+def in_tenths(z: FloatArray) -> NDArray[np.intp]:
+    """Return scores z to the nearest tenth, 0 to 10; −1 where missing."""
     # Half up, as people round: numpy would send 0.25 and 0.35 to different sides.
-    tenths_JNM = np.floor(np.nan_to_num(z_JNM) * _TENTHS + 0.5 + 1e-9).astype(np.intp)
-    return Single(
-        np.take_along_axis(rewards_JNR, first_JN1, axis=2)[:, :, 0],
-        np.where(np.isnan(z_JNM), _MISSING, tenths_JNM),
-    )
+    tenths = np.floor(np.nan_to_num(z) * _TENTHS + 0.5 + 1e-9).astype(np.intp)
+    return np.where(np.isnan(z), _MISSING, tenths)
 
 
 def correlation(
-    x_N: FloatArray, y_N: FloatArray, name: Literal["spearmanr", "kendalltau"]
+    x_N: FloatArray, y_N: FloatArray, name: Literal["pearsonr", "spearmanr", "kendalltau"]
 ) -> Statistic:
-    """Return Spearman's ρ or Kendall's τ-b over rows; nan where either side is constant.
+    """Return Pearson's r, Spearman's ρ or Kendall's τ-b; nan where either side is constant.
 
     Args:
         x_N: rewards of one judge.
@@ -108,8 +110,10 @@ def kappa(a_NM: NDArray[np.intp], b_NM: NDArray[np.intp]) -> Statistic:
     return statistic
 
 
-def alpha(tenths_JNM: NDArray[np.intp]) -> Statistic:
-    """Return Krippendorff's α of all judges' scores in tenths, interval metric.
+def alpha(
+    tenths_JNM: NDArray[np.intp], metric: Literal["interval", "ordinal", "nominal"] = "interval"
+) -> Statistic:
+    """Return Krippendorff's α of all judges' scores in tenths, by a metric.
 
     A unit is one criterion of one response that at least two judges scored; nan where all give the
     same score to everything.
@@ -124,7 +128,7 @@ def alpha(tenths_JNM: NDArray[np.intp]) -> Statistic:
             return math.nan
         return float(
             krippendorff.alpha(
-                value_counts=counts_UV, value_domain=levels, level_of_measurement="interval"
+                value_counts=counts_UV, value_domain=levels, level_of_measurement=metric
             )
         )
 

@@ -51,6 +51,8 @@ class Ratings:
     judges: tuple[str, ...]
     tasks_N: tuple[Task, ...]
     """The task of each response; responses of one task are one group."""
+    lines_N: tuple[int, ...]
+    """Its line in the file of responses."""
     z_JNRM: FloatArray
     """z_j = s_j / w_j; nan also for weight 0 and beyond the rubric's M."""
     outcomes_J: tuple[Counter[Outcome], ...]
@@ -123,6 +125,7 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
     return Ratings(
         judges=tuple(by_judge),
         tasks_N=tasks_N,
+        lines_N=tuple(line for line, _ in responses),
         z_JNRM=z_JNRM,
         outcomes_J=tuple(Counter(one.outcome for one in results) for results in results_J),
         reasons_J=tuple(
@@ -208,7 +211,7 @@ class Resampling:
         value = statistic(rows)
         if math.isnan(value):
             return Estimate(value=None)
-        unit, clusters = self._clusters(rows, of_groups=of_groups)
+        unit, clusters = self.clusters(rows, of_groups=of_groups)
         if unit is None:
             return Estimate(value=value)
         low, high = self._interval(
@@ -217,7 +220,10 @@ class Resampling:
         resampled = None if low is None else unit
         return Estimate(value=value, low=low, high=high, resampled=resampled)
 
-    def _clusters(self, rows: IntArray, *, of_groups: bool) -> tuple[Unit | None, list[IntArray]]:
+    def clusters(
+        self, rows: IntArray, *, of_groups: bool = False
+    ) -> tuple[Unit | None, list[IntArray]]:
+        """Return what is drawn together and the rows of each; None where there are too few."""
         labels: dict[Unit, Sequence[str]] = {"document": self.documents_N, "task": self.tasks_N}
         for unit, labels_N in labels.items():
             _, places = np.unique([labels_N[row] for row in rows], return_inverse=True)

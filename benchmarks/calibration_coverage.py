@@ -1,0 +1,164 @@
+"""Coverage of the intervals that `rubric-judge calibrate` makes, on judges of known error.
+
+Each check plants a judge and labels many times over and counts how often the 95 % interval holds
+the truth. Its violation is the distance of that share from 93 to 97 %, over the nominal 95 %.
+
+    uv run python benchmarks/calibration_coverage.py [--quick] [--json PATH]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+from record import finish
+from rich.console import Console
+from rich.table import Table
+
+from rubric_judge.calibration.intervals import Intervals
+from rubric_judge.calibration.rates import youden
+from rubric_judge.calibration.record import Interval
+from rubric_judge.reliability.ratings import Resampling
+
+CLAIM = "95 % intervals of a calibration cover 93 to 97 % of the time, whoever the judge is"
+TARGET = 0.0
+NOMINAL, SLACK = 0.95, 0.02
+REPETITIONS, QUICK = 2000, 500
+
+Check: TypeAlias = Callable[[int, np.random.Generator], float]
+"""From a number of repetitions to a violation, 0 for none."""
+
+
+@dataclass(frozen=True)
+class Planted:
+    """A judge of known error and the labels that it is held against."""
+
+    documents: int
+    most: int
+    """Responses of a document: from 1 to this many."""
+    met: float
+    """Share that people call met."""
+    tpr: float
+    fpr: float
+    together: float
+    """Intraclass correlation of the judge's decisions within a document."""
+
+
+DESIGNS = {
+    "60 single labels": Planted(60, 1, 0.4, 0.8, 0.3, 0.0),
+    "150 single labels, a good judge": Planted(150, 1, 0.5, 0.93, 0.1, 0.0),
+    "25 documents": Planted(25, 8, 0.4, 0.75, 0.3, 0.1),
+    "60 documents": Planted(60, 8, 0.5, 0.8, 0.2, 0.2),
+    "60 documents, J = 0": Planted(60, 8, 0.3, 0.4, 0.4, 0.2),
+    "100 documents, rarely met": Planted(100, 8, 0.15, 0.7, 0.15, 0.1),
+}
+QUANTITIES = ("TPR", "FPR", "J", "bias")
+
+
+def main() -> None:
+    """Run every check and print the worst violation."""
+    parser = argparse.ArgumentParser(description=CLAIM)
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK} repetitions")
+    options = parser.parse_args()
+    repetitions = QUICK if options.quick else REPETITIONS
+    found = {
+        name: check(repetitions, np.random.default_rng(seed))
+        for seed, (name, check) in enumerate(CHECKS)
+    }
+    value = max(found.values())
+    result: dict[str, Any] = {
+        "claim": CLAIM,
+        "value": value,
+        "target": TARGET,
+        "direction": "at most",
+        "passed": value <= TARGET,
+        "details": {"repetitions": repetitions, "violations": found},
+    }
+    table = Table("check", "violation")
+    for name, violation in found.items():
+        table.add_row(name, f"{violation:.4f}")
+    Console(width=100).print(table)
+    print(f"{value:.4f} (target {TARGET}): {result['passed']=}")
+    finish(result, options.json)
+
+
+def covers(planted: Planted, quantity: str, repetitions: int, rng: np.random.Generator) -> float:
+    """Return how far the coverage of one quantity is from its nominal one."""
+    truth = {
+        "TPR": planted.tpr,
+        "FPR": planted.fpr,
+        "J": planted.tpr - planted.fpr,
+        "bias": planted.met * planted.tpr + (1 - planted.met) * planted.fpr - planted.met,
+    }[quantity]
+    return violation([_holds(estimate(planted, quantity, rng), truth) for _ in range(repetitions)])
+
+
+def counted(quantity: str, repetitions: int, rng: np.random.Generator) -> float:
+    """Return the same for a confusion matrix of independent decisions."""
+    truth = {"TPR": 0.8, "FPR": 0.3, "J": 0.5}[quantity]
+    held: list[bool] = []
+    for _ in range(repetitions):
+        positives = int(rng.binomial(80, 0.4))
+        tp, fp = int(rng.binomial(positives, 0.8)), int(rng.binomial(80 - positives, 0.3))
+        rates = youden(tp, fp, positives - tp, 80 - positives - fp)
+        held.append(_holds(dict(zip(QUANTITIES, rates[:3], strict=False))[quantity], truth))
+    return violation(held)
+
+
+def estimate(planted: Planted, quantity: str, rng: np.random.Generator) -> Interval:
+    """Draw labels and a judge's scores, and estimate a quantity as the command does."""
+    sizes = rng.integers(1, planted.most + 1, planted.documents)
+    document_N = np.repeat(np.arange(planted.documents), sizes)
+    label_N = (rng.random(len(document_N)) < planted.met).astype(np.float64)
+    # A document makes both classes easier to call met, by a beta distribution with this mean.
+    level_D = rng.random(planted.documents)
+    called = np.where(
+        label_N > 0,
+        _of_document(planted.tpr, planted.together, level_D)[document_N],
+        _of_document(planted.fpr, planted.together, level_D)[document_N],
+    )
+    judge_N = (rng.random(len(document_N)) < called).astype(np.float64)
+    names = [str(one) for one in document_N]
+    intervals = Intervals(Resampling(names, names, resamples=1, confidence=NOMINAL, seed=0))
+    if quantity == "bias":
+        return intervals.bias(judge_N - label_N, np.arange(len(label_N)))
+    rates = intervals.rates(judge_N[:, None, None], label_N[:, None])
+    return dict(zip(QUANTITIES, rates[:3], strict=False))[quantity]
+
+
+def violation(held: list[bool]) -> float:
+    """Return the distance of a coverage from 93 to 97 %, over the nominal 95 %."""
+    return max(abs(sum(held) / len(held) - NOMINAL) - SLACK, 0.0) / NOMINAL
+
+
+def _of_document(mean: float, together: float, level_D: np.ndarray[Any, Any]) -> Any:
+    if not together:
+        return np.full(len(level_D), mean)
+    from scipy import stats
+
+    spread = 1 / together - 1
+    return stats.beta.ppf(level_D, mean * spread, (1 - mean) * spread)
+
+
+def _holds(found: Interval, truth: float) -> bool:
+    return found.low is not None and found.high is not None and found.low <= truth <= found.high
+
+
+CHECKS: list[tuple[str, Check]] = [
+    *((f"counts: {name}", partial(counted, name)) for name in QUANTITIES[:3]),
+    *(
+        (f"{title}: {name}", partial(covers, design, name))
+        for title, design in DESIGNS.items()
+        for name in QUANTITIES
+    ),
+]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The figures of a calibration: J by criterion, and both rewards of each response."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from rubric_judge.calibration.record import Verdict
+from rubric_judge.calibration.report import WORDS, CalibrationReport
+from rubric_judge.page import pictures
+
+_COLOURS: Final = {
+    Verdict.ADMIT: pictures.COLOURS[2],
+    Verdict.WEIGH_DOWN: pictures.COLOURS[4],
+    Verdict.STRONGER_JUDGE: pictures.COLOURS[0],
+    Verdict.REWRITE: pictures.COLOURS[3],
+    Verdict.MASK: pictures.COLOURS[1],
+    Verdict.MORE_LABELS: pictures.MUTED,
+}
+_MOST_CRITERIA: Final = 40
+_NAME_CHARS: Final = 32
+_LINE_INCHES: Final = 0.18
+
+
+def draw_figures(report: CalibrationReport, folder: Path) -> list[Path]:
+    """Draw what there is to draw; the folder exists. Returns the PNG and SVG files."""
+    drawn = {"youden_j": _youden(report), "rewards": _rewards(report)}
+    return [
+        path
+        for name, figure in drawn.items()
+        if figure is not None
+        for path in pictures.save_figure(figure, folder, name)
+    ]
+
+
+def _youden(report: CalibrationReport) -> pictures.Figure | None:
+    able = [one for one in report.criteria if one.youden_j.value is not None]
+    found = able[:_MOST_CRITERIA]
+    if not found:
+        return None
+    names = [pictures.wrap_name(one.criterion, _NAME_CHARS) for one in found]
+    lines = sum(name.count("\n") + 1 for name in names)
+    figure, (axes,) = pictures.new_figure(7.2, 1.9 + 0.16 * len(found) + _LINE_INCHES * lines)
+    axes.axvline(0, color=pictures.INK, linewidth=1)
+    axes.axvline(report.bound, color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    for verdict in dict.fromkeys(one.verdict for one in found):
+        mine = [(place, one) for place, one in enumerate(found) if one.verdict == verdict]
+        pictures.draw_intervals(
+            axes,
+            [place for place, _ in mine],
+            [(j.value or 0.0, j.low, j.high) for _, one in mine for j in [one.youden_j]],
+            colour=_COLOURS[verdict],
+            label=WORDS[verdict],
+        )
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    lowest = min(one.youden_j.low or 0.0 for one in found)
+    axes.set_xlim(min(-0.25, lowest - 0.05), 1.0)
+    pictures.draw_grid(axes, "x")
+    axes.set_xlabel(
+        f"Youden's J = TPR − FPR, {report.confidence:.0%} intervals; dashed: the bound "
+        f"{report.bound:g}"
+    )
+    of = f", the {len(found)} lowest of {len(able)}" if len(found) < len(able) else ""
+    pictures.draw_title(axes, f"Does {report.judge} see what people see?{of}")
+    pictures.draw_legend(figure, axes)
+    return figure
+
+
+def _rewards(report: CalibrationReport) -> pictures.Figure | None:
+    pairs = report.reward.pairs
+    if len(pairs) < 2:  # noqa: PLR2004  # a point is no figure
+        return None
+    figure, (axes,) = pictures.new_figure(4.6, 4.6)
+    axes.plot([0, 1], [0, 1], color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    axes.scatter(
+        [one.label for one in pairs],
+        [one.judge for one in pairs],
+        s=16,
+        color=pictures.COLOURS[0],
+        alpha=0.45,
+        linewidths=0,
+    )
+    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
+    axes.set_xlabel("reward by the labels")
+    axes.set_ylabel("reward by the judge")
+    pictures.draw_title(axes, f"{len(pairs)} responses with both rewards")
+    return figure

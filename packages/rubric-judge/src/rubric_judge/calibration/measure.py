@@ -1,0 +1,223 @@
+"""From a judge's judgements and people's labels to a calibration."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from rubric_core import ConfigError
+from rubric_core.arrays import FloatArray
+from rubric_judge.calibration import rates
+from rubric_judge.calibration.intervals import Intervals
+from rubric_judge.calibration.pairing import MET, Paired
+from rubric_judge.calibration.record import (
+    LEVELS,
+    CriterionCalibration,
+    Interval,
+    LevelCalibration,
+)
+from rubric_judge.calibration.report import CalibrationReport
+from rubric_judge.calibration.reward import reward_calibration
+from rubric_judge.calibration.verdicts import Evidence, decide
+from rubric_judge.console.progress import current
+from rubric_judge.ledger.entry import hash_rubric
+from rubric_judge.reliability import agreement, noise
+from rubric_judge.reliability.ratings import IntArray, Resampling, ratio
+
+_FEWEST_SHARED: Final = 8
+"""Responses that several raters labelled; fewer say too little of their agreement."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a calibration is made."""
+
+    bound: float = 0.3
+    """Of J, for the verdicts."""
+    resamples: int = 1000
+    confidence: float = 0.95
+    seed: int = 0
+
+
+def calibrate(
+    paired: Paired, *, fingerprint: str | None = None, settings: Settings | None = None
+) -> CalibrationReport:
+    """Measure a judge against labels.
+
+    Args:
+        paired: judgements and labels of the same responses.
+        fingerprint: the judge's; its name if None, which the notes say.
+        settings: how.
+
+    Returns:
+        The calibration; what the labels cannot say is None in it.
+
+    Raises:
+        ConfigError: no labelled response has scores of the judge.
+    """
+    if not (~np.isnan(paired.first_NM) & ~np.isnan(paired.label_NM)).any():
+        failed = ", ".join(f"{name} {n}" for name, n in paired.ratings.reasons_J[0].items())
+        raise ConfigError(
+            f"the judge {paired.ratings.judges[0]!r} has scores for not a single labelled response"
+            f"{f' ({failed})' if failed else ''}: judge the responses that were labelled",
+            location="judge",
+        )
+    ratings, settings = paired.ratings, settings or Settings()
+    study = Study(
+        paired,
+        settings,
+        Intervals(
+            Resampling(
+                documents_N=[task.doc_hash for task in ratings.tasks_N],
+                tasks_N=ratings.task_ids_N,
+                resamples=settings.resamples,
+                confidence=settings.confidence,
+                seed=settings.seed,
+            )
+        ),
+    )
+    cells = ratings.cells_by_criterion
+    criteria: list[CriterionCalibration] = []
+    with current().phase("measuring", total=len(cells) + 1) as phase:
+        for name in cells:
+            criteria.append(study.criterion(name))
+            phase.advance()
+        reward = reward_calibration(paired, study.intervals)
+        phase.advance()
+    labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
+    tasks = {ratings.task_ids_N[n]: ratings.tasks_N[n] for n in labelled}
+    return CalibrationReport(
+        judge=ratings.judges[0],
+        judge_fingerprint=fingerprint or ratings.judges[0],
+        rubrics={name: hash_rubric(task.rubric) for name, task in tasks.items()},
+        raters=paired.raters,
+        criteria=tuple(sorted(criteria, key=_by_j)),
+        reward=reward,
+        bound=settings.bound,
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        seed=settings.seed,
+        notes=tuple(_notes(paired, is_named=fingerprint is not None)),
+    )
+
+
+def _by_j(one: CriterionCalibration) -> tuple[bool, float]:
+    return one.youden_j.value is None, one.youden_j.value or 0.0
+
+
+def _notes(paired: Paired, *, is_named: bool) -> list[str]:
+    notes: list[str] = []
+    if not is_named:
+        notes.append(
+            "The judgements tell the judge's name and nothing of its model, prompt or parameters: "
+            "give its configuration with --judge, so that the calibration is of that judge only."
+        )
+    if paired.unjudged:
+        notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")
+    return notes
+
+
+@dataclass(frozen=True)
+class Study:
+    """Judgements and labels, and how intervals are made of them."""
+
+    paired: Paired
+    settings: Settings
+    intervals: Intervals
+
+    def criterion(self, name: str) -> CriterionCalibration:
+        """Measure one criterion over all tasks that share its id."""
+        ratings = self.paired.ratings
+        n, m = ratings.cells_by_criterion[name]
+        z_NR = np.full(ratings.rewards_JNR.shape[1:], np.nan)
+        label_N, first_N = np.full((2, len(z_NR)), np.nan)
+        z_NR[n], label_N[n] = self.paired.judge_NRM[n, :, m], self.paired.label_NM[n, m]
+        first_N[n] = self.paired.first_NM[n, m]
+        rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
+        shares_N = np.zeros(len(z_NR))
+        shares_N[n] = ratings.alpha_NM[n, m]
+        found = self.intervals.rates(z_NR[:, :, None], label_N[:, None])
+        positives = int((label_N[rows] >= MET).sum())
+        people = self._people(n, m)
+        decision = decide(
+            Evidence(
+                found,
+                positives,
+                len(rows) - positives,
+                _slope(z_NR[rows], label_N[rows]),
+                people,
+                self.settings.bound,
+                self.settings.confidence,
+            )
+        )
+        both_JN1 = agreement.in_tenths(np.stack([first_N, label_N])[:, :, None])
+        repeated = noise.retest(z_NR)
+        return CriterionCalibration(
+            criterion=name,
+            labels=len(rows),
+            positives=positives,
+            share=float(shares_N[rows if len(rows) else n].mean()),
+            tpr=found.tpr,
+            fpr=found.fpr,
+            youden_j=found.youden_j,
+            bias=self.intervals.bias(repeated.mean - label_N, rows),
+            agreement=self.intervals.estimate(agreement.alpha(both_JN1, "ordinal"), rows),
+            noise=self._noise(repeated, np.flatnonzero(repeated.df)),
+            levels=self._levels(repeated, label_N, rows),
+            people=people,
+            verdict=decision.verdict,
+            reason=decision.reason,
+            labels_needed=decision.labels_needed,
+            factor=decision.factor,
+        )
+
+    def _noise(self, repeated: noise.Retest, rows: IntArray) -> Interval:
+        return self.intervals.estimate(ratio(repeated.squares, repeated.df), rows)
+
+    def _levels(
+        self, repeated: noise.Retest, label_N: FloatArray, rows: IntArray
+    ) -> tuple[LevelCalibration, ...]:
+        found: list[LevelCalibration] = []
+        for low, high in LEVELS:
+            z_N = label_N[rows]
+            inside = z_N == low if low == high else (z_N >= low) & (z_N < high) & (z_N > 0)
+            mine = rows[inside]
+            if len(mine):
+                found.append(
+                    LevelCalibration(
+                        low=low,
+                        high=high,
+                        labels=len(mine),
+                        bias=self.intervals.bias(repeated.mean - label_N, mine),
+                        noise=self._noise(repeated, mine[repeated.df[mine] > 0]),
+                    )
+                )
+        return tuple(found)
+
+    def _people(self, n: list[int], m: list[int]) -> Interval:
+        """Return α between raters over the responses that at least two labelled."""
+        people_JN = np.full(self.paired.people_JNM.shape[:2], np.nan)
+        people_JN[:, n] = self.paired.people_JNM[:, n, m]
+        rows = np.flatnonzero((~np.isnan(people_JN)).sum(axis=0) > 1)
+        if len(rows) < _FEWEST_SHARED:
+            return rates.UNKNOWN
+        tenths_JN1 = agreement.in_tenths(people_JN[:, :, None])
+        return self.intervals.estimate(agreement.alpha(tenths_JN1, "ordinal"), rows)
+
+
+def _slope(z_NR: FloatArray, label_N: FloatArray) -> float:
+    """Return the slope of the label on one judgement's z, within [0, 1]; 0 where z is constant.
+
+        β = Cov(y, z) / Var(z)
+
+    α β z is the linear function of z that is nearest to α y, in mean square.
+    """
+    scored_NR = ~np.isnan(z_NR)
+    z, label = z_NR[scored_NR], np.broadcast_to(label_N[:, None], z_NR.shape)[scored_NR]
+    if not len(z) or not np.ptp(z):
+        return 0.0
+    slope = float(np.cov(label, z, bias=True)[0, 1] / z.var())
+    return 0.0 if math.isnan(slope) else min(max(slope, 0.0), 1.0)

@@ -1,0 +1,101 @@
+"""A calibration as one page that needs no other file and no network."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+from rubric_core.files import write_text
+from rubric_judge.calibration.record import Interval, Verdict
+from rubric_judge.calibration.report import WORDS, CalibrationReport, shown
+from rubric_judge.page.rendering import render_page
+from rubric_judge.page.tables import Cell, Column, Figure, Row, Table, counted
+
+_ROLES: Final = {
+    Verdict.ADMIT: "good",
+    Verdict.WEIGH_DOWN: "c2",
+    Verdict.STRONGER_JUDGE: "main",
+    Verdict.REWRITE: "c3",
+    Verdict.MASK: "bad",
+    Verdict.MORE_LABELS: "",
+}
+"""Colours of the kit; what cannot be told yet is hollow."""
+
+
+def headline(report: CalibrationReport) -> list[Figure]:
+    """Return the numbers at the top."""
+    counts, reward = Counter(one.verdict for one in report.criteria), report.reward
+    labels = sum(one.labels for one in report.criteria)
+    figures = [
+        Figure(
+            "Criteria admitted",
+            f"{counts[Verdict.ADMIT]} of {len(report.criteria)}",
+            note=f"J above {report.bound:g} with {report.confidence:.0%} confidence",
+        ),
+        Figure("J of all criteria", shown(Interval(value=reward.youden_j.value)), note="TPR − FPR"),
+        Figure("Labels", f"{labels:,}", note=f"by {counted(len(report.raters), 'rater')}"),
+    ]
+    if reward.flips.value is not None:
+        note = "advantages whose sign the labels turn around"
+        figures.append(Figure("Signs turned", f"{reward.flips.value:.1%}", note=note))
+    return figures
+
+
+def youden_view(report: CalibrationReport) -> Table:
+    """Return J by criterion along an axis with its zero, and the verdict beside it."""
+    columns = (
+        Column(key="youden_j", title="J", form="signed", has_interval=True),
+        Column(key="tpr", title="TPR", form="decimal"),
+        Column(key="fpr", title="FPR", form="decimal"),
+        Column(key="labels", title="Met / labels", form="text"),
+        Column(key="verdict", title="Decision", form="text"),
+    )
+    rows = tuple(
+        Row(
+            name=one.criterion,
+            role=_ROLES[one.verdict],
+            cells=(
+                Cell(**one.youden_j.model_dump()),
+                Cell(value=one.tpr.value),
+                Cell(value=one.fpr.value),
+                Cell(text=f"{one.positives} / {one.labels}"),
+                Cell(text=WORDS[one.verdict]),
+            ),
+        )
+        for one in report.criteria
+    )
+    return Table(
+        key="youden_j",
+        title="Youden's J by criterion.",
+        caption=(
+            "TPR − FPR: how much more often the judge calls met what people call met than what "
+            "they do not. A policy learns nothing from a criterion at 0 and the opposite below it; "
+            f"the bound for admission is {report.bound:g}."
+        ),
+        first="Criterion",
+        columns=columns,
+        rows=rows,
+        look="dots",
+        level=f"{report.confidence:.0%}",
+    )
+
+
+def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
+    """Return (criterion, verdict, colour, reason) of each."""
+    return [
+        (one.criterion, WORDS[one.verdict], _ROLES[one.verdict] or "muted", one.reason)
+        for one in report.criteria
+    ]
+
+
+def write_page(report: CalibrationReport, path: Path) -> None:
+    """Write the page; the same calibration gives the same bytes."""
+    # The template calls the functions of this module and the report's own tables.
+    tables = [*report.tables()[2:], *report.score_tables()]
+    content = {"report": report, "views": sys.modules[__name__], "tables": tables}
+    text = render_page(
+        __package__ or "", "calibration.html.j2", content, style="calibration.css", scripts=()
+    )
+    write_text(path, text)

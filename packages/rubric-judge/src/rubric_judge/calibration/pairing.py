@@ -1,0 +1,121 @@
+"""A judge's judgements and people's labels of the same responses, as arrays.
+
+Axes as in `rubric_judge.reliability.ratings`; of people, **J** counts the raters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+
+from rubric_core import ConfigError
+from rubric_core.arrays import BoolArray, FloatArray
+from rubric_judge.labels.rows import Label, LabelSource, Seen, read_labels
+from rubric_judge.reliability.ratings import Ratings
+
+Combining = Literal["mean", "majority"]
+"""How the scores of several raters are one label."""
+
+MET: Final = 0.5
+"""The least z that is met."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """What a judge and people say of the same responses; what is missing is nan."""
+
+    ratings: Ratings
+    """Of one judge."""
+    raters: tuple[str, ...]
+    people_JNM: FloatArray
+    """z of each rater."""
+    label_NM: FloatArray
+    """z of all of them."""
+    unjudged: int
+    """Labels of responses that the judge has no judgement of."""
+
+    @property
+    def judge_NRM(self) -> FloatArray:
+        """The judge's z."""
+        return self.ratings.z_JNRM[0]
+
+    @cached_property
+    def first_NM(self) -> FloatArray:
+        """Z of the first replicate that is scored, as training would take it."""
+        scored_NR = ~np.isnan(self.judge_NRM).all(axis=2)
+        first_N11 = np.argmax(scored_NR, axis=1)[:, None, None]
+        return np.take_along_axis(self.judge_NRM, first_N11, axis=1)[:, 0, :]
+
+    @property
+    def complete_N(self) -> BoolArray:
+        """Whether every criterion with weight is labelled and judged."""
+        both_NM = ~np.isnan(self.label_NM) & ~np.isnan(self.first_NM)
+        return (both_NM | (self.ratings.alpha_NM == 0)).all(axis=1)
+
+
+def read_all_labels(paths: Sequence[Path], source: LabelSource) -> list[Label]:
+    """Read files of labels as one.
+
+    Raises:
+        ConfigError: they hold no label, or none with a score.
+        RubricFileError: a line does not fit, or a rater has labelled the same in another file; see
+            `read_labels`.
+        OSError: a file cannot be read.
+    """
+    seen: Seen = {}
+    labels = [label for path in paths for label in read_labels(path, source, seen)]
+    named = ", ".join(map(str, paths))
+    if not labels:
+        remedy = "label some responses first, with `rubric-judge label`"
+        raise ConfigError(f"--labels {named}: holds no label: {remedy}", location="labels")
+    if all(label.score is None for label in labels):
+        problem = f"none of the {len(labels)} labels has a score: nothing to calibrate against"
+        raise ConfigError(f"--labels {named}: {problem}", location="labels")
+    return labels
+
+
+def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "mean") -> Paired:
+    """Put labels beside judgements.
+
+    Args:
+        labels: of any raters, each of a criterion of a task of the ratings.
+        ratings: of one judge.
+        combining: "mean" takes the mean of the raters' z; "majority" what most of them call met,
+            as 0 or 1, and no label where they are divided evenly.
+
+    Raises:
+        ConfigError: the judgements are of several judges.
+    """
+    if len(ratings.judges) > 1:
+        named = " and ".join(map(repr, ratings.judges[:2]))
+        problem = f"the judgements are of {len(ratings.judges)} judges, {named}"
+        raise ConfigError(f"{problem}: a calibration is of one judge", location="judgements")
+    labels = list(labels)
+    raters = tuple(dict.fromkeys(label.rater for label in labels))
+    rows = {line: n for n, line in enumerate(ratings.lines_N)}
+    people_JNM = np.full((len(raters), *ratings.alpha_NM.shape), np.nan)
+    unjudged = 0
+    for label in labels:
+        n = rows.get(label.line)
+        unjudged += n is None
+        if n is not None and label.score is not None:
+            rubric = ratings.tasks_N[n].rubric
+            weight = rubric[label.criterion].weight
+            place = raters.index(label.rater), n, rubric.ids.index(label.criterion)
+            people_JNM[place] = label.score / weight if weight else np.nan
+    return Paired(ratings, raters, people_JNM, _combined(people_JNM, combining), unjudged)
+
+
+def _combined(people_JNM: FloatArray, combining: Combining) -> FloatArray:
+    given_NM = (~np.isnan(people_JNM)).sum(axis=0)
+    said_JNM = people_JNM if combining == "mean" else np.where(people_JNM >= MET, 1.0, 0.0)
+    sums_NM = np.where(np.isnan(people_JNM), 0.0, said_JNM).sum(axis=0)
+    mean_NM = np.where(given_NM > 0, sums_NM / np.maximum(given_NM, 1), np.nan)
+    if combining == "mean":
+        return mean_NM
+    return np.where(mean_NM == MET, np.nan, np.where(mean_NM > MET, 1.0, 0.0) + 0 * mean_NM)

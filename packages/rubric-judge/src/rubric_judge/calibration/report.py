@@ -1,0 +1,166 @@
+"""A calibration as people read it: a sentence, tables, and a page in Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rubric_judge.calibration.record import (
+    LEVELS,
+    Calibration,
+    CriterionCalibration,
+    Interval,
+    LevelCalibration,
+    RewardCalibration,
+    Verdict,
+)
+from rubric_judge.page.tables import Report, TextTable, counted, markdown_page, or_dash
+
+WORDS: Final = {
+    Verdict.ADMIT: "admit",
+    Verdict.WEIGH_DOWN: "weigh down",
+    Verdict.STRONGER_JUDGE: "stronger judge",
+    Verdict.REWRITE: "rewrite",
+    Verdict.MASK: "mask",
+    Verdict.MORE_LABELS: "more labels",
+}
+"""Of a verdict, in tables."""
+_DONE: Final = {
+    Verdict.ADMIT: "admitted",
+    Verdict.WEIGH_DOWN: "to weigh down",
+    Verdict.STRONGER_JUDGE: "for a stronger judge",
+    Verdict.REWRITE: "to rewrite",
+    Verdict.MASK: "to mask",
+    Verdict.MORE_LABELS: "in need of more labels",
+}
+
+
+class CalibrationReport(Calibration, Report):
+    """A calibration that can be shown."""
+
+    def summary(self) -> str:
+        """Return one sentence: whose calibration it is, and how many criteria each verdict has."""
+        counts = Counter(one.verdict for one in self.criteria)
+        verdicts = ", ".join(f"{counts[one]} {_DONE[one]}" for one in Verdict if counts[one])
+        total = sum(one.labels * one.share for one in self.criteria)
+        kept = sum(one.labels * one.share for one in self.criteria if one.factor == 1)
+        weight = f"; {kept / total:.0%} of the labelled weight is admitted" if kept else ""
+        labels = counted(sum(one.labels for one in self.criteria), "label")
+        return (
+            f"{self.judge}, against {labels} by {counted(len(self.raters), 'rater')}: of "
+            f"{counted(len(self.criteria), 'criterion', 'criteria')}, {verdicts}{weight}."
+        )
+
+    def tables(self) -> list[TextTable]:
+        """Return verdicts, their reasons and the reward; a dash: the labels cannot say."""
+        return [
+            verdict_table(self.criteria),
+            _reasons(self.criteria),
+            reward_table(self.reward),
+        ]
+
+    def score_tables(self) -> list[TextTable]:
+        """Return what is too long for a terminal: graded scores, and the same by the label."""
+        return [
+            score_table(self.criteria),
+            _level_table("Bias by the label", self.criteria, lambda level: level.bias),
+            _level_table("Noise τ_j² by the label", self.criteria, lambda level: level.noise),
+        ]
+
+    def method(self) -> str:
+        """Return how the intervals were made."""
+        return (
+            f"In brackets: {self.confidence:.0%} intervals, for which the labels of one document "
+            "go together: Wilson's for TPR and FPR and the difference of both for J, Student's for "
+            f"biases, BCa bootstrap for the rest ({self.resamples} draws, seed {self.seed}). "
+            "Met: at least half of the weight. A dash: the labels cannot say."
+        )
+
+    def markdown(self, figures: Sequence[str]) -> str:
+        """Write it as a page; see `Report.markdown`."""
+        opening = "\n\n".join([self.summary(), self.method(), *self.notes])
+        return markdown_page(
+            "Calibration of a judge", opening, [*self.tables(), *self.score_tables()], figures
+        )
+
+
+def shown(one: Interval, form: str = ".2f") -> str:
+    """Write an estimate with its interval."""
+    value = or_dash(one.value, form)
+    if one.low is not None and one.high is not None and one.low < one.high:
+        value = f"{value} [{one.low:{form}}, {one.high:{form}}]"
+    return value.replace("-", "−")
+
+
+def verdict_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
+    """Return the verdicts with the rates that they are made of."""
+    header = ("criterion", "J", "TPR", "FPR", "met/labels", "verdict")
+    rows = tuple(
+        (
+            one.criterion,
+            shown(one.youden_j),
+            or_dash(one.tpr.value, ".2f"),
+            or_dash(one.fpr.value, ".2f"),
+            f"{one.positives}/{one.labels}",
+            WORDS[one.verdict],
+        )
+        for one in criteria
+    )
+    return TextTable("What to do with each criterion", header, rows)
+
+
+def _reasons(criteria: Sequence[CriterionCalibration]) -> TextTable:
+    rows = tuple((one.criterion, one.reason) for one in criteria if one.verdict != Verdict.ADMIT)
+    return TextTable("Why", ("criterion", "reason"), rows)
+
+
+def score_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
+    """Return how near the judge's scores are to the labels."""
+    header = ("criterion", "bias", "ordinal α", "α of people", "τ_j²")
+    rows = tuple(
+        (
+            one.criterion,
+            shown(one.bias),
+            shown(one.agreement),
+            shown(one.people),
+            shown(one.noise, ".4f"),
+        )
+        for one in criteria
+        if one.labels
+    )
+    return TextTable("Scores: judge − label, agreement, noise", header, rows)
+
+
+def _level_table(
+    title: str, criteria: Sequence[CriterionCalibration], of: Callable[[LevelCalibration], Interval]
+) -> TextTable:
+    """Return one figure by what people gave; without a row where no level has it."""
+    rows: list[tuple[str, ...]] = []
+    for one in criteria:
+        found = {(level.low, level.high): of(level) for level in one.levels}
+        if any(figure.value is not None for figure in found.values()):
+            cells = (found.get(level, Interval(value=None)) for level in LEVELS)
+            rows.append((one.criterion, *map(shown, cells)))
+    header = ("criterion", "label z = 0", "below ½", "from ½", "1")
+    return TextTable(title, header, tuple(rows))
+
+
+def reward_table(reward: RewardCalibration) -> TextTable:
+    """Return the whole reward's figures."""
+    rows = (
+        ("J of all criteria together", shown(reward.youden_j)),
+        ("TPR", shown(reward.tpr)),
+        ("FPR", shown(reward.fpr)),
+        ("responses with both rewards", str(len(reward.pairs))),
+        ("bias: judge − label", shown(reward.bias, ".3f")),
+        ("Pearson's r of both", shown(reward.correlation)),
+        ("advantages whose sign the labels turn", shown(reward.flips, ".1%")),
+        ("correlation of errors between criteria", shown(reward.error_correlation)),
+        ("variance of the error / independent errors", shown(reward.error_inflation)),
+        ("noise τ²/M_eff, predicted", shown(reward.pooled, ".4f")),
+        ("noise Σα²τ², predicted", shown(reward.predicted, ".4f")),
+        ("noise, measured", shown(reward.measured, ".4f")),
+        ("measured / Σα²τ²", shown(reward.inflation)),
+    )
+    return TextTable("The whole reward", ("", "value"), rows)

@@ -1,0 +1,133 @@
+"""From what was measured of a criterion to what to do with it, by rules that are stated here.
+
+| interval of J | people | verdict | factor |
+|---|---|---|---|
+| above the bound | | admit | 1 |
+| below the bound | agree (α ≥ .667) | stronger_judge | slope, or 0 if J may be 0 |
+| below the bound | do not agree | rewrite | slope, or 0 if J may be 0 |
+| below the bound, above 0 | one rater | weigh_down | slope |
+| below the bound, may be 0 | one rater | mask | 0 |
+| above 0, holds the bound | | weigh_down | slope |
+| holds both, or there is no J | | more_labels | 0 |
+
+An interval that ends at or below 0 is masked whoever agrees: it teaches the opposite.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from rubric_judge.calibration.rates import Rates, labels_needed
+from rubric_judge.calibration.record import Interval, Verdict
+from rubric_judge.page.tables import counted
+
+PEOPLE_AGREE: Final = 0.667
+"""Krippendorff's least α for tentative conclusions."""
+_BLIND_WIDTH: Final = 0.35
+"""Half width of J's interval that is planned for where there is no J yet."""
+_LEAST_WIDTH: Final = 0.05
+"""No plan asks for more precision: a J this near a bound will not be told from it."""
+
+
+class Evidence(NamedTuple):
+    """What a verdict is made of."""
+
+    rates: Rates
+    positives: int
+    negatives: int
+    slope: float
+    """Of the label on the judge's z, within [0, 1]: by what their best linear prediction of the
+    label multiplies a difference of scores."""
+    people: Interval
+    """α between raters; without a value where there is one."""
+    bound: float
+    confidence: float
+
+
+class Decision(NamedTuple):
+    """A verdict, why, and what follows from it."""
+
+    verdict: Verdict
+    reason: str
+    labels_needed: int | None
+    factor: float
+
+
+def decide(seen: Evidence) -> Decision:
+    """Return the verdict by the table above, with its figures."""
+    j = seen.rates.youden_j
+    if j.value is None or j.low is None or j.high is None:
+        return _without_j(seen)
+    low, high, bound = j.low, j.high, seen.bound
+    told = f"J is {_shown(j)}"
+    if low > bound:
+        return Decision(Verdict.ADMIT, f"{told}, above {bound:g}.", None, 1.0)
+    if high < bound:
+        return _weak(seen, low, high, told)
+    if low > 0:
+        nearest = max(abs(j.value - bound), _LEAST_WIDTH)
+        count, wanted = _wanted(seen, nearest)
+        reason = (
+            f"{told}, above 0 and perhaps not above {bound:g}: weigh it by {seen.slope:.2f}; "
+            f"{wanted} would tell."
+        )
+        return Decision(Verdict.WEIGH_DOWN, reason, count, seen.slope)
+    count, wanted = _wanted(seen, max(j.value, bound - j.value, _LEAST_WIDTH))
+    reason = f"{told}, which holds both 0 and {bound:g}: {wanted} would tell."
+    return Decision(Verdict.MORE_LABELS, reason, count, 0.0)
+
+
+def _weak(seen: Evidence, low: float, high: float, told: str) -> Decision:
+    """Decide on a J that is below the bound, as sure as the interval is."""
+    factor = seen.slope if low > 0 else 0.0
+    below = f"{told}, below {seen.bound:g}"
+    meanwhile = f"until then weigh it by {factor:.2f}" if factor else "until then mask it"
+    if high <= 0:
+        reason = f"{told}, not above 0: the judge tells the opposite of people, or nothing."
+        return Decision(Verdict.MASK, reason, None, 0.0)
+    alpha = seen.people.value
+    if alpha is not None and alpha >= PEOPLE_AGREE:
+        why = f"people agree with each other (α {_shown(seen.people)}), this judge does not"
+        return Decision(Verdict.STRONGER_JUDGE, f"{below}; {why}: {meanwhile}.", None, factor)
+    if alpha is not None:
+        why = f"people do not agree with each other either (α {_shown(seen.people)})"
+        return Decision(Verdict.REWRITE, f"{below}; {why}: {meanwhile}.", None, factor)
+    if factor:
+        reason = f"{below} and above 0: weigh it by {factor:.2f}."
+        return Decision(Verdict.WEIGH_DOWN, reason, None, factor)
+    reason = f"{below} and not surely above 0: a policy would learn noise from it."
+    return Decision(Verdict.MASK, reason, None, 0.0)
+
+
+def _without_j(seen: Evidence) -> Decision:
+    """Say how many labels of which class make a J."""
+    total = seen.positives + seen.negatives
+    count, wanted = _wanted(seen, _BLIND_WIDTH)
+    if not total:
+        so_far = "No response has both a label and a score of the judge"
+    elif seen.negatives:
+        so_far = f"Met in none of {counted(total, 'label')}, so that there is no TPR and no J"
+    else:
+        so_far = f"Met in all of {counted(total, 'label')}, so that there is no FPR and no J"
+    return Decision(Verdict.MORE_LABELS, f"{so_far}: {wanted} would give one.", count, 0.0)
+
+
+def _wanted(seen: Evidence, half_width: float) -> tuple[int, str]:
+    """Return how many more labels make J so precise, and in words of which class."""
+    more1, more0 = labels_needed(
+        seen.rates,
+        (seen.positives, seen.negatives),
+        half_width,
+        confidence=seen.confidence,
+    )
+    # A plan that holds already was made of a rounder figure than the interval.
+    more1 = max(more1, 1) if not more0 else more1
+    met, unmet = (f"of responses that {what}" for what in ("meet it", "do not meet it"))
+    if more1 and more0:
+        return more1 + more0, f"{more1:,} more labels {met} and {more0:,} {unmet}"
+    return more1 + more0, f"{counted(more1 or more0, 'more label')} {met if more1 else unmet}"
+
+
+def _shown(one: Interval) -> str:
+    interval = "" if one.low is None else f" [{one.low:.2f}, {one.high:.2f}]"
+    return f"{one.value:.2f}{interval}".replace("-", "−")

@@ -1,0 +1,241 @@
+"""`rubric-judge calibrate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from rubric_core import Task, write_tasks
+from rubric_judge import LexicalConfig, LexicalJudge
+from rubric_judge.calibration.record import Verdict, read_calibration
+from rubric_judge.cli import main
+from rubric_judge.testing import FakeEndpoint
+
+NAMES = ("first", "second")
+TEXTS = (
+    "The house has word0 in its hall.",
+    "The garden has word1 in its grass.",
+    "The garden has word0 and word1 in it.",
+    "There is nothing here at all.",
+)
+MakeTasks = Callable[..., dict[str, Task]]
+Command = Callable[..., tuple[int, str, str]]
+FILES = ("tasks.jsonl", "answers.jsonl")
+
+
+def _label(line: int, task_id: str, criterion: str, score: float | None, rater: str) -> str:
+    row = {"line": line, "task_id": task_id, "criterion": criterion, "score": score, "rater": rater}
+    return json.dumps(row)
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    make_tasks: MakeTasks,
+) -> Iterator[Command]:
+    """Return a function that runs `rubric-judge calibrate` beside 40 labelled responses.
+
+    anna labels what is there, and ben the other criterion's word in place of the second's.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    tasks = make_tasks(NAMES, 10)
+    write_tasks("tasks.jsonl", tasks.values())
+    rows = [(name, text) for name in tasks for text in TEXTS]
+    lines = [json.dumps({"task_id": name, "response": text}) for name, text in rows]
+    Path("answers.jsonl").write_text("\n".join([*lines, lines[0]]))
+    for rater, words in (("anna", ("word0", "word1")), ("ben", ("word0", "word0"))):
+        labels = [
+            _label(line, name, criterion, 2.0 * (word in text), rater)
+            for line, (name, text) in enumerate(rows, 1)
+            for criterion, word in zip(NAMES, words, strict=True)
+        ]
+        Path(f"{rater}.jsonl").write_text("\n".join(labels))
+    Path("lexical.yaml").write_text("type: lexical\n")
+
+    def run(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["rubric-judge", "calibrate", *words])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return int(ended.value.code or 0), *capsys.readouterr()
+
+    yield run
+    structlog.reset_defaults()
+
+
+def test_a_judge_is_calibrated_and_found_again_in_its_judgements(command: Command) -> None:
+    words = ("--labels", "anna.jsonl", "--resamples", "30")
+    status, printed, complaints = command(*FILES, *words, "--judge", "lexical.yaml", "--out", "out")
+
+    assert (status, complaints) == (0, "")
+    assert printed.startswith(
+        "lexical_v3, against 80 labels by 1 rater: of 2 criteria, 2 admitted; "
+        "100% of the labelled weight is admitted.\n"
+    )
+    assert max(map(len, printed.splitlines()[1:])) <= 80
+    found = read_calibration(Path("out/calibration.json"))
+    assert found.judge_fingerprint == LexicalJudge(LexicalConfig()).fingerprint
+    assert [one.verdict for one in found.criteria] == [Verdict.ADMIT, Verdict.ADMIT]
+    assert [one.youden_j.value for one in found.criteria] == [1.0, 1.0]
+    assert found.reward.bias.value == 0
+    assert found.raters == ("anna",)
+    written = {path.name for path in Path("out").iterdir()}
+    assert written >= {"calibration.html", "calibration.md", "youden_j.png", "youden_j.svg"}
+    judged = Path("out/judgements_lexical_0.jsonl")
+    assert len(judged.read_text().splitlines()) == 40  # what nobody labelled is not asked for
+
+    # The judgements alone give the same figures, and know the judge by name, or by --judge.
+    status, _, told = command(*FILES, *words, "--judgements", str(judged), "--out", "named")
+    named = read_calibration(Path("named/calibration.json"))
+    assert (status, named.judge_fingerprint) == (0, "lexical_v3")
+    assert "give its configuration with --judge" in told
+    assert named.criteria == found.criteria
+    both = ("--judgements", str(judged), "--judge", "lexical.yaml", "--out", "both")
+    assert command(*FILES, *words, *both)[0] == 0
+    assert Path("both/calibration.json").read_text() == Path("out/calibration.json").read_text()
+
+
+def test_what_people_see_and_a_judge_does_not(command: Command) -> None:
+    words = ("--labels", "ben.jsonl", "--judge", "lexical.yaml", "--resamples", "30")
+    status, printed, _ = command(*FILES, *words, "--out", "out")
+
+    found = {one.criterion: one for one in read_calibration(Path("out/calibration.json")).criteria}
+    assert status == 0
+    assert found["first"].verdict is Verdict.ADMIT
+    assert found["second"].verdict is Verdict.MORE_LABELS
+    assert "50% of the labelled weight" in printed
+    page = Path("out/calibration.md").read_text()
+    assert found["second"].reason in page
+    assert "![youden j](youden_j.png)" in page
+
+
+def test_two_raters_and_replicates_of_a_model(command: Command) -> None:
+    with FakeEndpoint(lambda call: dict(call.weights)) as endpoint:
+        Path("all.yaml").write_text(
+            f"type: llm\nmodel: openai/fake\ntransport: direct\napi_base: {endpoint.url}\n"
+        )
+        words = ("--labels", "anna.jsonl", "--labels", "ben.jsonl", "--judge", "all.yaml",
+                 "--replicates", "2", "--resamples", "30", "--ledger", "l.db")  # fmt: skip
+        status, _, _ = command(*FILES, *words, "--out", "out")
+        calls = len(endpoint.calls)
+        again, _, _ = command(*FILES, *words, "--out", "again")
+
+        assert (status, again, calls) == (0, 0, 1 + 80)
+        assert len(endpoint.calls) == calls
+    assert Path("out/calibration.json").read_text() == Path("again/calibration.json").read_text()
+    found = read_calibration(Path("out/calibration.json"))
+    first, second = sorted(found.criteria, key=lambda one: one.criterion)
+    assert (first.people.value, first.youden_j.value, first.tpr.value) == (1.0, 0.0, 1.0)
+    assert first.verdict in {Verdict.STRONGER_JUDGE, Verdict.MORE_LABELS}
+    assert (second.people.value or 0) < 0.1
+    assert found.reward.measured.value == 0
+
+
+def _names(folder: Path) -> list[str]:
+    return [
+        json.loads(line)["task_id"] for line in (folder / "answers.jsonl").read_text().splitlines()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"task_id": "none"}, "bad.jsonl:1: no task has the id 'none'"),
+        ({"criterion": "third"}, "its task has no criterion 'third', but first, second"),
+        ({"score": 2.5}, "bad.jsonl:1: 2.5 is more than the criterion's weight 2"),
+        ({"line": 99}, "response 99 is none of task"),
+        ({"score": None}, "none of the 1 labels has a score"),
+    ],
+)
+def test_a_label_that_does_not_fit_is_refused(
+    command: Command, tmp_path: Path, change: dict[str, object], problem: str
+) -> None:
+    row = json.loads(_label(1, _names(tmp_path)[0], "first", 1.0, "anna"))
+    Path("bad.jsonl").write_text(json.dumps(row | change))
+
+    status, printed, complaint = command(
+        *FILES, "--labels", "bad.jsonl", "--judge", "lexical.yaml", "--out", "out"
+    )
+
+    assert (status, printed) == (2, "")
+    assert problem in complaint
+    assert not Path("out").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("--labels", "anna.jsonl"), "--judge: there is no judge; give its configuration"),
+        (("--labels", "empty.jsonl", "--judge", "lexical.yaml"), "empty.jsonl: holds no label"),
+        (
+            ("--labels", "anna.jsonl", "--labels", "copy.jsonl", "--judge", "lexical.yaml"),
+            "of response 1 again, as line 1 of anna.jsonl does: keep one of the two",
+        ),
+        (
+            ("--labels", "twice.jsonl", "--judge", "lexical.yaml"),
+            "twice.jsonl:2: 'anna' labels criterion 'first' of response 1 again",
+        ),
+        (
+            ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--replicates", "0"),
+            'Invalid value "0" for --replicates. Must be >= 1.',
+        ),
+        (
+            ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--bound", "1"),
+            "--bound. Must be < 1",
+        ),
+        (
+            ("--labels", "anna.jsonl", "--judgements", "others.jsonl"),
+            "others.jsonl: judges line 99 as a response to task",
+        ),
+        (
+            ("--labels", "anna.jsonl", "--judgements", "failed.jsonl"),
+            "'j' has scores for not a single labelled response (timeout 1)",
+        ),
+        (
+            ("--labels", "anna.jsonl", "--judgements", "failed.jsonl", "--judge", "lexical.yaml"),
+            "--judge lexical.yaml: it is 'lexical_v3'; the judgements are of 'j'",
+        ),
+    ],
+)
+def test_bad_input_is_one_clear_error(
+    command: Command, tmp_path: Path, words: tuple[str, ...], problem: str
+) -> None:
+    Path("empty.jsonl").write_text("\n")
+    Path("copy.jsonl").write_text(Path("anna.jsonl").read_text())
+    line = Path("anna.jsonl").read_text().splitlines()[0]
+    Path("twice.jsonl").write_text(f"{line}\n{line}")
+    result = {"outcome": "unavailable", "reason": "timeout", "judge": "j"}
+    row = {"line": 1, "task_id": _names(tmp_path)[0], "reward": None, "result": result}
+    Path("failed.jsonl").write_text(json.dumps(row))
+    Path("others.jsonl").write_text(json.dumps(row | {"line": 99}))
+
+    status, printed, complaint = command(*FILES, *words, "--out", "out")
+
+    assert (status, printed) == (2, "")
+    assert problem in complaint.replace("\n", " ")
+    assert not Path("out/calibration.json").exists()
+
+
+def test_one_class_only_is_no_error_and_says_what_is_missing(
+    command: Command, tmp_path: Path
+) -> None:
+    names = _names(tmp_path)
+    labels = [_label(n, names[n - 1], "first", 0.0, "anna") for n in range(1, 41)]
+    Path("zeros.jsonl").write_text("\n".join(labels))
+
+    status, printed, _ = command(
+        *FILES, "--labels", "zeros.jsonl", "--judge", "lexical.yaml", "--out", "out"
+    )
+
+    assert status == 0
+    assert "Met in none of 40 labels" in printed
+    found = read_calibration(Path("out/calibration.json"))
+    assert {one.verdict for one in found.criteria} == {Verdict.MORE_LABELS}
+    assert all(one.youden_j.value is None and one.labels_needed for one in found.criteria)
+    assert not Path("out/youden_j.png").exists()
