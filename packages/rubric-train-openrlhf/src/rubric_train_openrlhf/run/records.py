@@ -231,8 +231,8 @@ class RunSummary(_Row):
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many judgements of the steps each fallback of a `litellm_config` gave."""
     admission: dict[str, float] = Field(default_factory=dict)
-    """Factor of each criterion's weight that a calibration does not leave at 1; 0 where it masks the
-    criterion from the reward."""
+    """Factor of each criterion's weight that a calibration does not leave at 1; 0 where it
+    masks the criterion from the reward."""
     error: str | None = None
     warning: str | None = None
     """What makes a run that ended well worth a look."""
