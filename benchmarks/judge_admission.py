@@ -4,10 +4,10 @@ The quickstart's tiny policy is trained by local GRPO on its questions with the 
 scores stand for the truth. A planted judge turns every score of the criteria that carry half of the
 weight upside down in three of four judgements (TPR .25, FPR .75: J = −.5) and gives the other half
 as it is. The same runs are made without a calibration and with one that was measured on 240
-responses of the policy before training. `value` is the gain in true held-out reward without
-admission over the gain with it, worst of the seeds: below 1 where admission helps.
+responses of the policy before training. `value` is the gain in true held-out reward with admission
+less the gain without it, in points, the least of the seeds.
 
-    uv run python benchmarks/judge_admission.py --out runs/admission [--json PATH] [--figure PATH]
+    uv run python benchmarks/judge_admission.py [--out FOLDER] [--quick] [--json F] [--figure F]
 
 A run of 50 steps takes a few minutes on one core; the same command goes on where it was stopped.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import logging
 import math
 from collections import defaultdict
 from collections.abc import Sequence
@@ -71,8 +72,8 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.run.records import HeldoutRow
 
 CLAIM = "true held-out reward rises with admission, and falls or stalls without it"
-TARGET = 0.25
-"""Gain without admission, over the gain with it."""
+TARGET = 3.0
+"""Points between the gain with admission and the gain without, in every seed."""
 PLANTED: Final = ("parameter_1", "purpose", "returns")
 """Beginnings of the ids of the criteria that the planted judge turns: half of the weight."""
 TURNED: Final = 0.75
@@ -343,34 +344,40 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--out", type=Path, default=Path("runs/admission"))
     parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--figure", type=Path, help="SVG or PNG")
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    parser.add_argument("--quick", action="store_true", help="one seed, ten steps: proves nothing")
+    parser.add_argument("--figure", type=Path, help="draw it, as SVG or PNG")
     arguments = parser.parse_args()
     out: Path = arguments.out
     out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(1)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     prepare(out)
-    run = partial(train, out, steps=arguments.steps)
+    run = partial(train, out, steps=10 if arguments.quick else arguments.steps)
     curves: dict[str, list[list[dict[str, float]]]] = {arm: [] for arm in ARMS}
-    for seed in SEEDS:
+    for seed in SEEDS[: 1 if arguments.quick else None]:
         for arm in ARMS:
             curves[arm].append(run(arm, seed=seed))
             print(seed, arm, [round(row["true_reward"], 3) for row in curves[arm][-1]], flush=True)
-    found = gains(curves)
-    worst = max(a / b if b > 0 else math.inf for a, b in zip(*found.values(), strict=True))
     if arguments.figure:
         draw(curves, arguments.figure)
-    record = {
+    result = compared(curves)
+    print(f"{result['value']:.1f} points (target {TARGET}): {result['details']['gains']}")
+    finish(result, arguments.json)
+
+
+def compared(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, Any]:
+    """Return the benchmark's record; admission itself must gain too."""
+    found = gains(curves)
+    apart = [100 * (b - a) for a, b in zip(found["planted"], found["admitted"], strict=True)]
+    return {
         "claim": CLAIM,
-        "value": worst,
+        "value": min(apart),
         "target": TARGET,
-        "passed": worst <= TARGET,
-        "gains": found,
-        "curves": curves,
+        "direction": "at least",
+        "passed": min(apart) >= TARGET and min(found["admitted"]) > 0,
+        "details": {"gains": found, "curves": curves},
     }
-    print(json.dumps({name: record[name] for name in ("value", "passed", "gains")}, indent=1))
-    finish(record, arguments.json)
 
 
 if __name__ == "__main__":

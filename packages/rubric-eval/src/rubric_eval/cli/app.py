@@ -20,8 +20,6 @@ from rubric_judge.console.command import command_app, console, figures_table, wo
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from rubric_core import Decoding
 
 app = command_app(
@@ -139,11 +137,11 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
                 "yes" if pair.same_order else "no",
             )
         stdout.print(pairs)
-    _print_corrected(table, stdout)
+    _print_corrected(table)
     stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
 
 
-def _print_corrected(table: HeldoutTable, stdout: Console) -> None:
+def _print_corrected(table: HeldoutTable) -> None:
     """Show what labels make of the rewards, and why not where they make nothing of them."""
     if not table.corrected:
         return
@@ -156,6 +154,7 @@ def _print_corrected(table: HeldoutTable, stdout: Console) -> None:
         limits = f"{percent(row.ci_low)} to {percent(row.ci_high)}" if row.mean is not None else "–"
         figures = (percent(row.raw), percent(row.mean), limits, or_dash(row.trust, ".2f"))
         corrected.add_row(row.model, row.judge, *figures, str(row.labelled))
+    stdout = console()
     stdout.print(corrected)
     for row in table.corrected:
         if row.refused:

@@ -68,8 +68,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         limit: Ask at most so many questions, from all over TASKS.
         max_unavailable_frac: End where a larger share of a model's answers has no judgement.
         workers: Judge workers for each judge; each holds up to four answers.
-        calibration: calibration.json of the judge: rewards corrected by its labels stand beside
-            the raw ones, where these answers are like those that were labelled.
+        calibration: Of the judge; rewards corrected by its labels then stand beside the raw ones.
         verbose: Log every judge call to stderr.
 
     Returns:

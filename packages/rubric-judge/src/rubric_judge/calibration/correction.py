@@ -152,18 +152,9 @@ def check_population(
     Source: Welch, The generalization of "Student's" problem, Biometrika 34 (1947).
     """
     sample = _Sample.of(judge_N, pairs, None)
-    overlap, uncovered = _overlap(sample.judge_N, sample.judge_n)
+    by_overlap = _overlap_check(sample)
     if probes is None:
-        transfers = overlap >= LEAST_OVERLAP and uncovered <= MOST_UNCOVERED
-        reason = (
-            f"{overlap:.0%} of the judge's rewards are spread as the labelled ones are (at least "
-            f"{LEAST_OVERLAP:.0%} must be), and {uncovered:.0%} have no label within a tenth (at "
-            f"most {MOST_UNCOVERED:.0%} may have none); mean {sample.judge_N.mean():.3f} here, "
-            f"{sample.judge_n.mean():.3f} where labelled"
-        )
-        return PopulationCheck(
-            transfers=transfers, reason=reason, overlap=overlap, uncovered_frac=uncovered
-        )
+        return by_overlap
     trust = sample.trust(tuning)
     probed = _Sample.of(judge_N, probes, None, fewest=2)
     there = sample.rectifier(trust, tuning=tuning, at=float(probed.judge_n.mean()))
@@ -176,14 +167,29 @@ def check_population(
         f"{len(probes)} probes of this population and {len(pairs)} labelled responses of the "
         f"calibration, which {'is no difference shown' if transfers else 'leaves out 0'}"
     )
-    interval = Interval(value=difference, low=low, high=high)
+    found = {
+        "transfers": transfers,
+        "reason": reason,
+        "difference": Interval(value=difference, low=low, high=high),
+        "probes": len(probes),
+    }
+    return by_overlap.model_copy(update=found)
+
+
+def _overlap_check(sample: _Sample) -> PopulationCheck:
+    """Whether the judge's rewards lie where there are labels."""
+    overlap, uncovered = _overlap(sample.judge_N, sample.judge_n)
+    reason = (
+        f"{overlap:.0%} of the judge's rewards are spread as the labelled ones are (at least "
+        f"{LEAST_OVERLAP:.0%} must be), and {uncovered:.0%} have no label within a tenth (at "
+        f"most {MOST_UNCOVERED:.0%} may have none); mean {sample.judge_N.mean():.3f} here, "
+        f"{sample.judge_n.mean():.3f} where labelled"
+    )
     return PopulationCheck(
-        transfers=transfers,
+        transfers=overlap >= LEAST_OVERLAP and uncovered <= MOST_UNCOVERED,
         reason=reason,
         overlap=overlap,
         uncovered_frac=uncovered,
-        difference=interval,
-        probes=len(probes),
     )
 
 
