@@ -207,7 +207,7 @@ def test_decoupling_finds_no_signal_in_equal_scores(score: float) -> None:
         ([[[0.1], [0.2]]], [[1, 1]], RewardShapeError, "weights_PM has"),
         ([[[0.1], [0.2]]], [[1], [1]], RewardShapeError, "weights_PM has"),
         ([[[0.1]]], [[1]], RewardShapeError, "at least two responses"),
-        ([[[0.1], [1.2]]], [[1]], RewardError, r"z_PGM\[0, 1, 0\] is 1\.2, not in \[0, 1\]"),
+        ([[[0.1], [np.inf]]], [[1]], RewardError, r"z_PGM\[0, 1, 0\] is inf, not finite"),
         ([[[0.1], [np.nan]]], [[1]], RewardError, r"z_PGM\[0, 1, 0\] is nan"),
         ([[[0.1], [0.2]]], [[0]], RewardError, "positive and finite"),
     ],

@@ -7,14 +7,22 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import pytest
 
 from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task
+from rubric_judge import LexicalJudge
+from rubric_judge.calibration.record import (
+    Calibration,
+    CriterionCalibration,
+    Interval,
+    RewardCalibration,
+    Verdict,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
 _CANARY = "zqcanary"
 """Begins every planted word; no other word has it."""
@@ -232,3 +240,44 @@ def _target(link: Path) -> str:
 def canaries() -> Canaries:
     """Plants words in tasks and looks for them; `looked_at` says how much was read."""
     return Canaries()
+
+
+@pytest.fixture
+def write_calibration(tmp_path: Path) -> Callable[..., Path]:
+    """Write calibration.json of the lexical judge with these factors, and what is given changed."""
+    unknown = Interval(value=None)
+    figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, unknown)
+
+    def write(
+        factors: dict[str, float],
+        rates: tuple[float | None, float | None] = (0.9, 0.2),
+        **changed: Any,
+    ) -> Path:
+        criteria = tuple(
+            CriterionCalibration(
+                criterion=name,
+                labels=40,
+                positives=20,
+                share=0.5,
+                tpr=Interval(value=rates[0]),
+                fpr=Interval(value=rates[1]),
+                **dict.fromkeys(("youden_j", "bias", "agreement", "noise"), unknown),
+                verdict=Verdict.MASK if factor == 0 else Verdict.ADMIT,
+                reason="planted",
+                factor=factor,
+            )
+            for name, factor in factors.items()
+        )
+        given: dict[str, Any] = {
+            "judge": "lexical",
+            "judge_fingerprint": LexicalJudge().fingerprint,
+            "rubrics": {},
+            "raters": ("ann",),
+            "criteria": criteria,
+            "reward": RewardCalibration(pairs=(), **figures),
+        }
+        path = tmp_path / "calibration.json"
+        path.write_text(Calibration(**(given | changed)).model_dump_json(), encoding="utf-8")
+        return path
+
+    return write

@@ -44,6 +44,9 @@ from rubric_core.plugins.responding import Responder as Responder
 from rubric_core.plugins.responding import ResponderFactory as ResponderFactory
 from rubric_core.plugins.responding import SaysPromptForm as SaysPromptForm
 from rubric_core.plugins.responding import ScoresChoices as ScoresChoices
+from rubric_core.reward.admission import admitted_result as admitted_result
+from rubric_core.reward.admission import admitted_rubric as admitted_rubric
+from rubric_core.reward.admission import unbiased_z as unbiased_z
 from rubric_core.reward.advantage import Std as Std
 from rubric_core.reward.advantage import group_advantages as group_advantages
 from rubric_core.reward.advantage import leave_one_out_baseline as leave_one_out_baseline

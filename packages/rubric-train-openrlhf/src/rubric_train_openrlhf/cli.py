@@ -107,6 +107,9 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         with progress.phase("writing the report"):
             report = _report(loaded.out)
     print(summary.model_dump_json(indent=2))
+    for name, factor in summary.admission.items():
+        told = "masked from the reward" if factor == 0 else f"weighed at {factor:g}"
+        print(f"rubric-train: criterion {name} {told} (judge.calibration)", file=sys.stderr)
     for name, count in summary.by_fallback.items():
         print(f"rubric-train: {count} judgements by the fallback {name}", file=sys.stderr)
     print(report)

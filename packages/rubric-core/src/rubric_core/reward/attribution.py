@@ -27,8 +27,8 @@ def criterion_attribution(
     exact, since the advantage is linear in z once σ is fixed.
 
     Args:
-        z_PGM: shape [P, G, M], in [0, 1] where valid and w_j > 0; not read elsewhere, so groups
-            with fewer criteria than M are padded with nan under weight 0.
+        z_PGM: shape [P, G, M], finite where valid and w_j > 0; not read elsewhere, so groups with
+            fewer criteria than M are padded with nan under weight 0.
         weights_PM: shape [P, M], every w_j ≥ 0 and finite, each row with a positive sum.
         std: as for `group_advantages`.
         delta: as for `group_advantages`.
@@ -41,8 +41,8 @@ def criterion_attribution(
 
     Raises:
         RewardShapeError: axes that do not fit, G < 2, or a mask of another shape.
-        RewardError: a valid z_j outside [0, 1], weights that no reward can be computed from, or an
-            unknown `std` or `delta`.
+        RewardError: a valid z_j that is not finite, weights that no reward can be computed from, or
+            an unknown `std` or `delta`.
 
     Source: paper, §3.2, Eq. advantage.
     Source: paper, §3.3, Eq. criterion_delta.
@@ -74,7 +74,7 @@ def decoupled_advantages(
     where `group_advantages` lets the second drown the first.
 
     Args:
-        z_PGM: shape [P, G, M], in [0, 1] where valid and w_j > 0; not read elsewhere.
+        z_PGM: shape [P, G, M], finite where valid and w_j > 0; not read elsewhere.
         weights_PM: shape [P, M], every w_j ≥ 0 and finite, each row with a positive sum.
         delta: δ ≥ 0, finite.
         valid_PG: bool, shape [P, G]; False leaves a response out. None: all take part.
@@ -85,8 +85,8 @@ def decoupled_advantages(
 
     Raises:
         RewardShapeError: axes that do not fit, G < 2, or a mask of another shape.
-        RewardError: a valid z_j outside [0, 1], weights that no reward can be computed from, or a
-            `delta` that is negative or not finite.
+        RewardError: a valid z_j that is not finite, weights that no reward can be computed from, or
+            a `delta` that is negative or not finite.
 
     Source: arXiv 2601.05242 (GDPO), group-wise decoupled normalisation.
     """
@@ -118,5 +118,6 @@ def _checked(
         raise RewardShapeError(f"z_PGM has shape {z.shape}, weights_PM has {alpha.shape}")
     valid = arrays.valid_members(valid_PG, z.shape[:2])
     z = np.where(valid[:, :, None] & (alpha > 0)[:, None, :], z, 0.0)
-    arrays.check_each(z, (z >= 0) & (z <= 1), name="z_PGM", problem=", not in [0, 1]")
+    # Corrected for a judge's errors they leave [0, 1]; see `unbiased_z`.
+    arrays.check_each(z, np.isfinite(z), name="z_PGM", problem=", not finite")
     return z, alpha, valid

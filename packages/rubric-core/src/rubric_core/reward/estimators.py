@@ -34,9 +34,10 @@ class JudgedGroups:
     valid_PG: BoolArray
     """False for responses that are left out, such as those that no judge could be reached for."""
     z_PGM: FloatArray
-    """Criterion scores in [0, 1], without penalties; nan where there is none."""
+    """Criterion scores, without penalties; nan where there is none. In [0, 1], unless they are
+    corrected for the judge's errors."""
     weights_PM: FloatArray
-    """Criterion weights, padded with 0."""
+    """Criterion weights, padded with 0; 0 where a criterion is masked."""
 
     def __post_init__(self) -> None:
         """Keep an estimator from changing what is written to disk later."""

@@ -137,7 +137,29 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
                 "yes" if pair.same_order else "no",
             )
         stdout.print(pairs)
+    _print_corrected(table)
     stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
+
+
+def _print_corrected(table: HeldoutTable) -> None:
+    """Show what labels make of the rewards, and why not where they make nothing of them."""
+    if not table.corrected:
+        return
+    corrected = figures_table(
+        "Reward corrected by labels",
+        names=("model", "judge"),
+        figures=("judged", "corrected", f"{100 * table.confidence:g} %", "λ", "labels"),
+    )
+    for row in table.corrected:
+        limits = f"{percent(row.ci_low)} to {percent(row.ci_high)}" if row.mean is not None else "–"
+        figures = (percent(row.raw), percent(row.mean), limits, or_dash(row.trust, ".2f"))
+        corrected.add_row(row.model, row.judge, *figures, str(row.labelled))
+    stdout = console()
+    stdout.print(corrected)
+    for row in table.corrected:
+        if row.refused:
+            told = f"{row.model} by {row.judge} is not corrected: {row.refused}"
+            stdout.print(told, soft_wrap=True)
 
 
 def _cells(row: HeldoutRow) -> list[str]:

@@ -45,6 +45,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     limit: Positive | None = None,
     max_unavailable_frac: float = 0.05,
     workers: Positive = 32,
+    calibration: Path | None = None,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Have models answer the same held-out questions, and judge all answers alike: Table 1.
@@ -67,6 +68,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         limit: Ask at most so many questions, from all over TASKS.
         max_unavailable_frac: End where a larger share of a model's answers has no judgement.
         workers: Judge workers for each judge; each holds up to four answers.
+        calibration: Of the judge; rewards corrected by its labels then stand beside the raw ones.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -90,7 +92,8 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     if decoding.temperature == 0 and len(seeds) * samples > 1:
         note("at temperature 0 all draws of an answer are the same: set --temperature")
 
-    return evaluated(partial(_evaluate, models, judge, out, plan), plan, out=out)
+    evaluate = partial(_evaluate, models, judge, out, plan, calibration=calibration)
+    return evaluated(evaluate, plan, out=out)
 
 
 async def _evaluate(
@@ -98,7 +101,9 @@ async def _evaluate(
     judges: Sequence[str],
     out: Path,
     plan: HeldoutPlan,
+    *,
     progress: HeldoutProgress,
+    calibration: Path | None,
 ) -> HeldoutTable:
     from rubric_eval.heldout.run import run_heldout
     from rubric_eval.responders.opening import open_models
@@ -108,7 +113,7 @@ async def _evaluate(
     specs, named = parse_models(models), read_judges(judges)
     with current().phase("opening the models"):
         opened = await open_models(specs)
-    return await run_heldout(out, plan, opened, named, progress=progress)
+    return await run_heldout(out, plan, opened, named, progress=progress, calibration=calibration)
 
 
 def rejudge(  # the flags of a command

@@ -19,10 +19,12 @@ from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectSendStream
 
 from rubric_core import RubricError
+from rubric_core.files import replacing
 from rubric_core.locks import folder_lock
 from rubric_eval.answers.collecting import AnswerKeys, check_weights, stream_answers
 from rubric_eval.answers.store import read_answers
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.heldout.correction import calibration_of
 from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
 from rubric_eval.records import files
@@ -61,6 +63,8 @@ class Work:
     plan: HeldoutPlan
     judges: Sequence[NamedJudge]
     progress: HeldoutProgress
+    calibration: Path | None = None
+    """By which rewards are corrected; the folder keeps a copy until it is given another."""
 
     async def evaluate(self, models: Sequence[OpenModel | ModelEntry]) -> HeldoutTable:
         """Evaluate models that are open, or whose answers are already stored.
@@ -85,7 +89,13 @@ class Work:
                         check_weights(folder, one)
                         answers[one.name] = self._asked(one)
                 await self._check_judges(entries)
+                calibration = self.calibration and calibration_of(
+                    self.calibration, self.judges, self.plan.tasks
+                )
                 with under_way(folder, run, table=folder.heldout):
+                    if calibration is not None:
+                        with replacing(folder.calibration) as file:
+                            file.write(calibration)
                     files.write_rows(folder.questions, self.plan.question_rows())
                     with Ledger(folder.ledger) as ledger:
                         await self._judge(answers, ledger)
@@ -244,6 +254,7 @@ async def run_heldout(
     judges: Sequence[NamedJudge],
     *,
     progress: HeldoutProgress | None = None,
+    calibration: Path | None = None,
 ) -> HeldoutTable:
     """Have models answer the same questions, have all judges judge them, and write the table.
 
@@ -256,6 +267,7 @@ async def run_heldout(
         models: closed at the end, whatever comes of it.
         judges: as `scores.read_judges` gives them; closed too.
         progress: what to call on the way.
+        calibration: of a judge, by which its rewards are corrected.
 
     Returns:
         The paper's Table 1, also in heldout.json.
@@ -266,7 +278,7 @@ async def run_heldout(
         HeldoutAbortError: too many answers without a judgement; what is done is kept.
         ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: as the parts say.
     """
-    work = Work(EvalFolder(out), plan, judges, progress or HeldoutProgress())
+    work = Work(EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration)
     async with closing([model.aclose for model in models]):
         return await work.evaluate(models)
 

@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import Field
 from scipy import stats
 
+from rubric_eval.heldout.correction import CorrectedReward, corrected_rewards
 from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import AnswersQuality, EvalRun, Measured, Record, present_mean
@@ -60,6 +61,8 @@ class HeldoutTable(Record):
     missing: tuple[tuple[str, str], ...]
     """Models and judges that were not brought together: (model, judge)."""
     judge_pairs: tuple[JudgePair, ...]
+    corrected: tuple[CorrectedReward, ...] = ()
+    """Rewards as labels would have them, where the judge is calibrated; valid intervals."""
 
 
 def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95) -> HeldoutTable:
@@ -96,6 +99,7 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
         judge_pairs=tuple(
             pair for a, b in combinations(judges, 2) if (pair := judge_pair(measured, a, b))
         ),
+        corrected=corrected_rewards(folder, run.judges, measured.values()),
     )
 
 

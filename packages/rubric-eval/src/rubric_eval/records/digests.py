@@ -258,7 +258,8 @@ def _differs(name: str, path: Path, known: FileDigest, edits: Edits) -> bool:
 
 def _files(folder: EvalFolder) -> dict[str, Path]:
     """Find the files by their paths from the folder, with slashes."""
-    found = [path for path in (folder.questions, folder.heldout, folder.transfer) if path.is_file()]
+    named = (folder.questions, folder.calibration, folder.heldout, folder.transfer)
+    found = [path for path in named if path.is_file()]
     for part in _PARTS:
         for kind in _KINDS:
             found += (folder.root / part).rglob(kind)

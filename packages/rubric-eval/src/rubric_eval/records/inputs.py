@@ -30,6 +30,8 @@ class EvalFolder:
         """The paper's Table 1 and the judges side by side; there only when they are complete."""
         self.transfer = root / "transfer.json"
         """The paper's Table 2; there only when it is complete."""
+        self.calibration = root / "calibration.json"
+        """The judge's, where rewards are corrected by it, `rubric_judge`'s `Calibration`."""
         self.ledger = root / "ledger.sqlite"
         """Judgements by content, `rubric_judge.Ledger`."""
         self.comparison = root / "comparison.json"
@@ -98,7 +100,8 @@ def canonical_json(value: object) -> str:
 
 def evaluation_files(folder: EvalFolder) -> list[Path]:
     """Find what the values of an evaluation are read from, in a fixed order."""
-    files = [path for path in (folder.run, folder.questions) if path.is_file()]
+    named = (folder.run, folder.questions, folder.calibration)
+    files = [path for path in named if path.is_file()]
     for part in _PARTS:
         files += sorted((folder.root / part).rglob("*.jsonl"))
     return files

@@ -13,6 +13,7 @@ from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import replacing
 from rubric_eval.comparison import ModelScore
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.heldout.correction import corrected_rewards
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
 from rubric_eval.report.curves import Training, read_training, training_charts
@@ -202,6 +203,7 @@ def _inputs(content: Content) -> list[tuple[str, str]]:
 
 TABLE_KEYS = (
     "table1_heldout",
+    "corrected_heldout",
     "figure2_judges",
     "table2_transfer",
     "transfer_quality",
@@ -278,7 +280,10 @@ def write_report(
     found = findings(given)
     tasks = _tasks(sources, heldout)
     seen = None if heldout is None else signs(heldout, tasks)
-    tables = (*all_tables(found), *(() if seen is None else (signs_table(seen),)))
+    corrected = (
+        corrected_rewards(heldout.folder, heldout.run.judges, heldout.measured) if heldout else ()
+    )
+    tables = (*all_tables(found, corrected), *(() if seen is None else (signs_table(seen),)))
     content = Content(
         heldout=heldout,
         transfer=transfer,

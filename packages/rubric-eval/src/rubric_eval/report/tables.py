@@ -8,6 +8,7 @@ from typing import Final
 
 from rubric_eval.comparison import ModelScore, PairedResult
 from rubric_eval.hacking.results import Correlation
+from rubric_eval.heldout.correction import CorrectedReward
 from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_of
@@ -84,11 +85,13 @@ def benchmark_title(name: str) -> str:
     return known.title if known else name
 
 
-def all_tables(found: Findings) -> tuple[Table, ...]:
+def all_tables(found: Findings, corrected: Sequence[CorrectedReward] = ()) -> tuple[Table, ...]:
     """Make every table that there are numbers for."""
     tables: list[Table] = []
     if found.judges:
         tables += [heldout_table(found), judge_table(found)]
+    if corrected:
+        tables.append(corrected_table(corrected, found.level))
     if found.benchmarks:
         tables += [transfer_table(found), quality_table(found)]
     if found.comparison is not None and found.comparison.differences:
@@ -116,6 +119,37 @@ def heldout_table(found: Findings) -> Table:
             row(model, one, *_values(one, _HELDOUT), group=f"judged by {judge}" if many else "")
             for judge, models in found.judges.items()
             for model, one in models.items()
+        ),
+    )
+
+
+def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
+    """Rewards as labels would have them, beside those that the judge gave."""
+    refused = "".join(
+        f" {one.model} is not corrected: {one.refused}." for one in corrected if one.refused
+    )
+    return Table(
+        key="corrected_heldout",
+        title="Held-out reward corrected by labels.",
+        caption=(
+            f"Mean reward as labels would have it, with its {level} interval, by "
+            f"prediction-powered inference from {corrected[0].labelled} labelled responses; λ is "
+            f"how much the judge is believed, from 0 to 1.{refused}"
+        ),
+        first="Method",
+        columns=(
+            *columns("percent", {"raw": "Judged reward, %"}),
+            *_ranked("percent", {"mean": "Corrected reward, %"}),
+            *columns("decimal", {"trust": "λ"}),
+        ),
+        rows=tuple(
+            row(
+                one.model,
+                one.raw,
+                Cell(value=one.mean, low=one.ci_low, high=one.ci_high),
+                one.trust,
+            )
+            for one in corrected
         ),
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 import anyio
 import structlog
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task, normalized_reward
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task
 from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
@@ -26,9 +26,10 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutReward
+from rubric_train_openrlhf.step.admission import read_admission
 from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informative, step_credit
 from rubric_train_openrlhf.step.passes import heldout_reward
-from rubric_train_openrlhf.step.rewards import Sizes
+from rubric_train_openrlhf.step.rewards import Sizes, judge_rewards
 from rubric_train_openrlhf.step.tasks import read_task_sets
 
 _TRIES = 4
@@ -103,6 +104,14 @@ class JudgeSide:
         except BaseException:
             self._ledger.close()
             raise
+        try:
+            self.admission = read_admission(
+                judge, self._tasks.values(), judge_fingerprint=self.pool.fingerprint
+            )
+            self.admission.keep(self.folder)
+        except BaseException:
+            self._ledger.close()
+            raise
         self._under_way: dict[str, asyncio.Task[JudgeResult]] = {}
         self._warming: dict[str, asyncio.Task[JudgeResult]] = {}
         self._recent: dict[str, JudgeResult] = {}
@@ -121,6 +130,14 @@ class JudgeSide:
             f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
             "judge's; start the run again in another `out`"
         )
+
+    def reward(self, task_id: str, result: JudgeResult) -> float:
+        """Reward of a judgement that happened, of what is admitted."""
+        rubrics = [self.task(task_id).rubric]
+        rewards = judge_rewards(
+            [[result]], rubrics, on_unavailable="mask", admission=self.admission
+        )
+        return float(rewards.rewards_PG[0, 0])
 
     async def judge(self, task_id: str, response: str) -> tuple[str, JudgeResult]:
         """Judge a response; one that is being judged already is not judged twice.
@@ -243,7 +260,7 @@ class JudgeCoordinator:
         side = await self._side()
         judgement, result = await side.judge(task_id, response)
         if result.outcome is not Outcome.UNAVAILABLE:
-            return Verdict(judgement, normalized_reward(result, side.task(task_id).rubric))
+            return Verdict(judgement, side.reward(task_id, result))
         return Verdict(judgement, 0.0 if self._config.judge.on_unavailable == "zero" else None)
 
     async def spread(
@@ -268,7 +285,13 @@ class JudgeCoordinator:
         side = await self._side()
         before, results_PG = side.results(before_PG), side.results(judgements_PG)
         check_judge([*before, *results_PG], config=self._config.judge, step=step)
-        return informative(results_PG, side.tasks(judgements_PG), sizes, config=self._config)
+        return informative(
+            results_PG,
+            side.tasks(judgements_PG),
+            sizes,
+            config=self._config,
+            admission=side.admission,
+        )
 
     async def credit(
         self,
@@ -306,6 +329,7 @@ class JudgeCoordinator:
                 sizes,
                 dropped_PG=dropped,
                 config=self._config,
+                admission=side.admission,
             )
             credit = replace(credit, judge_restarts=side.take_restarts())
             await asyncio.to_thread(side.folder.write_judgements, step, rows)
@@ -326,7 +350,13 @@ class JudgeCoordinator:
         """
         side = await self._side()
         results_NS, tasks_N = side.results(judgements_NS), side.tasks(judgements_NS)
-        reward = heldout_reward(results_NS, tasks_N, config=self._config.judge, step=step)
+        reward = heldout_reward(
+            results_NS,
+            tasks_N,
+            config=self._config.judge,
+            step=step,
+            admission=side.admission,
+        )
         side.forget(chain(*judgements_NS))
         return reward
 

@@ -83,6 +83,14 @@ class JudgingConfig(Section):
     """Seconds for one batch of responses; what is not judged by then is unavailable."""
     on_unavailable: Literal["mask", "zero", "raise"] = "mask"
     """An unreachable judge: leave the response out, count it as 0, or stop."""
+    calibration: UserPath | None = None
+    """calibration.json of `rubric-judge calibrate`: each criterion's weight is multiplied by its
+    factor, and what is left is renormalised; 0 masks the criterion from the reward."""
+    uncalibrated: Literal["admit", "mask", "refuse"] = "refuse"
+    """A criterion that the calibration does not have: admit it whole, mask it, or do not start."""
+    correction: Literal["none", "noise_rates"] = "none"
+    """`noise_rates` reads each calibrated criterion as met (z ≥ ½) or not, and corrects it for the
+    judge's TPR and FPR: (met − FPR) / (TPR − FPR), whose mean is the label's."""
     max_invalid_frac: Fraction = 0.5
     """More answers out of contract than this share stop the run: of all responses that were judged
     for a step so far, those that dynamic sampling dropped included, or of a held-out pass."""

@@ -89,6 +89,7 @@ class TrainConfig(PolicySettings):
         temperature = heldout.temperature
         is_untold = self.sft is not None and "learning_rate" not in self.sft.model_fields_set
         paths = {"out": self.out, "data.train": self.data.train}
+        is_corrected = self.judge.correction != "none"
         return {
             f"rollout.group_size={rollout.group_size}: the baseline of a response is the mean of "
             "its group's others; use at least 2": rollout.group_size < 2,  # noqa: PLR2004  # a group is two
@@ -100,6 +101,14 @@ class TrainConfig(PolicySettings):
             f"advantage.estimator={self.advantage.estimator!r} does not read the reward, so "
             "penalties on it have no effect; switch shaping off or use "
             "estimator='group'": self.shaping.enabled and not self.advantage.reads_rewards,
+            f"judge.correction={self.judge.correction!r} takes its rates from a calibration; give "
+            "judge.calibration": is_corrected and self.judge.calibration is None,
+            f"judge.correction={self.judge.correction!r} has no effect under advantage.estimator="
+            f"{self.advantage.estimator!r}, which normalises each criterion by itself; set it to "
+            "none": is_corrected and not self.advantage.reads_rewards,
+            "judge.correction makes rewards that may be negative, which shaping.alpha_stop would "
+            "raise; use shaping.length_penalty": is_corrected
+            and self.shaping.alpha_stop is not None,
             f"validation.temperature={temperature} must be 0, which is greedy, or at least "
             f"{sections.LOWEST_TEMPERATURE}": 0 < temperature < sections.LOWEST_TEMPERATURE,
             f"validation.samples={heldout.samples} at validation.temperature=0 would be the same "

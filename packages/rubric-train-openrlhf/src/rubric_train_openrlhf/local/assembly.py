@@ -148,6 +148,7 @@ def _policy(
             expected = config.data.validation is not None and start.step > 0
             passes = range(0, start.step + 1, config.validation.every) if expected else ()
             folder.cut_back(start.step, heldout=passes)
+            inputs.admission.keep(folder)
             write_text(folder.config, dump_config(config))
             watch.summary_file.begin(wall_s=start.wall_s)
         return policy, start
@@ -156,6 +157,7 @@ def _policy(
     start = checkpoints.TrainerState(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
     with watch.progress.phase("writing the first checkpoint"):
         begin(folder, config=config, tasks_sha256=tasks_sha256)
+        inputs.admission.keep(folder)
         watch.summary_file.begin(wall_s=start.wall_s)
         checkpoints.save_checkpoint(folder.checkpoints, policy, start)
     return policy, start

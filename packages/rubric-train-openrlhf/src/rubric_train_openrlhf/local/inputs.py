@@ -10,6 +10,7 @@ from typing import NamedTuple
 from rubric_core import Judge, RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
+from rubric_judge.capabilities import fingerprint
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -17,6 +18,8 @@ from rubric_train_openrlhf.policy_config import check_model_folder
 from rubric_train_openrlhf.resuming import holds_run_to_resume
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.step.admission import Admission, read_admission
+from rubric_train_openrlhf.step.rewards import ALL
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 
@@ -29,6 +32,8 @@ class RunInputs(NamedTuple):
     judges: tuple[Judge, ...]
     checkpoint: Path | None
     """Where the run goes on; None for one that begins."""
+    admission: Admission = ALL
+    """Which criteria count, and how much."""
     documents: tuple[str, ...] = ()
     """What a policy built from nothing is pre-trained on."""
 
@@ -55,7 +60,12 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     sets = read_task_sets(config)
     tasks, heldout = sets["train"], sets.get("validation")
     judges = load_replicas(config.judge.spec) if judge is None else (judge,)
-    inputs = RunInputs(tasks, heldout, judges, checkpoint)
+    admission = read_admission(
+        config.judge,
+        [task for book in sets.values() for task in book.values()],
+        judge_fingerprint=fingerprint(judges[0]),
+    )
+    inputs = RunInputs(tasks, heldout, judges, checkpoint, admission)
     if checkpoint is not None:  # it holds the policy
         return inputs
     if config.sft is not None and not tasks.reference_answers():

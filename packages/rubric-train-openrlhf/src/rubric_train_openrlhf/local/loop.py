@@ -69,6 +69,7 @@ def _one_step(
             if place not in places
         ],
         config=run.config,
+        admission=run.inputs.admission,
     )
 
     judged_at = time.perf_counter()
@@ -160,7 +161,13 @@ def sample_step(
     def differs(groups: Sequence[JudgedGroup]) -> list[bool]:
         results_PG = [group.results for group in groups]
         tasks_P = [tasks[group.view.task_id] for group in groups]
-        return informative(results_PG, tasks_P, sizes_of(groups), config=config)
+        return informative(
+            results_PG,
+            tasks_P,
+            sizes_of(groups),
+            config=config,
+            admission=run.inputs.admission,
+        )
 
     rounds = passes.draw_rounds(draw, spread=differs, config=config, step=step)
     return rounds, passes.total_timing(timings)
@@ -211,5 +218,6 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
         list(tasks.values()),
         config=config.judge,
         step=step,
+        admission=run.inputs.admission,
     )
     return reward, lengths(groups)

@@ -19,6 +19,7 @@ from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
+from rubric_train_openrlhf.step.admission import admission_lines
 from rubric_train_openrlhf.step.tasks import heldout_questions
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def describe_plan(config: TrainConfig) -> str:
             dump_config(config),
             _steps_text(config),
             *_heldout_lines(config),
+            *admission_lines(config),
             _memory_line(config),
             *_missing_lines(config),
         ]
@@ -241,6 +243,7 @@ def _prompt_tokens(config: TrainConfig) -> int:
 def _missing_lines(config: TrainConfig) -> Iterator[str]:
     """Name the files that a run would end for; they may be made after the plan is read."""
     files = {"data.train": config.data.train, "data.validation": config.data.validation}
+    files["judge.calibration"] = config.judge.calibration
     if isinstance(config.model, TinyModel):
         files["model.documents"] = config.model.documents
     for key, path in files.items():

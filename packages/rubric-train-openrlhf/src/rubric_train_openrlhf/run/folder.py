@@ -31,6 +31,7 @@ class RunFolder:
         self.path = path
         self.config = path / "config.resolved.yaml"
         self.environment = path / "environment.json"
+        self.admission = path / "admission.json"
         self.metrics = path / "metrics.jsonl"
         self.heldout = path / "heldout.jsonl"
         self.summary = path / "summary.json"
@@ -160,6 +161,19 @@ class RunFolder:
                     named = re.fullmatch(r"step_(\d{6,})\.jsonl", file.name)
                     if named and int(named[1]) > step:
                         file.unlink()
+
+    def read_admission(self) -> dict[str, float]:
+        """Factors other than 1 of criteria's weights; none without a calibration.
+
+        Raises:
+            ResumeError: the file is damaged.
+        """
+        if not self.admission.exists():
+            return {}
+        try:
+            return records.AdmissionFile.model_validate_json(read_file(self.admission)).factors
+        except (OSError, ValidationError) as exc:
+            raise ResumeError(f"{str(self.admission)!r} is damaged", path=self.path) from exc
 
     @property
     def told(self) -> records.RunSummary | None:

@@ -34,7 +34,7 @@ _AGAIN_AFTER_S: Final = 5.0
 """A summary older than this is written again, so that a reader sees that the run goes on."""
 _FIGURES: Final = (
     *("steps", "wall_s", "best_step", "best_heldout_reward"),
-    *("first_heldout_reward", "last_heldout_reward"),
+    *("first_heldout_reward", "last_heldout_reward", "admission"),
 )
 _PLACE: Final = ("phase", "phase_done", "phase_total", "note")
 
@@ -281,6 +281,7 @@ def summed_up(folder: RunFolder) -> RunSummary:
         best_heldout_reward=best.reward_mean if best else None,
         first_heldout_reward=heldout[0].reward_mean if heldout else None,
         last_heldout_reward=heldout[-1].reward_mean if heldout else None,
+        admission=folder.read_admission(),
         by_fallback=dict(sum((Counter(row.by_fallback) for row in steps), Counter[str]())),
     )
 

@@ -64,6 +64,9 @@ class JudgingFigures(_Row):
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many judgements each fallback of a `litellm_config` gave; left out of a row where none
     did."""
+    withheld_weight_frac: float | None = None
+    """Mean share of the rubrics' weight that a calibration keeps from the reward; `m_eff_mean` and
+    `criteria` are of what it admits. Left out of a row without a calibration."""
 
 
 class UpdateMetrics(_Row):
@@ -126,6 +129,8 @@ class MetricsRow(Timing, UpdateMetrics, JudgingFigures, _StepRow):
             row.pop("cluster", None)
         if not self.by_fallback:
             row.pop("by_fallback", None)
+        if self.withheld_weight_frac is None:
+            row.pop("withheld_weight_frac", None)
         return row
 
 
@@ -182,6 +187,15 @@ class JudgementRow(_ResponseRow):
     """Sums to the row's advantage; "shaping" is what the penalties added."""
 
 
+class AdmissionFile(_Row):
+    """What of the rubrics a calibration admits to the reward: admission.json."""
+
+    factors: dict[str, float]
+    """Those other than 1, by criterion id; 0 masks."""
+    rates: dict[str, tuple[float, float]]
+    """TPR and FPR that scores are corrected for, by criterion id."""
+
+
 class RunSummary(_Row):
     """How a run stands: summary.json."""
 
@@ -216,6 +230,9 @@ class RunSummary(_Row):
     """Summed over restarts, without loading and without the work that a kill threw away."""
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many judgements of the steps each fallback of a `litellm_config` gave."""
+    admission: dict[str, float] = Field(default_factory=dict)
+    """Factor of each criterion's weight that a calibration does not leave at 1; 0 where it
+    masks the criterion from the reward."""
     error: str | None = None
     warning: str | None = None
     """What makes a run that ended well worth a look."""

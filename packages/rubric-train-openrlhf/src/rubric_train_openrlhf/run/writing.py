@@ -18,7 +18,7 @@ from rubric_train_openrlhf.errors import DiskWriteError
 
 _FILE = r"(\.[0-9a-f]{8})?\.tmp"
 _UNFINISHED = {
-    "": rf"\.(config\.resolved\.yaml|environment\.json|summary\.json){_FILE}",
+    "": rf"\.(config\.resolved\.yaml|(environment|admission)\.json|summary\.json){_FILE}",
     "rollouts": rf"\.step_\d{{6,}}\.jsonl{_FILE}",
     "judgements": rf"\.step_\d{{6,}}\.jsonl{_FILE}",
     # Of the second kind were the temporary folders of policies in earlier releases.

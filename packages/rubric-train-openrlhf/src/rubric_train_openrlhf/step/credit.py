@@ -19,7 +19,8 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
 from rubric_train_openrlhf.run.records import JudgementRow, JudgingFigures, row_id
 from rubric_train_openrlhf.step import rewards as earned
-from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
+from rubric_train_openrlhf.step.admission import Admission
+from rubric_train_openrlhf.step.rewards import ALL, BoolArray, Credit, FloatArray, Rewards, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +50,18 @@ def informative(
     sizes: Sizes,
     *,
     config: TrainConfig,
+    admission: Admission = ALL,
 ) -> list[bool]:
     """Tell which groups have a spread of rewards, penalties included.
 
     Raises:
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rubrics_P = [task.rubric for task in tasks_P]
-    rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
+    rewards, shaped_PG = _shaped(results_PG, tasks_P, sizes, config=config, admission=admission)
     return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
 
 
-def step_credit(
+def step_credit(  # noqa: PLR0913  # what is admitted is the sixth thing that credit is made of
     step: int,
     results_PG: Sequence[Sequence[JudgeResult]],
     tasks_P: Sequence[Task],
@@ -68,6 +69,7 @@ def step_credit(
     *,
     dropped_PG: Sequence[Sequence[JudgeResult]] = (),
     config: TrainConfig,
+    admission: Admission = ALL,
 ) -> tuple[StepCredit, list[JudgementRow]]:
     """Work out the credit of a step.
 
@@ -78,6 +80,7 @@ def step_credit(
         sizes: the responses' lengths, and whether they ended.
         dropped_PG: groups without a spread, which were judged for the step too.
         config: of the run.
+        admission: which criteria count, and how much.
 
     Returns:
         What crosses to the policy's side, and the rows of the judgements, which do not.
@@ -85,9 +88,9 @@ def step_credit(
     Raises:
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rubrics_P = [task.rubric for task in tasks_P]
+    rubrics_P = [admission.rubric(task.rubric) for task in tasks_P]
     results = tuple(chain.from_iterable(results_PG))
-    rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
+    rewards, shaped_PG = _shaped(results_PG, tasks_P, sizes, config=config, admission=admission)
     credit = earned.assign_credit(rewards, shaped_PG, estimator=config.advantage)
     informative_P = earned.informative_groups(shaped_PG, rewards.valid_PG)
     judged = [*results, *chain.from_iterable(dropped_PG)]
@@ -105,34 +108,38 @@ def step_credit(
             unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
             degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(tasks_P) + len(dropped_PG)),
             by_fallback=by_fallback(judged),
+            withheld_weight_frac=admission.withheld_frac([task.rubric for task in tasks_P])
+            if admission.factors
+            else None,
         ),
         attribution_abs=criterion_means(
             np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P
         ),
     )
-    return for_policy, list(_judgement_rows(step, results_PG, tasks_P, rewards, credit))
+    named_P = [(task.task_id, rubric) for task, rubric in zip(tasks_P, rubrics_P, strict=True)]
+    return for_policy, list(_judgement_rows(step, results_PG, named_P, rewards, credit))
 
 
 def _judgement_rows(
     step: int,
     results_PG: Sequence[Sequence[JudgeResult]],
-    tasks_P: Sequence[Task],
+    named_P: Sequence[tuple[str, Rubric]],
     rewards: Rewards,
     credit: Credit,
 ) -> Iterator[JudgementRow]:
     """What the judge said, and what every criterion gave to the advantage."""
-    for p, (task, group) in enumerate(zip(tasks_P, results_PG, strict=True)):
+    for p, ((task_id, rubric), group) in enumerate(zip(named_P, results_PG, strict=True)):
         for g, result in enumerate(group):
-            attribution = _by_id(task.rubric, credit.attribution_PGM[p, g])
+            attribution = _by_id(rubric, credit.attribution_PGM[p, g])
             if shaping := float(credit.shaping_PG[p, g]):
                 attribution["shaping"] = shaping
             yield JudgementRow(
                 id=row_id(step=step, prompt=p, response=g),
                 step=step,
-                task_id=task.task_id,
+                task_id=task_id,
                 result=result,
-                z=_by_id(task.rubric, rewards.z_PGM[p, g]),
-                shares=_by_id(task.rubric, task.rubric.shares_M),
+                z=_by_id(rubric, rewards.z_PGM[p, g]),
+                shares=_by_id(rubric, rubric.shares_M),
                 attribution=attribution,
             )
 
@@ -207,14 +214,18 @@ def criterion_means(
 
 def _shaped(
     results_PG: Sequence[Sequence[JudgeResult]],
-    rubrics_P: Sequence[Rubric],
+    tasks_P: Sequence[Task],
     sizes: Sizes,
     *,
     config: TrainConfig,
+    admission: Admission,
 ) -> tuple[Rewards, FloatArray]:
     """The judge's rewards, and those with the penalties that are on."""
     rewards = earned.judge_rewards(
-        results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable
+        results_PG,
+        [task.rubric for task in tasks_P],
+        on_unavailable=config.judge.on_unavailable,
+        admission=admission,
     )
     return rewards, earned.shaped_rewards(rewards.rewards_PG, sizes, config=config)
 

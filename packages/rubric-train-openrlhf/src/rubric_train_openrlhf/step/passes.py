@@ -17,8 +17,9 @@ from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutReward, HeldoutRow, Timing
+from rubric_train_openrlhf.step.admission import Admission
 from rubric_train_openrlhf.step.credit import check_judge, criterion_means, zero_reasons
-from rubric_train_openrlhf.step.rewards import judge_rewards
+from rubric_train_openrlhf.step.rewards import ALL, judge_rewards
 
 _Round = TypeVar("_Round")
 
@@ -88,6 +89,7 @@ def heldout_reward(
     *,
     config: JudgingConfig,
     step: int,
+    admission: Admission = ALL,
 ) -> HeldoutReward:
     """Average the judge's rewards over questions.
 
@@ -96,14 +98,20 @@ def heldout_reward(
         tasks_N: the task of each question.
         config: what failures mean, and how many there may be.
         step: number of the step that the pass comes after.
+        admission: which criteria count, and how much.
 
     Raises:
         JudgeAbortError: the judge fails too often for the mean to say anything.
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rubrics_N = [task.rubric for task in tasks_N]
+    rubrics_N = [admission.rubric(task.rubric) for task in tasks_N]
     check_judge(results_NS, config=config, step=step)
-    rewards = judge_rewards(results_NS, rubrics_N, on_unavailable=config.on_unavailable)
+    rewards = judge_rewards(
+        results_NS,
+        [task.rubric for task in tasks_N],
+        on_unavailable=config.on_unavailable,
+        admission=admission,
+    )
     results = tuple(result for group in results_NS for result in group)
     judged_N = rewards.valid_PG.any(axis=1)
     means_N = np.nanmean(rewards.rewards_PG[judged_N], axis=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +14,14 @@ from rubric_core import JudgeResult, Outcome, Reason, Rubric, arrays
 from rubric_core.reward import estimators
 from rubric_core.reward.projection import OnUnavailable
 from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.step.admission import Admission
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 
+ALL: Final = Admission()
+"""Every criterion at its weight: a run without a calibration."""
 Rewards: TypeAlias = estimators.JudgedGroups
 """The judge's rewards of P groups of G, and the criterion scores that they are made of."""
 
@@ -55,6 +58,7 @@ def judge_rewards(
     rubrics_P: Sequence[Rubric],
     *,
     on_unavailable: OnUnavailable,
+    admission: Admission = ALL,
 ) -> Rewards:
     """Turn results into rewards.
 
@@ -62,13 +66,17 @@ def judge_rewards(
         results_PG: P groups of G results.
         rubrics_P: the rubric of each group.
         on_unavailable: what an unreachable judge means.
+        admission: which criteria count, and how much.
 
     Returns:
-        The judge's rewards, without penalties.
+        The judge's rewards, without penalties, of what is admitted.
 
     Raises:
+        RewardError: nothing of a rubric is admitted.
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
+    rubrics_P = [admission.rubric(rubric) for rubric in rubrics_P]
+    results_PG = [[admission.result(one) for one in group] for group in results_PG]
     rewards_PG, valid_PG = core.group_rewards(results_PG, rubrics_P, on_unavailable=on_unavailable)
     # Whatever an absent judge counts as: what an engine left unfinished is not the policy's answer.
     absent_PG = [[one.reason is Reason.NO_RESPONSE for one in group] for group in results_PG]
@@ -83,7 +91,11 @@ def judge_rewards(
             if valid_PG[p, g] and result.outcome is Outcome.UNAVAILABLE:  # counts as 0 by config
                 z_PGM[p, g, : len(rubric)] = np.where(rubric.weights_M > 0, 0.0, np.nan)
             elif valid_PG[p, g]:
-                z_PGM[p, g, : len(rubric)] = core.criterion_scores_z(result, rubric)
+                z_M = core.criterion_scores_z(result, rubric)
+                if admission.rates and result.outcome is Outcome.SCORED:
+                    z_M = admission.corrected_z(z_M, rubric)
+                    rewards_PG[p, g] = np.nansum(rubric.shares_M * z_M)
+                z_PGM[p, g, : len(rubric)] = z_M
     return Rewards(rewards_PG, valid_PG, z_PGM, weights_PM)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
@@ -8,12 +9,15 @@ import pytest
 from rubric_core import Outcome
 from rubric_judge import HybridConfig, JudgeConfig, LexicalConfig, load_judge
 from rubric_judge.capabilities import close
-from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Request, Subject
-from rubric_train_openrlhf.cluster.rehearse.judge import chosen, judging_with
+from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Request, Status, Subject
+from rubric_train_openrlhf.cluster.rehearse.judge import check_admission, chosen, judging_with
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MODEL = JudgeConfig(
     model="hosted_vllm/openai/gpt-oss-20b",
@@ -73,3 +77,23 @@ def test_the_stand_in_speaks_the_protocol(spec: JudgeConfig | HybridConfig) -> N
         assert inner.api_key_env is None
         assert len(set(anyio.run(totals))) == 6
     assert any("gpt-oss-20b" in what for what in rehearsed.stand_ins)
+
+
+def test_a_rehearsal_says_what_is_masked_and_whose_calibration_it_is(
+    write_calibration: Callable[..., Path],
+) -> None:
+    rehearsed = subject("auto", LexicalConfig())
+    assert check_admission(rehearsed).detail.startswith("no judge.calibration")
+    rehearsed.tasks["data.train"] = made_tasks()
+    factors = {"action": 0.0, "means": 1.0, "outcome": 1.0}
+    for changed, status, told in (
+        ({}, Status.PASSED, "1 of 3 criteria masked (action)"),
+        ({"judge_fingerprint": "other"}, Status.FAILED, "it is of the judge 'other'"),
+    ):
+        path = write_calibration(factors, **changed)
+        judging = JudgingConfig(spec=LexicalConfig(), calibration=path)
+        rehearsed.config = TrainConfig.model_construct(judge=judging)
+        found = check_admission(rehearsed)
+        assert (found.status, told in found.detail) == (status, True)
+    path.unlink()
+    assert "no file at" in check_admission(rehearsed).detail

@@ -27,6 +27,7 @@ from rubric_train_openrlhf.run.environment import model_digests
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
+from rubric_train_openrlhf.step.admission import Admission, read_admission
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
@@ -123,6 +124,7 @@ def prepare(
         found = _last_state(folder, config=config, model=model, sha256=sha256) if resumed else 0
         if found is None:
             return None
+        admission = _admission(config, books)
     with progress.phase("asking the judge, writing the prompts"):
         probe_judge(config)
         _write_prompts(books, config=config, codec=codec)
@@ -132,14 +134,25 @@ def prepare(
         else:
             files = model_digests(model)
             resuming.begin(folder, config=config, tasks_sha256=sha256, model_files=files)
+        admission.keep(folder)
         summary_file.begin(wall_s=summary_file.wall_s)
     if config.sft is not None:
-        examples = books["train"].reference_answers()
-        with progress.phase("warm start"):
-            model = warm_start(config, examples=examples, model=model, folder=paths.warm_start)
+        model = _warm_started(config, books["train"], model=model)
     _write_run(config, namespace=namespace, codec=codec)
     start = flags.grpo_flags(config, model=model.absolute(), resume=found > 0)
     return flags.command_words(start)
+
+
+def _warm_started(config: TrainConfig, tasks: TaskSet, *, model: Path) -> Path:
+    folder, examples = ClusterPaths(config.out).warm_start, tasks.reference_answers()
+    with current().phase("warm start"):
+        return warm_start(config, examples=examples, model=model, folder=folder)
+
+
+def _admission(config: TrainConfig, books: Mapping[str, TaskSet]) -> Admission:
+    """What is admitted; whether it is of this judge, the judge's own process looks."""
+    tasks = [task for book in books.values() for task in book.values()]
+    return read_admission(config.judge, tasks, judge_fingerprint=None)
 
 
 def _write_run(config: TrainConfig, *, namespace: str, codec: ChatCodec) -> None:

@@ -21,6 +21,7 @@ from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
+from rubric_train_openrlhf.step.admission import admission_lines
 from rubric_train_openrlhf.step.tasks import heldout_questions
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
@@ -56,6 +57,7 @@ def describe_plan(config: TrainConfig) -> str:
         "flags": commands[refusals.GRPO_PROGRAM],
         "sft_flags": commands.get(refusals.SFT_PROGRAM),
         "printed": command.printed_by_openrlhf(commands) if refusals.openrlhf_installed() else None,
+        "admission": tuple(admission_lines(config)),
         "traps": traps(config),
         "heldout": None if heldout is None else heldout * config.validation.samples,
     }

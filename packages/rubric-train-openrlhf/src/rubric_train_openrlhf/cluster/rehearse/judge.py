@@ -11,9 +11,18 @@ from zlib import crc32
 
 import anyio
 
-from rubric_core import Judge, JudgeResult, Outcome, RubricError, Task, normalized_reward
+from rubric_core import (
+    ConfigError,
+    Judge,
+    JudgeResult,
+    Outcome,
+    RubricError,
+    Task,
+    normalized_reward,
+)
 from rubric_judge import JudgeConfig, JudgePool, JudgeSpec, LexicalConfig, LimitsConfig
 from rubric_judge.capabilities import check as check_there
+from rubric_judge.capabilities import fingerprint
 from rubric_judge.load import load_replicas
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import checking as check
@@ -21,6 +30,7 @@ from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.cluster.rehearse.tasks import TRAIN
 from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.step.admission import described, read_admission
 
 _INSIDE: Final = (".cluster", ".corp", ".internal", ".intranet", ".lan", ".local", ".svc")
 """Ends of names that only the name servers of a network of one's own know."""
@@ -176,6 +186,28 @@ def check_contract(subject: check.Subject) -> check.Finding:
         f"task {task.task_id}: {len(task.rubric)} criteria scored{seconds}, "
         f"reward {normalized_reward(result, task.rubric):.2f}{who}"
     )
+
+
+def check_admission(subject: check.Subject) -> check.Finding:
+    """Say what the calibration masks of the tasks' criteria, and whether it is of this judge."""
+    config, path = subject.known, subject.known.judge.calibration
+    tasks = [task for of_file in subject.tasks.values() for task in of_file]
+    if path is None:
+        return check.passed("no judge.calibration: every criterion counts as its weight says")
+    if not path.is_file():
+        missing = f"no file at {str(path)!r} on this machine"
+        remedy = "copy it here, or write it with `rubric-judge calibrate`"
+        return subject.absent(missing, remedy=remedy)
+    if not tasks:
+        return check.unchecked("no task of the run is on this machine")
+    try:
+        judge = fingerprint(load_replicas(config.judge.spec)[0])
+        admission = read_admission(config.judge, tasks, judge_fingerprint=judge)
+    except ConfigError as error:
+        return check.failed(str(error), remedy="calibrate this judge on these rubrics")
+    except RubricError:
+        return check.needs("judge reachable")
+    return check.passed(described(admission, [task.rubric for task in tasks]))
 
 
 async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str | None, str]:

@@ -41,6 +41,7 @@ BEFORE: Final = (
     check.Check("prompt lengths", tasks.check_prompt_lengths, where="cluster.max_len"),
     check.Check("judge reachable", judge.check_reachable, where="judge.spec"),
     check.Check("judge's contract", judge.check_contract, where="judge.spec"),
+    check.Check("admission", judge.check_admission, where="judge.calibration"),
     check.Check("output folder", configuration.check_output_folder, where="out"),
     check.Check("disk", configuration.check_disk, needs=_READ, where="out"),
     check.Check("memory", configuration.check_memory, needs=_READ, where="cluster"),

@@ -19,7 +19,9 @@ import yaml
 
 from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
-from rubric_judge import JudgeSpec
+from rubric_judge import JudgeSpec, load_replicas
+from rubric_judge.calibration.record import read_calibration
+from rubric_judge.capabilities import fingerprint
 from rubric_train_openrlhf.cluster.orphans import end_session, words_of
 from rubric_train_openrlhf.cluster.rehearse import checking, judge, stand_ins
 from rubric_train_openrlhf.config.loading import dump_config, parse_config
@@ -131,8 +133,28 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
             # A model with random weights earns nothing from a program: no group has a spread.
             subject.stand_in("dynamic sampling: off, since a random model earns nothing here")
             small = small.model_copy(update={"dynamic_sampling": None})
+        small = _with_admission(subject, small)
         subject.stand_in(what_shrinks(config, small))
         yield small
+
+
+def _with_admission(subject: checking.Subject, config: TrainConfig) -> TrainConfig:
+    """Mask what the run will mask, whoever judges here; not of tasks that are none of the run's."""
+    judging, out = config.judge, subject.request.folder / "calibration.json"
+    if judging.calibration is None:
+        return config
+    off = {"calibration": None, "correction": "none"}
+    if not (subject.tasks.get("data.train") and judging.calibration.is_file()):
+        subject.stand_in("admission: off, since tasks or calibration are not on this machine")
+        return config.model_copy(update={"judge": judging.model_copy(update=off)})
+    of_judge = fingerprint(load_replicas(judging.spec)[0])
+    calibration = read_calibration(judging.calibration)
+    if calibration.judge_fingerprint == of_judge:
+        return config
+    here = calibration.model_copy(update={"judge_fingerprint": of_judge})
+    write_text(out, here.model_dump_json())
+    subject.stand_in("admission: as calibrated, of the judge of this rehearsal")
+    return config.model_copy(update={"judge": judging.model_copy(update={"calibration": out})})
 
 
 def _rehearsal_tasks(subject: checking.Subject) -> tuple[Sequence[Task], Sequence[Task]]:

@@ -1,0 +1,384 @@
+"""The collapse that a judge of J ≤ 0 causes, and admission that prevents it.
+
+The quickstart's tiny policy is trained by local GRPO on its questions with the lexical judge, whose
+scores stand for the truth. A planted judge turns every score of the criteria that carry half of the
+weight upside down in three of four judgements (TPR .25, FPR .75: J = −.5) and gives the other half
+as it is. The same runs are made without a calibration and with one that was measured on 240
+responses of the policy before training. `value` is the gain in true held-out reward with admission
+less the gain without it, in points, the least of the seeds.
+
+    uv run python benchmarks/judge_admission.py [--out FOLDER] [--quick] [--json F] [--figure F]
+
+A run of 50 steps takes a few minutes on one core; the same command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import logging
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import anyio
+import numpy as np
+import structlog
+import torch
+from record import finish
+from scipy import stats
+
+from rubric_core import (
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    SftExample,
+    Task,
+    criterion_scores_z,
+    normalized_reward,
+    read_tasks,
+    write_tasks,
+)
+from rubric_judge import LexicalJudge
+from rubric_judge.calibration.record import (
+    Calibration,
+    CriterionCalibration,
+    Interval,
+    RewardCalibration,
+    RewardPair,
+    Verdict,
+)
+from rubric_judge.ledger.entry import hash_rubric
+from rubric_synth import collect, read_collected, synthesise
+from rubric_train_openrlhf import TrainConfig, run_grpo
+from rubric_train_openrlhf.policy import (
+    Policy,
+    PretrainConfig,
+    SftConfig,
+    TinyConfig,
+    build_tiny_policy,
+    load_policy,
+    pretrain,
+    sample_groups,
+    sft,
+)
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.run.records import HeldoutRow
+
+CLAIM = "true held-out reward rises with admission, and falls or stalls without it"
+TARGET = 3.0
+"""Points between the gain with admission and the gain without, in every seed."""
+PLANTED: Final = ("parameter_1", "purpose", "returns")
+"""Beginnings of the ids of the criteria that the planted judge turns: half of the weight."""
+TURNED: Final = 0.75
+SEEDS: Final = (0, 1, 2)
+ARMS: Final = {"planted": False, "admitted": True}
+QUESTIONS: Final = 60
+
+
+@dataclass
+class PlantedJudge:
+    """The lexical judge, turned upside down on some criteria; keeps the true rewards."""
+
+    true: LexicalJudge = field(default_factory=LexicalJudge)
+    rewards: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """True rewards since the last look, by task."""
+    name: str = "planted"
+
+    @property
+    def fingerprint(self) -> str:
+        """The true judge's, and what is planted."""
+        return f"planted {TURNED} of {'|'.join(PLANTED)} in {self.true.fingerprint}"
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge truly, and turn."""
+        result = await self.true.judge(view)
+        if result.outcome is not Outcome.SCORED:
+            return result
+        self.rewards[view.task_id].append(normalized_reward(result, view.rubric))
+        scores = {
+            one.id: one.weight - result.scores[one.id]
+            if _is_turned(one.id, view)
+            else result.scores[one.id]
+            for one in view.rubric
+        }
+        return JudgeResult.scored(view.rubric, scores, judge=self.name)
+
+
+def _is_turned(criterion: str, view: JudgeView) -> bool:
+    """Whether this judgement of a criterion is upside down: the same every time it is asked."""
+    drawn = hashlib.sha256(f"{criterion}\0{view.task_id}\0{view.response}".encode()).digest()
+    return criterion.startswith(PLANTED) and drawn[0] < 256 * TURNED
+
+
+def prepare(out: Path) -> None:
+    """Make tasks, the warm-started policy and the calibration, whatever of them is not there."""
+    tasks, base, calibration = out / "tasks", out / "sft", out / "calibration.json"
+    if not (tasks / "train.jsonl").exists():
+        collected = collect(("python:numpy", "python:scipy"), out / "documents")
+        synthesise(collected.out, tasks)
+    if not (base / "config.json").exists():
+        _policy(out).save(base)
+    if not calibration.exists():
+        found = anyio.run(measured, load_policy(base), list(read_tasks(tasks / "train.jsonl")))
+        calibration.write_text(found.model_dump_json(indent=1))
+        factors = {one.criterion: one.factor for one in found.criteria}
+        for split in ("train", "validation"):
+            kept = [
+                task
+                for task in read_tasks(tasks / f"{split}.jsonl")
+                if any(factors.get(one.id, 0.0) * one.weight > 0 for one in task.rubric)
+            ]
+            write_tasks(out / f"{split}.jsonl", kept[: None if split == "train" else QUESTIONS])
+
+
+def _policy(out: Path) -> Policy:
+    """Pre-train a tiny Llama on the documents, and warm-start it on reference answers."""
+    tasks = list(read_tasks(out / "tasks" / "train.jsonl"))
+    hashes = {task.doc_hash for task in tasks}
+    texts = [one.text for one in read_collected(out / "documents") if one.doc_hash in hashes]
+    answers = [f"{task.question}\n{task.reference_answer}" for task in tasks]
+    policy = build_tiny_policy(texts + answers, TinyConfig(), seed=0)
+    pretrain(policy, texts, PretrainConfig(steps=200), seed=0)
+    examples = [
+        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
+        for task in tasks
+        if task.reference_answer
+    ]
+    config = SftConfig(
+        steps=400, learning_rate=2e-3, batch_size=8, max_prompt_tokens=200, max_answer_tokens=120
+    )
+    sft(policy, examples, config, seed=0)
+    return policy
+
+
+async def measured(policy: Policy, tasks: Sequence[Task]) -> Calibration:
+    """Calibrate the planted judge on responses of the policy, with the true scores as labels."""
+    judge, true = PlantedJudge(), LexicalJudge()
+    asked = tasks[:: max(1, len(tasks) // QUESTIONS)][:QUESTIONS]
+    views = [task.policy_view() for task in asked]
+    drawn = sample_groups(
+        policy.model,
+        [policy.codec.encode_prompt(view) for view in views],
+        group_size=4,
+        max_new_tokens=96,
+        temperature=0.8,
+        generator=torch.Generator().manual_seed(0),
+        eos_token_id=policy.codec.end_token_ids,
+        pad_token_id=policy.codec.pad_token_id,
+    )
+    answers_NK = [
+        [policy.codec.decode(view, drawn.response(4 * row + k)) for k in range(4)]
+        for row, view in enumerate(views)
+    ]
+    met: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    pairs: list[RewardPair] = []
+    for task, answers_K in zip(asked, answers_NK, strict=True):
+        for text in answers_K:
+            view = task.judge_view(text)
+            both = [await one.judge(view) for one in (judge, true)]
+            if any(one.outcome is not Outcome.SCORED for one in both):
+                continue
+            said_M, label_M = (criterion_scores_z(one, task.rubric) for one in both)
+            for name, said, label in zip(task.rubric.ids, said_M, label_M, strict=True):
+                met[name].append((float(said), float(label)))
+            said_r, label_r = (normalized_reward(one, task.rubric) for one in both)
+            pairs.append(
+                RewardPair(
+                    task_id=task.task_id, document=task.doc_hash, judge=said_r, label=label_r
+                )
+            )
+    unknown = Interval(value=None)
+    return Calibration(
+        judge=judge.name,
+        judge_fingerprint=judge.fingerprint,
+        rubrics={task.task_id: hash_rubric(task.rubric) for task in asked},
+        raters=("truth",),
+        criteria=tuple(
+            one for name, values in sorted(met.items()) if (one := _criterion(name, values))
+        ),
+        reward=RewardCalibration(
+            pairs=tuple(pairs),
+            bias=Interval(value=float(np.mean([one.judge - one.label for one in pairs]))),
+            **dict.fromkeys(
+                ("correlation", "predicted", "measured", "inflation", "error_correlation", "flips"),
+                unknown,
+            ),
+        ),
+    )
+
+
+def _criterion(name: str, values: Sequence[tuple[float, float]]) -> CriterionCalibration | None:
+    """TPR, FPR and J of a criterion; None where its labels are of one kind alone."""
+    z_R2 = np.array(values)
+    said, label = z_R2[:, 0] >= 0.5, z_R2[:, 1] >= 0.5  # noqa: PLR2004  # half
+    if label.all() or not label.any():
+        return None
+    tpr, fpr = _share(said[label]), _share(said[~label])
+    assert tpr.value is not None and fpr.value is not None  # noqa: S101, PT018  # of a share
+    youden = tpr.value - fpr.value
+    # Newcombe's interval of a difference of two shares, of Wilson's of each.
+    low = youden - math.hypot(tpr.value - (tpr.low or 0), (fpr.high or 0) - fpr.value)
+    high = youden + math.hypot((tpr.high or 0) - tpr.value, fpr.value - (fpr.low or 0))
+    is_admitted = low > 0
+    return CriterionCalibration(
+        criterion=name,
+        labels=len(values),
+        positives=int(label.sum()),
+        share=0.0,
+        tpr=tpr,
+        fpr=fpr,
+        youden_j=Interval(value=youden, low=low, high=high),
+        bias=Interval(value=float((z_R2[:, 0] - z_R2[:, 1]).mean())),
+        agreement=Interval(value=None),
+        noise=Interval(value=0.0),
+        verdict=Verdict.ADMIT if is_admitted else Verdict.MASK,
+        reason=f"J {youden:.2f} [{low:.2f}, {high:.2f}]",
+        factor=float(is_admitted),
+    )
+
+
+def _share(said: np.ndarray[Any, np.dtype[np.bool_]]) -> Interval:
+    found = cast("Any", stats).binomtest(int(said.sum()), len(said)).proportion_ci(method="wilson")
+    return Interval(value=float(said.mean()), low=float(found.low), high=float(found.high))
+
+
+def train(out: Path, arm: str, *, seed: int, steps: int) -> list[dict[str, float]]:
+    """Make a run, or go on with it: step, true held-out reward, and the reward that is trained."""
+    folder = out / f"{arm}_{seed}"
+    kept = folder.with_suffix(".json")
+    rows: dict[str, dict[str, float]] = json.loads(kept.read_text()) if kept.exists() else {}
+    if str(steps) in rows:
+        return list(rows.values())
+    judge = PlantedJudge()
+    heldout = {task.task_id for task in read_tasks(out / "validation.jsonl")}
+
+    def note(row: HeldoutRow) -> None:
+        true = [float(np.mean(judge.rewards[one])) for one in heldout if judge.rewards[one]]
+        rows[str(row.step)] = {
+            "step": row.step,
+            "true_reward": float(np.mean(true)),
+            "judged_reward": row.reward_mean,
+        }
+        kept.write_text(json.dumps(rows))
+        judge.rewards.clear()
+
+    settings: dict[str, Any] = {
+        "model": {"type": "path", "path": out / "sft"},
+        "data": {"train": out / "train.jsonl", "validation": out / "validation.jsonl"},
+        "rollout": {
+            "prompts": 8,
+            "group_size": 12,
+            "max_new_tokens": 96,
+            "temperature": 0.8,
+            "micro_batch": 4,
+        },
+        "judge": {"calibration": out / "calibration.json", "uncalibrated": "mask"}
+        if ARMS[arm]
+        else {},
+        "objective": {"kl_coef": 0.01},
+        "optim": {
+            "learning_rate": 1e-3,
+            "weight_decay": 0.0,
+            "betas": [0.9, 0.99],
+            "warmup_steps": 5,
+            "updates_per_rollout": 2,
+            "micro_batch": 48,
+        },
+        "validation": {"every": 10, "temperature": 0.8, "samples": 2},
+        "steps": steps,
+        "seed": seed,
+        "threads": 1,
+        "device": "cpu",
+        "out": folder,
+    }
+    config = TrainConfig.model_validate(settings)
+    run_grpo(config, resume=folder.exists(), judge=judge, on_heldout=note)
+    return list(rows.values())
+
+
+def gains(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, list[float]]:
+    """Last true held-out reward less the first, by arm and seed."""
+    return {
+        arm: [rows[-1]["true_reward"] - rows[0]["true_reward"] for rows in of_seeds]
+        for arm, of_seeds in curves.items()
+    }
+
+
+def draw(curves: dict[str, list[list[dict[str, float]]]], path: Path) -> None:
+    """Draw the true held-out reward over the steps."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    drawing = cast("Any", plt)
+    figure, axes = drawing.subplots(figsize=(5.2, 3.0))
+    looks = {
+        "planted": ("#b3452c", "without admission"),
+        "admitted": ("#2c6fb3", "with admission"),
+    }
+    for arm, of_seeds in curves.items():
+        colour, label = looks[arm]
+        steps = [row["step"] for row in of_seeds[0]]
+        true_SR = np.array([[row["true_reward"] for row in rows] for rows in of_seeds])
+        for true_R in true_SR:
+            axes.plot(steps, true_R, color=colour, alpha=0.35, linewidth=1)
+        axes.plot(steps, true_SR.mean(axis=0), color=colour, linewidth=2, label=label)
+    axes.set_xlabel("step")
+    axes.set_ylabel("true held-out reward")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """Run all, print and write."""
+    parser = argparse.ArgumentParser(description=CLAIM)
+    parser.add_argument("--out", type=Path, default=Path("runs/admission"))
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    parser.add_argument("--quick", action="store_true", help="one seed, ten steps: proves nothing")
+    parser.add_argument("--figure", type=Path, help="draw it, as SVG or PNG")
+    arguments = parser.parse_args()
+    out: Path = arguments.out
+    out.mkdir(parents=True, exist_ok=True)
+    torch.set_num_threads(1)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    prepare(out)
+    run = partial(train, out, steps=10 if arguments.quick else arguments.steps)
+    curves: dict[str, list[list[dict[str, float]]]] = {arm: [] for arm in ARMS}
+    for seed in SEEDS[: 1 if arguments.quick else None]:
+        for arm in ARMS:
+            curves[arm].append(run(arm, seed=seed))
+            print(seed, arm, [round(row["true_reward"], 3) for row in curves[arm][-1]], flush=True)
+    if arguments.figure:
+        draw(curves, arguments.figure)
+    result = compared(curves)
+    print(f"{result['value']:.1f} points (target {TARGET}): {result['details']['gains']}")
+    finish(result, arguments.json)
+
+
+def compared(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, Any]:
+    """Return the benchmark's record; admission itself must gain too."""
+    found = gains(curves)
+    apart = [100 * (b - a) for a, b in zip(found["planted"], found["admitted"], strict=True)]
+    return {
+        "claim": CLAIM,
+        "value": min(apart),
+        "target": TARGET,
+        "direction": "at least",
+        "passed": min(apart) >= TARGET and min(found["admitted"]) > 0,
+        "details": {"gains": found, "curves": curves},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""Which criteria of a rubric enter the reward, and binary scores corrected for a judge's errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from rubric_core.arrays import FloatArray, check_each
+from rubric_core.errors import RewardError, RewardShapeError
+from rubric_core.judgement.result import JudgeResult
+from rubric_core.schema.rubric import Rubric
+
+
+def admitted_rubric(rubric: Rubric, factors: Mapping[str, float]) -> Rubric:
+    """Return the rubric with each weight multiplied by its factor.
+
+        w_j' = f_j · w_j,   W' = Σ_j w_j'
+
+    All that is computed from weights follows: reward, shares α_j', M_eff. With `admitted_result`
+    the reward is Σ_j f_j s_j / Σ_j f_j w_j, and with all factors 1 exactly Σ_j s_j / W.
+
+    Args:
+        rubric: as the judge sees it.
+        factors: f_j in [0, 1] by criterion id; 0 masks, and one that is not named is 1.
+
+    Raises:
+        RewardError: a factor outside [0, 1], or nothing is left of the rubric's weight.
+
+    Source: paper, §3.1, Eq. norm_reward.
+    """
+    for name in rubric.ids:
+        if not 0 <= factors.get(name, 1.0) <= 1:
+            raise RewardError(f"the factor of {name!r} is {factors[name]!r}, not in [0, 1]")
+    criteria = tuple(
+        one.model_copy(update={"weight": factors.get(one.id, 1.0) * one.weight}) for one in rubric
+    )
+    if not sum(one.weight for one in criteria) > 0:
+        masked = ", ".join(one.id for one in rubric if one.weight > 0)
+        raise RewardError(
+            f"every criterion with weight is masked ({masked}), so the rubric gives no reward: "
+            "leave its tasks out, or have these criteria judged by a judge that can"
+        )
+    return rubric.model_copy(update={"criteria": criteria})
+
+
+def admitted_result(result: JudgeResult, factors: Mapping[str, float]) -> JudgeResult:
+    """Return the judgement with each score multiplied by its factor, s_j' = f_j · s_j.
+
+    Args:
+        result: a judgement under the rubric itself.
+        factors: as of `admitted_rubric`.
+    """
+    scores = {name: factors.get(name, 1.0) * score for name, score in result.scores.items()}
+    return result.model_copy(update={"scores": scores})
+
+
+def unbiased_z(z_M: ArrayLike, tpr_M: ArrayLike, fpr_M: ArrayLike) -> FloatArray:
+    """Correct binary scores for the rates at which a judge errs.
+
+        ẑ_j = (1[z_j ≥ ½] − FPR_j) / (TPR_j − FPR_j),   E[ẑ_j | label] = label
+
+    The backward correction of a noisy verifier. It leaves [0, 1], from −FPR/J to (1 − FPR)/J, and
+    its variance grows as 1/J². Within one rubric it weighs a criterion by 1/J_j: a single criterion
+    whose advantages are divided by their deviation learns as before.
+
+    Args:
+        z_M: shape [M], scores in [0, 1]; met is at least ½. nan stays nan.
+        tpr_M: shape [M], P(met | label met); nan where there is none, which leaves z as it is.
+        fpr_M: shape [M], P(met | label not met).
+
+    Returns:
+        Shape [M], finite where z is.
+
+    Raises:
+        RewardShapeError: not three [M].
+        RewardError: TPR ≤ FPR, of which no label can be told.
+
+    Source: arXiv 2510.00915 (noisy verifiers), backward correction: ρ₀ = FPR, ρ₁ = 1 − TPR.
+    """
+    z, tpr, fpr = (np.asarray(one, dtype=np.float64) for one in (z_M, tpr_M, fpr_M))
+    if z.ndim != 1 or not z.shape == tpr.shape == fpr.shape:
+        raise RewardShapeError(f"z {z.shape}, TPR {tpr.shape} and FPR {fpr.shape} must be [M]")
+    known = ~np.isnan(tpr) & ~np.isnan(fpr)
+    youden = np.where(known, tpr - fpr, 1.0)
+    check_each(youden, youden > 0, name="TPR − FPR", problem=", not above 0: mask the criterion")
+    met = np.where(np.isnan(z), np.nan, (z >= 0.5).astype(np.float64))  # noqa: PLR2004  # half
+    return np.where(known, (met - np.where(known, fpr, 0.0)) / youden, z)

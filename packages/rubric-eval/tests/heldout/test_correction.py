@@ -1,0 +1,173 @@
+"""Held-out rewards corrected by a calibration, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import numpy as np
+import pytest
+
+from rubric_core import ConfigError
+from rubric_eval.heldout.run import run_heldout
+from rubric_eval.heldout.table import HeldoutTable
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.report.page import ReportSources, write_report
+from rubric_eval.scores.scoring import read_judges
+from rubric_judge.calibration.correction import corrected_mean
+from rubric_judge.calibration.record import Calibration, Interval, RewardCalibration, RewardPair
+from rubric_judge.ledger.entry import hash_rubric
+from rubric_judge.testing import FakeCall, FakeEndpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from rubric_core import Ask, Task
+    from rubric_eval.heldout.plan import HeldoutPlan
+    from rubric_eval.responders.opening import OpenModel
+    from rubric_eval.scores.scoring import NamedJudge
+
+    Write = Callable[..., Path]
+
+
+def _worth(call: FakeCall) -> dict[str, float]:
+    found = re.search(r"worth (\d+)%", call.messages[-1]["content"])
+    return {name: w * int(found[1]) / 100 for name, w in call.weights.items()} if found else {}
+
+
+@pytest.fixture
+def judge(judge_file: Callable[..., Path]) -> Iterator[NamedJudge]:
+    with FakeEndpoint(_worth) as endpoint:
+        yield read_judges([str(judge_file(endpoint.url))])[0]
+
+
+@pytest.fixture
+def pairs() -> tuple[RewardPair, ...]:
+    """Labels that are .2 below a judge's rewards of .3 to .9."""
+    return tuple(
+        RewardPair(
+            task_id=f"t{n}", document=f"d{n}", judge=0.3 + n / 50, label=0.1 + n / 50 + n % 3 / 50
+        )
+        for n in range(30)
+    )
+
+
+@pytest.fixture
+def write(tmp_path: Path, judge: NamedJudge, pairs: tuple[RewardPair, ...]) -> Write:
+    """Write calibration.json of the judge, with what is given changed."""
+
+    def write_changed(**changed: Any) -> Path:
+        empty = Interval(value=None)
+        figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, empty)
+        given = {
+            "judge": judge.name,
+            "judge_fingerprint": judge.entry.identity["fingerprint"],
+            "rubrics": {},
+            "raters": ("ann",),
+            "criteria": (),
+            "reward": RewardCalibration(pairs=pairs, **figures),
+        }
+        path = tmp_path / "calibration.json"
+        path.write_text(Calibration(**(given | changed)).model_dump_json(), encoding="utf-8")
+        return path
+
+    return write_changed
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path,
+    make_plan: Callable[..., HeldoutPlan],
+    scripted: Callable[..., OpenModel],
+    judge: NamedJudge,
+) -> Callable[..., HeldoutTable]:
+    """Evaluate a model like those labelled, and one that the judge loves."""
+
+    def script(ask: Ask, *, base: int, step: int) -> str:
+        number = int(re.findall(r"\d+", ask.view.question)[0])
+        return f"Answer {ask.seed} is worth {base + step * number}%."
+
+    def evaluate(calibration: Path | None) -> HeldoutTable:
+        models = [
+            scripted("like", partial(script, base=35, step=4)),
+            scripted("loved", partial(script, base=100, step=0)),
+        ]
+        out = tmp_path / "eval"
+        given = partial(run_heldout, out, make_plan(), models, [judge], calibration=calibration)
+        return anyio.run(given)
+
+    return evaluate
+
+
+def test_rewards_are_corrected_beside_the_raw_ones_and_refused_elsewhere(
+    run: Callable[..., HeldoutTable],
+    write: Write,
+    pairs: tuple[RewardPair, ...],
+    tmp_path: Path,
+    tasks: tuple[Task, ...],
+) -> None:
+    table = run(write())
+
+    like, loved = table.corrected
+    rewards = [0.35 + 0.04 * n for n in range(12)]
+    wanted = corrected_mean(rewards, pairs, documents_N=[tasks[n].doc_hash for n in range(12)])
+    assert like.mean == pytest.approx(wanted.mean)
+    assert (like.ci_low, like.ci_high) == pytest.approx((wanted.ci_low, wanted.ci_high))
+    assert like.raw == pytest.approx(float(np.mean(rewards))) == table.rows[0].mean
+    assert like.mean is not None
+    assert like.mean < like.raw - 0.15
+    assert not like.refused
+
+    assert (loved.mean, loved.ci_low, loved.raw) == (None, None, 1.0)
+    assert "0% of the judge's rewards" in loved.refused
+    assert "1.000 here" in loved.refused
+
+    files = write_report(ReportSources((tmp_path / "eval",)))
+    page = files.page.read_text(encoding="utf-8")
+    assert "Held-out reward corrected by labels." in page
+    assert "loved is not corrected" in page
+    shown = (tmp_path / "eval/tables/corrected_heldout.md").read_text(encoding="utf-8")
+    assert f"{100 * wanted.mean:.1f}" in shown
+
+
+def test_the_folder_keeps_its_calibration_until_it_is_given_another(
+    run: Callable[..., HeldoutTable], write: Write, tmp_path: Path
+) -> None:
+    assert run(None).corrected == ()
+    first = run(write()).corrected
+    assert run(None).corrected == first
+    kept = EvalFolder(tmp_path / "eval").calibration
+    assert kept.read_bytes() == write().read_bytes()
+
+
+def test_too_few_labels_correct_nothing_and_say_how_many_more(
+    run: Callable[..., HeldoutTable], write: Write, pairs: tuple[RewardPair, ...]
+) -> None:
+    empty = Interval(value=None)
+    figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, empty)
+    few = write(reward=RewardCalibration(pairs=pairs[:4], **figures))
+    assert [row.mean for row in run(few).corrected] == [None, None]
+    assert "label 6 more" in run(few).corrected[0].refused
+
+
+def test_a_calibration_of_something_else_is_refused_before_anything_is_asked(
+    run: Callable[..., HeldoutTable],
+    write: Write,
+    tmp_path: Path,
+    tasks: tuple[Task, ...],
+) -> None:
+    with pytest.raises(ConfigError, match=r"of the judge 'other prompt', not of"):
+        run(write(judge_fingerprint="other prompt"))
+    rubrics = {tasks[0].task_id: hash_rubric(tasks[0].rubric)[::-1]}
+    with pytest.raises(ConfigError, match=f"rubric of task '{tasks[0].task_id}' has changed"):
+        run(write(rubrics=rubrics))
+    with pytest.raises(ConfigError, match=r"cannot be read \(No such file"):
+        run(tmp_path / "none.json")
+    wrong = tmp_path / "wrong.json"
+    wrong.write_text("{}", encoding="utf-8")
+    with pytest.raises(ConfigError, match="this is no calibration"):
+        run(wrong)
+    assert not EvalFolder(tmp_path / "eval").run.exists()
