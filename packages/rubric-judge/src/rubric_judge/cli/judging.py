@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -172,3 +173,13 @@ async def _judge_batch(
             )
             for replicate in batch.replicates
         ]
+
+
+def labels(judges: Mapping[str, Judging]) -> dict[str, str]:
+    """Return what each judge is called, by the stem of its configuration.
+
+    Two configurations of one model are two judges.
+    """
+    names = {stem: judge.name() for stem, judge in judges.items()}
+    shared = Counter(names.values())
+    return {stem: f"{name} ({stem})" if shared[name] > 1 else name for stem, name in names.items()}

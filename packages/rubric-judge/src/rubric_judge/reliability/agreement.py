@@ -108,8 +108,10 @@ def kappa(a_NM: NDArray[np.intp], b_NM: NDArray[np.intp]) -> Statistic:
     return statistic
 
 
-def alpha(tenths_JNM: NDArray[np.intp]) -> Statistic:
-    """Return Krippendorff's α of all judges' scores in tenths, interval metric.
+def alpha(
+    tenths_JNM: NDArray[np.intp], level: Literal["interval", "ordinal", "nominal"] = "interval"
+) -> Statistic:
+    """Return Krippendorff's α of all judges' scores in tenths, by the metric of a level.
 
     A unit is one criterion of one response that at least two judges scored; nan where all give the
     same score to everything.
@@ -124,7 +126,7 @@ def alpha(tenths_JNM: NDArray[np.intp]) -> Statistic:
             return math.nan
         return float(
             krippendorff.alpha(
-                value_counts=counts_UV, value_domain=levels, level_of_measurement="interval"
+                value_counts=counts_UV, value_domain=levels, level_of_measurement=level
             )
         )
 
