@@ -44,6 +44,15 @@ from rubric_judge.reliability.rates import confusion, youden
 
 CLAIM = "our functions give the published figures of seven public sources of judgements"
 TARGET = 0
+PAPERS = (
+    "all-in-one",
+    "pinn",
+    "rice",
+    "semantic-self-consistency",
+    "stay-on-topic-with-classifier-free-guidance",
+)
+STUDIES = 349
+"""LLMBar's: a data set, a judge and a prompt."""
 FIRST, MISSING = {"1": 10, "2": 0}, -1
 """Whether the first answer is the better one, in tenths; an unreadable verdict says nothing."""
 
@@ -95,7 +104,8 @@ def paperbench(data: Path) -> Iterator[Figure]:
 
     Source: openai/frontier-evals, PaperBench, judge_eval: the score of each root.
     """
-    for path in sorted((data / "paperbench_judge_eval").glob("*.expected_result.json")):
+    for paper in PAPERS:
+        path = data / f"paperbench_judge_eval/{paper}.expected_result.json"
         (imported,) = import_tasks("paperbench", path)
         rubric, root = imported.task.rubric, json.loads(path.read_text("utf-8"))
         scores = {
@@ -103,7 +113,7 @@ def paperbench(data: Path) -> Iterator[Figure]:
             for criterion, met in zip(rubric, leaf_scores(root), strict=True)
         }
         reward = normalized_reward(JudgeResult.scored(rubric, scores, judge=""), rubric)
-        name = f"PaperBench, root of {path.name.partition('.')[0][:24]}, {len(rubric)} leaves"
+        name = f"PaperBench, root of {paper[:24]}, {len(rubric)} leaves"
         yield near(name, root["score"], reward, within=1e-6, form=".6f")
 
 
@@ -218,7 +228,7 @@ def llmbar(data: Path) -> Iterator[Figure]:
             tp, _, _, tn = confusion(label_N1, said_N1).total()
             same += published[key].startswith(f"{tp + tn} / {len(said_N1)} =")
         name = f"LLMBar, counts of correct verdicts, {column.replace('_', ' ')}"
-        yield Figure(name, str(len(studies)), str(same), len(studies) - same)
+        yield Figure(name, str(STUDIES), str(same), STUDIES - same)
 
 
 def wildbench(data: Path) -> Iterator[Figure]:
@@ -278,16 +288,20 @@ def cje(data: Path) -> Iterator[Figure]:
     rows = list(rows_of(data / "cje_arena/scores.csv"))
     base = labelled(rows, "fresh", "base")
     for policy in ("base", "clone", "parallel_universe_prompt"):
-        there = labelled(rows, "probe", policy) or base[1::2]
-        pairs = base[::2] if policy == "base" else base
+        pairs, there = base, labelled(rows, "probe", policy)
+        if policy == "base":
+            pairs, there = base[::2], base[1::2]
         found = corrected_mean([one.judge for one in there], pairs)
         label = float(np.mean([one.label for one in there]))
-        missed = 0 if found.ci_low <= label <= found.ci_high else 1
-        missed += not check_population([one.judge for one in there], pairs, there).transfers
+        transfers = check_population([one.judge for one in there], pairs, there).transfers
+        covers = found.ci_low <= label <= found.ci_high
         ours = f"{found.mean:.3f} [{found.ci_low:.3f}, {found.ci_high:.3f}]"
-        yield Figure(f"CJE, mean of {policy}", f"{label:.3f}", ours, missed)
+        yield Figure(
+            f"CJE, mean of {policy}", f"{label:.3f}", ours, int(not (transfers and covers))
+        )
     probes = labelled(rows, "probe", "unhelpful")
-    judge_N = [float(row["judge_score"]) for row in rows if row["policy"] == "unhelpful"]
+    fresh = [row for row in rows if (row["source"], row["policy"]) == ("fresh", "unhelpful")]
+    judge_N = [float(row["judge_score"]) for row in fresh]
     for name, given in (("by 50 probes", probes), ("by its rewards", None)):
         refused = not check_population(judge_N, base, given).transfers
         said = "refused" if refused else "accepted"
