@@ -47,7 +47,7 @@ def test_intervals_of_published_examples() -> None:
     assert rates.wilson(81, 263, 0.95) == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
-def test_alpha_of_every_level_is_that_of_the_published_example() -> None:
+def test_alpha_of_every_metric_is_that_of_the_published_example() -> None:
     # Krippendorff (2011), section C: four coders, twelve units, missing values.
     nan = math.nan
     rated_JN = np.array(
@@ -60,10 +60,10 @@ def test_alpha_of_every_level_is_that_of_the_published_example() -> None:
     )
     tenths_JNM = np.nan_to_num(rated_JN, nan=-1).astype(np.intp)[:, :, None]
 
-    for level, published in (("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)):
-        found = agreement.alpha(tenths_JNM, level)(np.arange(12))
+    for metric, published in (("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)):
+        found = agreement.alpha(tenths_JNM, metric)(np.arange(12))
         assert found == pytest.approx(published, abs=0.0005)
-        assert found == pytest.approx(krippendorff.alpha(rated_JN, level_of_measurement=level))
+        assert found == pytest.approx(krippendorff.alpha(rated_JN, level_of_measurement=metric))
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=4, max_size=20))
@@ -75,9 +75,9 @@ def test_ordinal_alpha_only_knows_the_order_and_nominal_not_even_that(
     stretched = np.array([0, 1, 4, 9, 10])[tenths_JNM]
     renamed = np.array([7, 0, 10, 3, 1])[tenths_JNM]
 
-    for level, other in (("ordinal", stretched), ("nominal", renamed)):
-        assert agreement.alpha(other, level)(rows) == pytest.approx(
-            agreement.alpha(tenths_JNM, level)(rows), nan_ok=True
+    for metric, other in (("ordinal", stretched), ("nominal", renamed)):
+        assert agreement.alpha(other, metric)(rows) == pytest.approx(
+            agreement.alpha(tenths_JNM, metric)(rows), nan_ok=True
         )
 
 

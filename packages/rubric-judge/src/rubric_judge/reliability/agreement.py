@@ -109,9 +109,9 @@ def kappa(a_NM: NDArray[np.intp], b_NM: NDArray[np.intp]) -> Statistic:
 
 
 def alpha(
-    tenths_JNM: NDArray[np.intp], level: Literal["interval", "ordinal", "nominal"] = "interval"
+    tenths_JNM: NDArray[np.intp], metric: Literal["interval", "ordinal", "nominal"] = "interval"
 ) -> Statistic:
-    """Return Krippendorff's α of all judges' scores in tenths, by the metric of a level.
+    """Return Krippendorff's α of all judges' scores in tenths, by a metric.
 
     A unit is one criterion of one response that at least two judges scored; nan where all give the
     same score to everything.
@@ -126,7 +126,7 @@ def alpha(
             return math.nan
         return float(
             krippendorff.alpha(
-                value_counts=counts_UV, value_domain=levels, level_of_measurement=level
+                value_counts=counts_UV, value_domain=levels, level_of_measurement=metric
             )
         )
 

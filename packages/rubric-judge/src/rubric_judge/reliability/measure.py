@@ -209,11 +209,11 @@ class _Study:
             alpha_by_criterion=self._by_criterion(agreement.alpha, single.tenths_JNM),
             alpha_ordinal=estimate(agreement.alpha(single.tenths_JNM, "ordinal")),
             alpha_ordinal_by_criterion=self._by_criterion(
-                partial(agreement.alpha, level="ordinal"), single.tenths_JNM
+                partial(agreement.alpha, metric="ordinal"), single.tenths_JNM
             ),
             alpha_nominal=estimate(agreement.alpha(single.tenths_JNM, "nominal")),
             alpha_nominal_by_criterion=self._by_criterion(
-                partial(agreement.alpha, level="nominal"), single.tenths_JNM
+                partial(agreement.alpha, metric="nominal"), single.tenths_JNM
             ),
         )
 
