@@ -26,7 +26,7 @@ from rubric_judge.responses import JudgedResponse, read_responses, write_judgeme
 
 if TYPE_CHECKING:
     from rubric_judge.console.progress import Progress
-    from rubric_judge.reliability import Rating, ReliabilityReport
+    from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
@@ -58,8 +58,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         responses: JSON Lines with `task_id` and `response`, for --judge.
         judge: A judge's configuration, YAML; give it several times for several judges.
-        judgements: Judgement files of the same responses, as `rubric-judge score` writes them. Two
-            files of one judge are two replicates.
+        judgements: Files of `rubric-judge score` on the same responses; two of a judge, replicates.
         out: Folder for reliability.json, reliability.md, figures, and the judgements made.
         reference: Name of the judge or person that the others are held against: TPR, TNR and J.
         replicates: Judgements of each response by each --judge.
@@ -73,7 +72,6 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
     from rubric_judge.reliability import collect, measure
-    from rubric_judge.reliability.figures import draw_figures
 
     _check(responses, judge, judgements)
     configure_log(verbose=verbose)
@@ -86,9 +84,15 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         made, unwritten = _judge_all(judges, numbered, range(replicates), ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
-        written = write_report(out, "reliability", report, partial(draw_figures, report, ratings))
+        written = _write(out, report, ratings)
     _print(report, written)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
+
+
+def _write(out: Path, report: ReliabilityReport, ratings: Ratings) -> str:
+    from rubric_judge.reliability.figures import draw_figures
+
+    return write_report(out, "reliability", report, partial(draw_figures, report, ratings))
 
 
 def _print(report: ReliabilityReport, written: str) -> None:
