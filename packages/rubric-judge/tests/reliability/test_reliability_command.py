@@ -176,3 +176,22 @@ def test_a_folder_that_cannot_be_written_is_one_line_before_the_first_call(
         assert complaints.endswith("name another folder\n")
         assert complaints.count("\n") == 1
         assert not endpoint.calls
+
+
+def test_an_unknown_reference_is_refused_before_the_first_call(
+    command: Command, tmp_path: Path
+) -> None:
+    with FakeEndpoint(0.5) as endpoint:
+        (tmp_path / "judge.yaml").write_text(
+            f"type: llm\nmodel: openai/fake\ntransport: direct\napi_base: {endpoint.url}\n"
+        )
+        status, _, complaints = command(
+            "tasks.jsonl", "responses.jsonl", "--judge", "judge.yaml",
+            "--judge", str(CONFIGS / "lexical.yaml"), "--reference", "Anna", "--out", "out",
+        )  # fmt: skip
+
+        assert status == 2
+        assert complaints.startswith("rubric-judge: the reference 'Anna' is no judge here: ")
+        assert "'lexical_v3'" in complaints
+        assert complaints.count("\n") == 1
+        assert not endpoint.calls

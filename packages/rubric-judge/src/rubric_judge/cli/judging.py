@@ -140,13 +140,11 @@ def judge_all(
     """
     from rubric_judge.reliability import Rating
 
-    names = {stem: judge.name() for stem, judge in judges.items()}
-    shared = Counter(names.values())
+    called = labels(judges)
     ratings: list[Rating] = []
     unwritten = 0
     for stem, judge in judges.items():
-        # Two configurations of one model are two judges.
-        label = f"{names[stem]} ({stem})" if shared[names[stem]] > 1 else names[stem]
+        label = called[stem]
         batch = Batch(label, [view for _, view in numbered], range(replicates))
         judged = judge_batches(judge.pool, (batch,), ledger=ledger)
         unwritten += judged.unwritten
@@ -221,3 +219,13 @@ async def _judge_batch(
             )
             for replicate in batch.replicates
         ]
+
+
+def labels(judges: Mapping[str, Judging]) -> dict[str, str]:
+    """Return what each judge is called, by the stem of its configuration.
+
+    Two configurations of one model are two judges.
+    """
+    names = {stem: judge.name() for stem, judge in judges.items()}
+    shared = Counter(names.values())
+    return {stem: f"{name} ({stem})" if shared[name] > 1 else name for stem, name in names.items()}

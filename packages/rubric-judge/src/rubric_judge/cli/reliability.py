@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, read_tasks
+from rubric_core import ConfigError, Task, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.console.command import (
@@ -25,7 +25,8 @@ from rubric_judge.console.command import (
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
-    from rubric_judge.reliability import ReliabilityReport
+    from rubric_judge.console.progress import Progress
+    from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
 
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
@@ -35,6 +36,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     judge: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
     judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = (),
     out: Path,
+    reference: str | None = None,
     replicates: Positive = 4,
     ledger: Path | None = None,
     resamples: Positive = 1000,
@@ -56,12 +58,11 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         responses: JSON Lines with `task_id` and `response`, for --judge.
         judge: A judge's configuration, YAML; give it several times for several judges.
-        judgements: Judgement files of the same responses, as `rubric-judge score` writes them. Two
-            files of one judge are two replicates.
+        judgements: Files of `rubric-judge score` on the same responses; two of a judge, replicates.
         out: Folder for reliability.json, reliability.md, figures, and the judgements made.
+        reference: Name of the judge or person that the others are held against: TPR, TNR and J.
         replicates: Judgements of each response by each --judge.
-        ledger: A ledger to look judgements up in and to record them in, so that a command that was
-            stopped goes on where it was.
+        ledger: A ledger to look judgements up in and to record them in, so as to go on if stopped.
         resamples: Bootstrap draws for each interval.
         seed: Seed of the draws.
         workers: Judge workers; each holds up to four responses.
@@ -70,24 +71,28 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
-    from rubric_judge.reliability import collect, measure, read_ratings
-    from rubric_judge.reliability.figures import draw_figures
+    from rubric_judge.reliability import collect, measure
 
     _check(responses, judge, judgements)
     configure_log(verbose=verbose)
     with working(app) as progress:
-        with progress.phase("reading tasks and judgements"):
-            by_id = {task.task_id: task for task in read_tasks(tasks)}
-            found = [rating for path in judgements for rating in read_ratings(path, by_id)]
+        by_id, found = _read(tasks, judgements, progress)
         make_folder(out, flag="--out")
         numbered = read_responses(responses, by_id) if responses else []
         judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
+        _check_reference(reference, judges, found)
         made, unwritten = judging.judge_all(judges, numbered, replicates, ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
-        report = measure(ratings, resamples=resamples, seed=seed)
-        written = write_report(out, "reliability", report, partial(draw_figures, report, ratings))
+        report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
+        written = _write(out, report, ratings)
     _print(report, written)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
+
+
+def _write(out: Path, report: ReliabilityReport, ratings: Ratings) -> str:
+    from rubric_judge.reliability.figures import draw_figures
+
+    return write_report(out, "reliability", report, partial(draw_figures, report, ratings))
 
 
 def _print(report: ReliabilityReport, written: str) -> None:
@@ -110,3 +115,24 @@ def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[P
     if repeated := [name for name, count in names.items() if count > 1]:
         called = f"{names[repeated[0]]} files are called {repeated[0]!r}"
         raise flag_error("judge", f": {called}: rename one")
+
+
+def _read(
+    tasks: Path, judgements: Sequence[Path], progress: Progress
+) -> tuple[dict[str, Task], list[Rating]]:
+    from rubric_judge.reliability import read_ratings
+
+    with progress.phase("reading tasks and judgements"):
+        by_id = {task.task_id: task for task in read_tasks(tasks)}
+        return by_id, [rating for path in judgements for rating in read_ratings(path, by_id)]
+
+
+def _check_reference(
+    reference: str | None, judges: Mapping[str, judging.Judging], found: Sequence[Rating]
+) -> None:
+    """Refuse an unknown reference before a judge is called."""
+    from rubric_judge.reliability.measure import check_reference
+
+    if reference is not None:
+        named = [*judging.labels(judges).values(), *(rating.judge for rating in found)]
+        check_reference(reference, list(dict.fromkeys(named)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -12,10 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from rubric_core import Outcome
+from rubric_core import ConfigError, Outcome
+from rubric_core.configuration import nearest_key
 from rubric_judge.console.progress import current
 from rubric_judge.reliability import agreement, noise, report
 from rubric_judge.reliability.noise import advantage_pairs, below_noise
+from rubric_judge.reliability.rates import Confusion, confusions, newcombe, wilson
 from rubric_judge.reliability.ratings import IntArray, Ratings, Resampling, Statistic, ratio
 
 _TARGETS: Final = (0.8, 0.9, 0.95)
@@ -29,8 +31,30 @@ def groups_of(ratings: Ratings) -> list[IntArray]:
     return [np.array(rows, dtype=np.intp) for rows in groups.values()]
 
 
+def check_reference(reference: str | None, judges: Sequence[str]) -> None:
+    """Refuse a reference that is no judge of the study, or its only one.
+
+    Raises:
+        ConfigError: says which judges there are.
+    """
+    if reference is None or (reference in judges and len(judges) > 1):
+        return
+    close = nearest_key(reference, judges)
+    problem = "is the only judge" if reference in judges else "is no judge here"
+    meant = f"did you mean {close!r}? " if close and close != reference else ""
+    raise ConfigError(
+        f"the reference {reference!r} {problem}: {meant}there are {', '.join(map(repr, judges))}",
+        location="reference",
+    )
+
+
 def measure(
-    ratings: Ratings, *, resamples: int = 1000, confidence: float = 0.95, seed: int = 0
+    ratings: Ratings,
+    *,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    reference: str | None = None,
 ) -> report.ReliabilityReport:
     """Measure noise and agreement.
 
@@ -39,10 +63,15 @@ def measure(
         resamples: bootstrap draws of every interval.
         confidence: nominal coverage, in (0, 1).
         seed: of the draws; the same judgements give the same report.
+        reference: the judge, or person, that the others are held against.
 
     Returns:
         The report; what the judgements cannot say is None in it.
+
+    Raises:
+        ConfigError: the reference is no judge of `ratings`, or its only one.
     """
+    check_reference(reference, ratings.judges)
     resampling = Resampling(
         documents_N=[task.doc_hash for task in ratings.tasks_N],
         tasks_N=ratings.task_ids_N,
@@ -76,6 +105,8 @@ def measure(
         criteria=tuple(sorted(criteria, key=lambda one: -(one.tau2.value or 0.0))),
         pairs=tuple(pairs),
         panel=panel,
+        reference=reference,
+        rates=study.rates(reference),
     )
 
 
@@ -173,9 +204,57 @@ class _Study:
             judges=len(ratings.judges),
             responses=len(rows),
             icc_a1=estimate(agreement.icc_a1(single.rewards_JN), rows),
+            effective_judges=estimate(agreement.effective_judges(single.rewards_JN), rows),
             alpha=estimate(agreement.alpha(single.tenths_JNM)),
             alpha_by_criterion=self._by_criterion(agreement.alpha, single.tenths_JNM),
-            effective_judges=estimate(agreement.effective_judges(single.rewards_JN), rows),
+            alpha_ordinal=estimate(agreement.alpha(single.tenths_JNM, "ordinal")),
+            alpha_ordinal_by_criterion=self._by_criterion(
+                partial(agreement.alpha, metric="ordinal"), single.tenths_JNM
+            ),
+            alpha_nominal=estimate(agreement.alpha(single.tenths_JNM, "nominal")),
+            alpha_nominal_by_criterion=self._by_criterion(
+                partial(agreement.alpha, metric="nominal"), single.tenths_JNM
+            ),
+        )
+
+    def rates(self, reference: str | None) -> tuple[report.ReferenceRates, ...]:
+        """Hold every other judge against one: all criteria pooled, then those of the lowest J."""
+        if reference is None:
+            return ()
+        ratings = self.ratings
+        single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
+        cells, place = ratings.cells_by_criterion, ratings.judges.index(reference)
+        found = [self._rates(*one) for one in confusions(single.tenths_JNM, place, cells)]
+
+        def pooled_first(one: report.ReferenceRates) -> tuple[bool, float]:
+            j = one.youden_j.value
+            return one.criterion is not None, math.inf if j is None else j
+
+        return tuple(sorted(found, key=pooled_first))
+
+    def _rates(self, j: int, criterion: str | None, found: Confusion) -> report.ReferenceRates:
+        tp, fp, fn, tn = found.total()
+        rows = np.flatnonzero(sum(found) > 0)
+        confidence = self.resampling.confidence
+
+        def estimate(
+            statistic: Statistic, alone: Callable[[], tuple[float, float]]
+        ) -> report.Estimate:
+            one = self.resampling.estimate(statistic, rows)
+            if one.low is None or one.low != one.high:
+                return one
+            # No draw differs where every score is alike, as 1 of 1 is: ask the counts.
+            low, high = alone()
+            return report.Estimate(value=one.value, low=low, high=high)
+
+        return report.ReferenceRates(
+            judge=self.ratings.judges[j],
+            criterion=criterion,
+            met=tp + fn,
+            not_met=fp + tn,
+            tpr=estimate(found.tpr, lambda: wilson(tp, tp + fn, confidence)),
+            tnr=estimate(found.tnr, lambda: wilson(tn, tn + fp, confidence)),
+            youden_j=estimate(found.youden_j, lambda: newcombe(tp, fp, fn, tn, confidence)),
         )
 
     def _by_criterion(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal
 
+from pydantic import Field
+
 from rubric_judge.page.tables import Part, Report, TextTable, markdown_page, or_dash
 
 Unit = Literal["document", "task", "response"]
@@ -17,7 +19,7 @@ class Estimate(Part):
     low: float | None = None
     high: float | None = None
     resampled: Unit | None = None
-    """What was drawn with replacement; None without an interval."""
+    """What was drawn with replacement; None without an interval, or with one from counts alone."""
 
 
 class CriterionNoise(Part):
@@ -106,6 +108,29 @@ class PanelAgreement(Part):
     alpha_by_criterion: dict[str, float | None]
     effective_judges: Estimate
     """(Σλ)² / Σλ² over the eigenvalues of the correlation matrix of the judges' rewards."""
+    alpha_ordinal: Estimate = Estimate(value=None)
+    """The same with the ordinal metric, which only knows the order of scores."""
+    alpha_nominal: Estimate = Estimate(value=None)
+    """The same with the nominal metric: scores are equal or not."""
+    alpha_ordinal_by_criterion: dict[str, float | None] = Field(default_factory=dict)
+    alpha_nominal_by_criterion: dict[str, float | None] = Field(default_factory=dict)
+
+
+class ReferenceRates(Part):
+    """How often a judge is right, on criteria that the reference finds met or not met."""
+
+    judge: str
+    criterion: str | None
+    """Its id; None for all of them pooled."""
+    met: int
+    """Scores of both where the reference says met."""
+    not_met: int
+    tpr: Estimate
+    """P(judge says met | reference says met); from half of the weight up it says met."""
+    tnr: Estimate
+    """P(judge says not met | reference says not met)."""
+    youden_j: Estimate
+    """TPR + TNR − 1: 0 for a judge that does not look."""
 
 
 class ReliabilityReport(Report):
@@ -123,6 +148,10 @@ class ReliabilityReport(Report):
     pairs: tuple[PairAgreement, ...]
     panel: PanelAgreement | None
     """None for one judge."""
+    reference: str | None = None
+    """The judge that the others are held against."""
+    rates: tuple[ReferenceRates, ...] = ()
+    """Each other judge, all criteria pooled; then each criterion, lowest J first."""
 
     @property
     def marks(self) -> dict[str, str]:
@@ -144,6 +173,8 @@ class ReliabilityReport(Report):
             for k in range(0, len(columns), _MOST_COLUMNS)
         ]
         together = [_panel(self.panel), _pairs(self.pairs, marks)]
+        if self.reference is not None:
+            together.append(_rates(self.rates, marks, marks[self.reference]))
         legend = TextTable("Judges", ("", "judge"), rows)
         return [legend, *alone, _criteria(self.criteria, marks), *together]
 
@@ -220,6 +251,8 @@ def _panel(panel: PanelAgreement) -> TextTable:
         ("responses that all scored", str(panel.responses)),
         ("ICC(A,1) of rewards", _figure(panel.icc_a1)),
         ("Krippendorff's α of criterion scores", _figure(panel.alpha)),
+        ("  ordinal", _figure(panel.alpha_ordinal)),
+        ("  nominal", _figure(panel.alpha_nominal)),
         ("effective number of judges", _figure(panel.effective_judges, ".2f")),
     )
     return TextTable("All judges together, one judgement each", ("", "value"), rows)
@@ -233,3 +266,21 @@ def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTabl
         name = f"{marks[pair.a]} − {marks[pair.b]}"
         rows.append((name, *map(_figure, figures), str(pair.responses)))
     return TextTable("Pairs of judges, one judgement each", header, tuple(rows))
+
+
+def _rates(rates: Sequence[ReferenceRates], marks: Mapping[str, str], reference: str) -> TextTable:
+    pooled = [one for one in rates if one.criterion is None]
+    single = [one for one in rates if one.criterion is not None]
+    shown = [*pooled, *single[:_MOST_CRITERIA]]
+    of = f" (the {_MOST_CRITERIA} lowest J)" if len(single) > _MOST_CRITERIA else ""
+    rows = tuple(
+        (
+            one.criterion or "all",
+            marks[one.judge],
+            *map(_figure, (one.tpr, one.tnr, one.youden_j)),
+            f"{one.met} / {one.not_met}",
+        )
+        for one in shown
+    )
+    header = ("criterion", "judge", "TPR", "TNR", "J", "met / not")
+    return TextTable(f"Criteria that {reference} finds met or not met{of}", header, rows)

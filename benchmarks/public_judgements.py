@@ -1,0 +1,366 @@
+"""Figures that others published of judges and people, computed again by our functions.
+
+    uv run python benchmarks/public_judgements.py [--data FOLDER] [--quick] [--json PATH]
+
+FOLDER holds the public judgements by source; the default is the nearest `shared/data/judgements` in
+a folder above. Needs rubric-judge's extra `reliability`. It takes some seconds, quick or not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import finish
+from rich.console import Console
+from rich.table import Table
+
+from rubric_core import (
+    Criterion,
+    Grounding,
+    JudgeResult,
+    Rubric,
+    Task,
+    normalized_reward,
+    reward_noise_variance,
+)
+from rubric_core.formats import import_tasks
+from rubric_judge.calibration.correction import check_population, corrected_mean
+from rubric_judge.calibration.record import RewardPair
+from rubric_judge.reliability import Rating, Ratings, collect, measure
+from rubric_judge.reliability.measure import groups_of
+from rubric_judge.reliability.noise import advantage_pairs, reward_noise
+from rubric_judge.reliability.rates import confusion, youden
+
+CLAIM = "our functions give the published figures of seven public sources of judgements"
+TARGET = 0
+PAPERS = (
+    "all-in-one",
+    "pinn",
+    "rice",
+    "semantic-self-consistency",
+    "stay-on-topic-with-classifier-free-guidance",
+)
+STUDIES = 349
+"""LLMBar's: a data set, a judge and a prompt."""
+FIRST, MISSING = {"1": 10, "2": 0}, -1
+"""Whether the first answer is the better one, in tenths; an unreadable verdict says nothing."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """What was published, what we find, and how many of its numbers differ."""
+
+    name: str
+    published: str
+    ours: str
+    missed: int
+
+
+def main() -> None:
+    """Compute every figure, print the table, and end with 1 where one is not reproduced."""
+    parser = argparse.ArgumentParser(description=CLAIM)
+    parser.add_argument("--data", type=Path, default=find_data(), help="folder of the judgements")
+    parser.add_argument("--json", type=Path, help="write the result to this file")
+    parser.add_argument("--quick", action="store_true", help="the same: it takes seconds")
+    options = parser.parse_args()
+    if options.data is None or not options.data.is_dir():
+        parser.error(f"--data: no folder of public judgements ({options.data}): name one")
+    result = record(list(reproduce(options.data)))
+    show(result)
+    finish(result, options.json)
+
+
+def find_data() -> Path | None:
+    """Return `shared/data/judgements` of the nearest folder above that has it."""
+    folders = (above / "shared/data/judgements" for above in Path(__file__).resolve().parents)
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def reproduce(data: Path) -> Iterator[Figure]:
+    """Compute every figure again, source by source."""
+    for source in SOURCES.values():
+        yield from source(data)
+
+
+def near(name: str, published: float, ours: float, *, within: float, form: str = ".3f") -> Figure:
+    """Compare a number; nan is none."""
+    missed = 0 if abs(published - ours) <= within else 1
+    return Figure(name, f"{published:{form}}", f"{ours:{form}}", missed)
+
+
+def paperbench(data: Path) -> Iterator[Figure]:
+    """Experts' verdicts on leaves, with the weights of a tree that is read as a flat rubric.
+
+    Source: openai/frontier-evals, PaperBench, judge_eval: the score of each root.
+    """
+    for paper in PAPERS:
+        path = data / f"paperbench_judge_eval/{paper}.expected_result.json"
+        (imported,) = import_tasks("paperbench", path)
+        rubric, root = imported.task.rubric, json.loads(path.read_text("utf-8"))
+        scores = {
+            criterion.id: criterion.weight * met
+            for criterion, met in zip(rubric, leaf_scores(root), strict=True)
+        }
+        reward = normalized_reward(JudgeResult.scored(rubric, scores, judge=""), rubric)
+        name = f"PaperBench, root of {paper[:24]}, {len(rubric)} leaves"
+        yield near(name, root["score"], reward, within=1e-6, form=".6f")
+
+
+def leaf_scores(node: Mapping[str, Any]) -> Iterator[float]:
+    """Yield 0 or 1 for each leaf below a node, in the order of the file."""
+    if not node["sub_tasks"]:
+        yield node["score"]
+    for child in node["sub_tasks"]:
+        yield from leaf_scores(child)
+
+
+def newsroom(data: Path) -> Iterator[Figure]:
+    """Three people on four criteria of 420 summaries, as judges and as replicates of one.
+
+    Source: dmg-illc/JUDGE-BENCH, results: Krippendorff's alpha. The factor is computed from the
+    same ratings: the variance of the reward over raters, over τ²/M_eff.
+    """
+    tasks, ratings = newsroom_ratings(data)
+    panel = measure(collect(ratings, tasks), resamples=2).panel
+    models = json.loads((data / "judge_bench/published_regular_newsroom.json").read_text("utf-8"))
+    for criterion, published in next(iter(models.values())).items():
+        ours = panel.alpha_ordinal_by_criterion[criterion]
+        name = f"Newsroom, ordinal α of {criterion}"
+        yield near(name, published["krippendorff_alpha"], ours, within=1e-4, form=".4f")
+    people = [Rating("people", one.task_id, one.line, one.result) for one in ratings]
+    pooled = collect(people, tasks)
+    (judge,) = measure(pooled, resamples=2).judges
+    factor = judge.measured.value / judge.predicted.value
+    yield near("Newsroom, measured over τ²/M_eff", 2.96, factor, within=0.005, form=".2f")
+    yield turned("Newsroom", (582, 1260), pooled)
+
+
+def newsroom_ratings(data: Path) -> tuple[dict[str, Task], list[Rating]]:
+    """Read the ratings: articles are tasks, summaries are responses, each rater is a judge."""
+    study = json.loads((data / "judge_bench/newsroom.annotations.json").read_text("utf-8"))
+    names = [one["metric"] for one in study["annotations"]]
+    rubric = Rubric(criteria=tuple(Criterion(id=name, weight=4.0) for name in names))
+    tasks: dict[str, Task] = {}
+    ratings: list[Rating] = []
+    for line, row in enumerate(study["instances"], 1):
+        task = plain_task(row["article_key"], rubric)
+        tasks[task.task_id] = task
+        given = [row["annotations"][name]["individual_human_scores"] for name in names]
+        for rater, marks in enumerate(zip(*given, strict=True), 1):
+            scores = {name: float(mark) - 1 for name, mark in zip(names, marks, strict=True)}
+            result = JudgeResult.scored(rubric, scores, judge="")
+            ratings.append(Rating(f"rater {rater}", task.task_id, line, result))
+    return tasks, ratings
+
+
+def plain_task(name: str, rubric: Rubric) -> Task:
+    """Return a task of which only the rubric is known."""
+    return Task(question=name, grounding=Grounding(name), rubric=rubric)
+
+
+def turned(source: str, published: tuple[int, int], ratings: Ratings) -> Figure:
+    """Count the advantages whose sign a second judgement turns, of all that two of them give.
+
+    These are the responses whose group can be compared; where both advantages are 0, none turns.
+    """
+    pairs = advantage_pairs(ratings.rewards_JNR[0], groups_of(ratings))
+    replicates = ratings.rewards_JNR.shape[2]
+    compared = int((pairs.part_N > 0).sum()) * math.comb(replicates, 2)
+    ours = int(pairs.flips_N.sum()), compared
+    said = ["{} of {}".format(*one) for one in (published, ours)]
+    return Figure(f"{source}, signs of advantages turned", *said, int(ours != published))
+
+
+def llm_rubric(data: Path) -> Iterator[Figure]:
+    """Criteria asked in separate calls, with the judge's probability of every answer.
+
+    The expected score stands beside the sampled one as a replicate without noise: the variance of
+    one judgement is then twice that of the two. It is held against τ²/M_eff, τ² by probabilities.
+
+    Source: microsoft/LLM-Rubric, data: probabilities and one sampled answer a criterion.
+    """
+    for kind, published in (("real", 0.85), ("synth", 1.07)):
+        path = data / f"llm_rubric/gpt-3.5-turbo-16k_{kind}_evaluations_FIXED.tsv"
+        cells: defaultdict[str, dict[str, Sequence[float]]] = defaultdict(dict)
+        for row in rows_of(path):
+            chances = [float(row[f"answer{level}_prob"]) for level in range(1, 5)]
+            cells[row["text_id"]][row["criterion"]] = (float(row["sample_llm"]), *chances)
+        table_NMC = np.array([[one[c] for c in sorted(one)] for one in cells.values()])
+        sampled_NM, chances_NMV = (table_NMC[..., 0] - 1) / 3, table_NMC[..., 1:]
+        levels_V = np.arange(4) / 3
+        expected_NM = chances_NMV @ levels_V
+        tau2 = float((chances_NMV @ levels_V**2 - expected_NM**2).mean())
+        z_NRM = np.stack([sampled_NM, expected_NM], axis=1)
+        alpha_NM = np.full(sampled_NM.shape, 1 / sampled_NM.shape[1])
+        measured = reward_noise(z_NRM, z_NRM.mean(axis=2), alpha_NM).measured
+        factor = 2 * measured(np.arange(len(z_NRM))) / reward_noise_variance(alpha_NM[0], tau2)
+        name = f"LLM-Rubric, {kind}: measured over τ²/M_eff"
+        yield near(name, published, factor, within=0.005, form=".2f")
+
+
+def llmbar(data: Path) -> Iterator[Figure]:
+    """Verdicts on pairs with the answers in both orders; one that cannot be read is not correct.
+
+    Source: princeton-nlp/LLMBar, statistics.json of every evaluator: correct verdicts.
+    """
+    verdicts: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+    for row in rows_of(data / "llmbar/verdicts.csv.gz"):
+        verdicts[f"{row['dataset']}|{row['judge']}|{row['prompt']}"].append(row)
+    studies = json.loads((data / "llmbar/published_statistics.json").read_text("utf-8"))
+    for column, key in (("winner_in_order", "correct_False"), ("winner_swapped", "correct_True")):
+        same = 0
+        for name, published in studies.items():
+            label_N1, said_N1 = (
+                np.array([[FIRST.get(row[one], MISSING)] for row in verdicts[name]])
+                for one in ("label", column)
+            )
+            tp, _, _, tn = confusion(label_N1, said_N1).total()
+            same += published[key].startswith(f"{tp + tn} / {len(said_N1)} =")
+        name = f"LLMBar, counts of correct verdicts, {column.replace('_', ' ')}"
+        yield Figure(name, str(STUDIES), str(same), STUDIES - same)
+
+
+def wildbench(data: Path) -> Iterator[Figure]:
+    """Scores 1 to 10 of one judge that was asked again about the same text.
+
+    Source: allenai/WildBench, eval_results: gpt-4o-2024-05-13 in v2.0522 and v2.0625.
+    """
+    scored: defaultdict[tuple[str, ...], dict[str, float]] = defaultdict(dict)
+    for row in rows_of(data / "wildbench/scores.csv.gz"):
+        if row["judge"] == "gpt-4o-2024-05-13":
+            text = (row["session_id"], row["model"], row["output_sha1"])
+            scored[text][row["judge_request"]] = float(row["score"])
+    rubric = Rubric(criteria=(Criterion(id="score", weight=9.0),))
+    again = {text: scores for text, scores in scored.items() if len(scores) > 1}
+    tasks = {name: plain_task(name, rubric) for name, *_ in again}
+    ratings = collect(
+        (
+            Rating(
+                "gpt-4o",
+                tasks[name].task_id,
+                line,
+                JudgeResult.scored(rubric, {"score": x - 1}, judge=""),
+            )
+            for line, ((name, *_), scores) in enumerate(again.items(), 1)
+            for x in scores.values()
+        ),
+        {task.task_id: task for task in tasks.values()},
+    )
+    (judge,) = measure(ratings, resamples=2).judges
+    yield near("WildBench, τ² on 1 to 10", 0.228, judge.tau2.value * 9**2, within=0.0005)
+    yield turned("WildBench", (51, 556), ratings)
+
+
+def healthbench(data: Path) -> Iterator[Figure]:
+    """Two judges against physicians, from the counts that were published.
+
+    The published J is the difference of two rates that were rounded to a thousandth first.
+
+    Source: cimo-labs/healthbench-judge-audit, results.
+    """
+    for judge, published in (("openai_gpt-4o-mini", 0.240), ("anthropic_claude-haiku-4-5", 0.361)):
+        (path,) = (data / "healthbench_audit").glob(f"results_{judge}*.md")
+        counts = dict[str, float]()
+        for count, cell in re.findall(r"(\d+) \((TP|FP|FN|TN)\)", path.read_text("utf-8")):
+            counts[cell.lower()] = float(count)
+        yield near(f"HealthBench, J of {judge}", published, youden(**counts), within=0.001)
+
+
+def cje(data: Path) -> Iterator[Figure]:
+    """A judge's mean, corrected by labels of one policy, against the labels of each policy.
+
+    The labels of a policy are of a part of its responses, so its mean is corrected on these. Of the
+    policy that was calibrated on, every other label corrects and the rest is what to cover.
+
+    Source: cimo-labs/cje, examples/arena_sample: `unhelpful` is the policy that does not transfer.
+    """
+    rows = list(rows_of(data / "cje_arena/scores.csv"))
+    base = labelled(rows, "fresh", "base")
+    for policy in ("base", "clone", "parallel_universe_prompt"):
+        pairs, there = base, labelled(rows, "probe", policy)
+        if policy == "base":
+            pairs, there = base[::2], base[1::2]
+        found = corrected_mean([one.judge for one in there], pairs)
+        label = float(np.mean([one.label for one in there]))
+        transfers = check_population([one.judge for one in there], pairs, there).transfers
+        covers = found.ci_low <= label <= found.ci_high
+        ours = f"{found.mean:.3f} [{found.ci_low:.3f}, {found.ci_high:.3f}]"
+        yield Figure(
+            f"CJE, mean of {policy}", f"{label:.3f}", ours, int(not (transfers and covers))
+        )
+    probes = labelled(rows, "probe", "unhelpful")
+    fresh = [row for row in rows if (row["source"], row["policy"]) == ("fresh", "unhelpful")]
+    judge_N = [float(row["judge_score"]) for row in fresh]
+    for name, given in (("by 50 probes", probes), ("by its rewards", None)):
+        refused = not check_population(judge_N, base, given).transfers
+        said = "refused" if refused else "accepted"
+        yield Figure(f"CJE, unhelpful {name}", "refused", said, int(not refused))
+
+
+def labelled(rows: Iterable[Mapping[str, str]], source: str, policy: str) -> list[RewardPair]:
+    """Return the responses of a policy that have both the judge's score and a label."""
+    return [
+        RewardPair(
+            task_id=row["prompt_id"],
+            document=row["prompt_id"],
+            judge=float(row["judge_score"]),
+            label=float(row["oracle_label"]),
+        )
+        for row in rows
+        if (row["source"], row["policy"]) == (source, policy) and row["oracle_label"]
+    ]
+
+
+def rows_of(path: Path) -> Iterator[dict[str, str]]:
+    """Read a CSV or TSV file, compressed or not."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file, delimiter="\t" if path.suffix == ".tsv" else ",")
+
+
+SOURCES: dict[str, Callable[[Path], Iterator[Figure]]] = {
+    "PaperBench": paperbench,
+    "Newsroom": newsroom,
+    "LLM-Rubric": llm_rubric,
+    "LLMBar": llmbar,
+    "WildBench": wildbench,
+    "HealthBench": healthbench,
+    "CJE": cje,
+}
+
+
+def record(figures: Sequence[Figure]) -> dict[str, Any]:
+    """Count what was not reproduced."""
+    value = sum(figure.missed for figure in figures)
+    return {
+        "claim": CLAIM,
+        "value": value,
+        "target": TARGET,
+        "direction": "at most",
+        "passed": value <= TARGET,
+        "details": {one.name: [one.published, one.ours, one.missed] for one in figures},
+    }
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print the table."""
+    table = Table("figure", "published", "ours", "missed")
+    for name, (published, ours, missed) in result["details"].items():
+        table.add_row(name, published, ours, str(missed))
+    Console(width=120).print(table)
+    print(f"{result['value']} (target {TARGET}): {result['passed']=}")
+
+
+if __name__ == "__main__":
+    main()

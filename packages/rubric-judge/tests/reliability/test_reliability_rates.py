@@ -1,0 +1,168 @@
+"""Judges held against a reference, on criteria that it finds met or not met."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import krippendorff
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubric_core import ConfigError, JudgeResult, Task
+from rubric_judge.reliability import Rating, agreement, collect, measure, rates
+from rubric_judge.reliability.report import ReferenceRates, ReliabilityReport
+
+MakeTasks = Callable[[int], dict[str, Task]]
+IDS = ("c0", "c1", "c2")
+
+
+def test_youden_of_a_worked_example_and_of_one_class_alone() -> None:
+    assert rates.youden(8, 3, 2, 7) == pytest.approx(0.5)
+    assert math.isnan(rates.youden(8, 0, 2, 0))
+    assert math.isnan(rates.youden(0, 3, 0, 7))
+
+
+COUNTS = st.integers(1, 500)
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS)
+def test_a_judge_that_says_the_opposite_has_the_opposite_j(
+    tp: int, fp: int, fn: int, tn: int
+) -> None:
+    j = rates.youden(tp, fp, fn, tn)
+    low, high = rates.newcombe(tp, fp, fn, tn, 0.95)
+
+    assert rates.youden(fn, tn, tp, fp) == pytest.approx(-j)
+    assert -1 <= low < j < high <= 1
+    assert rates.newcombe(fn, tn, tp, fp, 0.95) == pytest.approx((-high, -low))
+
+
+def test_intervals_of_published_examples() -> None:
+    # Newcombe (1998), table II: 56 of 70 and 48 of 80.
+    assert rates.newcombe(56, 48, 14, 32, 0.95) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    # Newcombe (1998), Statistics in Medicine 17, 857: 81 of 263, Wilson's method.
+    assert rates.wilson(81, 263, 0.95) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+
+
+def test_alpha_of_every_metric_is_that_of_the_published_example() -> None:
+    # Krippendorff (2011), section C: four coders, twelve units, missing values.
+    nan = math.nan
+    rated_JN = np.array(
+        [
+            [1, 2, 3, 3, 2, 1, 4, 1, 2, nan, nan, nan],
+            [1, 2, 3, 3, 2, 2, 4, 1, 2, 5, nan, 3],
+            [nan, 3, 3, 3, 2, 3, 4, 2, 2, 5, 1, nan],
+            [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
+        ]
+    )
+    tenths_JNM = np.nan_to_num(rated_JN, nan=-1).astype(np.intp)[:, :, None]
+
+    for metric, published in (("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)):
+        found = agreement.alpha(tenths_JNM, metric)(np.arange(12))
+        assert found == pytest.approx(published, abs=0.0005)
+        assert found == pytest.approx(krippendorff.alpha(rated_JN, level_of_measurement=metric))
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=4, max_size=20))
+def test_ordinal_alpha_only_knows_the_order_and_nominal_not_even_that(
+    scores: list[tuple[int, ...]],
+) -> None:
+    tenths_JNM = np.array(scores, dtype=np.intp).T[:, :, None]
+    rows = np.arange(len(scores))
+    stretched = np.array([0, 1, 4, 9, 10])[tenths_JNM]
+    renamed = np.array([7, 0, 10, 3, 1])[tenths_JNM]
+
+    for metric, other in (("ordinal", stretched), ("nominal", renamed)):
+        assert agreement.alpha(other, metric)(rows) == pytest.approx(
+            agreement.alpha(tenths_JNM, metric)(rows), nan_ok=True
+        )
+
+
+# --- a study with a reference ---------------------------------------------------------------------
+
+
+def _study(tasks: dict[str, Task], said: Callable[[int, int], tuple[float, float]]) -> list[Rating]:
+    """A person and a judge: shares of a criterion's weight, by response and criterion."""
+    ratings: list[Rating] = []
+    for n, task in enumerate(tasks.values()):
+        for at, judge in enumerate(("judge", "Anna")):
+            scores = {c.id: c.weight * said(n, m)[at] for m, c in enumerate(task.rubric)}
+            result = JudgeResult.scored(task.rubric, scores, judge=judge)
+            ratings.append(Rating(judge, task.task_id, n + 1, result))
+    return ratings
+
+
+def _against_anna(
+    tasks: dict[str, Task], said: Callable[[int, int], tuple[float, float]]
+) -> tuple[ReliabilityReport, dict[str | None, ReferenceRates]]:
+    ratings = collect(_study(tasks, said), tasks)
+    report = measure(ratings, resamples=200, reference="Anna")
+    return report, {one.criterion: one for one in report.rates}
+
+
+def test_rates_are_those_of_the_planted_errors(make_tasks: MakeTasks) -> None:
+    def said(n: int, m: int) -> tuple[float, float]:
+        # c0: right, but for every fifth; c1: always met; c2: Anna gives marks in between.
+        truth = float(n % 2)
+        judged = (1 - truth if n % 5 == 0 else truth, 0.6, 0.5)[m]
+        return judged, (truth, truth, 0.5 * truth)[m]
+
+    report, found = _against_anna(make_tasks(20), said)
+
+    assert set(found) == {None, "c0", "c1"}
+    assert [one.criterion for one in report.rates] == [None, "c1", "c0"]  # lowest J first
+    c0, c1, pooled = found["c0"], found["c1"], found[None]
+    assert (c0.met, c0.not_met) == (10, 10)
+    assert (c0.tpr.value, c0.tnr.value) == (0.8, 0.8)
+    assert c0.youden_j.value == pytest.approx(0.6)
+    assert c0.youden_j.resampled == "document"
+    assert (c1.tpr.value, c1.tnr.value, c1.youden_j.value) == (1.0, 0.0, 0.0)
+    assert (pooled.met, pooled.not_met, pooled.tpr.value, pooled.tnr.value) == (20, 20, 0.9, 0.4)
+    table = report.tables()[-1]
+    assert table.title == "Criteria that J2 finds met or not met"
+    assert [row[:2] for row in table.rows] == [("all", "J1"), ("c1", "J1"), ("c0", "J1")]
+    assert ReliabilityReport.model_validate_json(report.model_dump_json()) == report
+
+
+def test_a_rate_of_one_is_not_certain(make_tasks: MakeTasks) -> None:
+    _, found = _against_anna(make_tasks(20), lambda n, _: (float(n % 2), float(n % 2)))
+    one = found["c0"]
+
+    assert (one.tpr.value, one.tpr.resampled) == (1.0, None)
+    assert (one.tpr.low, one.tpr.high) == pytest.approx(rates.wilson(10, 10, 0.95))
+    assert (one.youden_j.low, one.youden_j.high) == pytest.approx(
+        rates.newcombe(10, 0, 0, 10, 0.95)
+    )
+
+
+def test_one_class_alone_gives_no_j(make_tasks: MakeTasks) -> None:
+    _, found = _against_anna(make_tasks(9), lambda n, _: (float(n % 2), 1.0))
+
+    assert found["c0"].tpr.value == pytest.approx(4 / 9)
+    assert found["c0"].not_met == 0
+    assert (found["c0"].tnr.value, found["c0"].youden_j.value) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("reference", "judges", "problem"),
+    [
+        (
+            "Ana",
+            2,
+            r"the reference 'Ana' is no judge here: did you mean 'Anna'\? there are 'judge'",
+        ),
+        ("Anna", 1, "the reference 'Anna' is the only judge"),
+    ],
+)
+def test_a_reference_must_be_another_judge(
+    make_tasks: MakeTasks, reference: str, judges: int, problem: str
+) -> None:
+    tasks = make_tasks(2)
+    given = _study(tasks, lambda *_: (1.0, 0.0))
+    ratings = collect([one for one in given if judges > 1 or one.judge == "Anna"], tasks)
+
+    with pytest.raises(ConfigError, match=problem):
+        measure(ratings, resamples=9, reference=reference)
