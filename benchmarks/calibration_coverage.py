@@ -20,10 +20,9 @@ from record import finish
 from rich.console import Console
 from rich.table import Table
 
-from rubric_judge.calibration.intervals import Intervals
-from rubric_judge.calibration.rates import youden
-from rubric_judge.calibration.record import Interval
-from rubric_judge.reliability.ratings import Resampling
+from rubric_judge.estimates import Estimate
+from rubric_judge.reliability.intervals import Intervals
+from rubric_judge.reliability.rates import confusion, youden
 
 CLAIM = "95 % intervals of a calibration cover 93 to 97 % of the time, whoever the judge is"
 TARGET = 0.0
@@ -111,7 +110,7 @@ def counted(quantity: str, repetitions: int, rng: np.random.Generator) -> float:
     return violation(held)
 
 
-def estimate(planted: Planted, quantity: str, rng: np.random.Generator) -> Interval:
+def estimate(planted: Planted, quantity: str, rng: np.random.Generator) -> Estimate:
     """Draw labels and a judge's scores, and estimate a quantity as the command does."""
     sizes = rng.integers(1, planted.most + 1, planted.documents)
     document_N = np.repeat(np.arange(planted.documents), sizes)
@@ -125,10 +124,10 @@ def estimate(planted: Planted, quantity: str, rng: np.random.Generator) -> Inter
     )
     judge_N = (rng.random(len(document_N)) < called).astype(np.float64)
     names = [str(one) for one in document_N]
-    intervals = Intervals(Resampling(names, names, resamples=1, confidence=NOMINAL, seed=0))
+    intervals = Intervals(names, names, resamples=1, confidence=NOMINAL, seed=0)
     if quantity == "bias":
         return intervals.bias(judge_N - label_N, np.arange(len(label_N)))
-    rates = intervals.rates(judge_N[:, None, None], label_N[:, None])
+    rates = intervals.rates(confusion(judge_N[:, None, None], label_N[:, None]))
     return dict(zip(QUANTITIES, rates[:3], strict=False))[quantity]
 
 
@@ -146,7 +145,7 @@ def _of_document(mean: float, together: float, level_D: np.ndarray[Any, Any]) ->
     return stats.beta.ppf(level_D, mean * spread, (1 - mean) * spread)
 
 
-def _holds(found: Interval, truth: float) -> bool:
+def _holds(found: Estimate, truth: float) -> bool:
     return found.low is not None and found.high is not None and found.low <= truth <= found.high
 
 

@@ -18,7 +18,6 @@ import argparse
 import hashlib
 import json
 import logging
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -31,7 +30,6 @@ import numpy as np
 import structlog
 import torch
 from record import finish
-from scipy import stats
 
 from rubric_core import (
     JudgeResult,
@@ -48,12 +46,13 @@ from rubric_judge import LexicalJudge
 from rubric_judge.calibration.record import (
     Calibration,
     CriterionCalibration,
-    Interval,
     RewardCalibration,
     RewardPair,
     Verdict,
 )
+from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
+from rubric_judge.reliability.rates import youden
 from rubric_synth import collect, read_collected, synthesise
 from rubric_train_openrlhf import TrainConfig, run_grpo
 from rubric_train_openrlhf.policy import (
@@ -194,7 +193,6 @@ async def measured(policy: Policy, tasks: Sequence[Task]) -> Calibration:
                     task_id=task.task_id, document=task.doc_hash, judge=said_r, label=label_r
                 )
             )
-    unknown = Interval(value=None)
     return Calibration(
         judge=judge.name,
         judge_fingerprint=judge.fingerprint,
@@ -205,10 +203,10 @@ async def measured(policy: Policy, tasks: Sequence[Task]) -> Calibration:
         ),
         reward=RewardCalibration(
             pairs=tuple(pairs),
-            bias=Interval(value=float(np.mean([one.judge - one.label for one in pairs]))),
+            bias=Estimate(value=float(np.mean([one.judge - one.label for one in pairs]))),
             **dict.fromkeys(
                 ("correlation", "predicted", "measured", "inflation", "error_correlation", "flips"),
-                unknown,
+                UNKNOWN,
             ),
         ),
     )
@@ -220,33 +218,28 @@ def _criterion(name: str, values: Sequence[tuple[float, float]]) -> CriterionCal
     said, label = z_R2[:, 0] >= 0.5, z_R2[:, 1] >= 0.5  # noqa: PLR2004  # half
     if label.all() or not label.any():
         return None
-    tpr, fpr = _share(said[label]), _share(said[~label])
-    assert tpr.value is not None and fpr.value is not None  # noqa: S101, PT018  # of a share
-    youden = tpr.value - fpr.value
-    # Newcombe's interval of a difference of two shares, of Wilson's of each.
-    low = youden - math.hypot(tpr.value - (tpr.low or 0), (fpr.high or 0) - fpr.value)
-    high = youden + math.hypot((tpr.high or 0) - tpr.value, fpr.value - (fpr.low or 0))
-    is_admitted = low > 0
+    found = youden(
+        tp=int((said & label).sum()),
+        fp=int((said & ~label).sum()),
+        fn=int((~said & label).sum()),
+        tn=int((~said & ~label).sum()),
+    )
+    is_admitted = (found.youden_j.low or 0.0) > 0
     return CriterionCalibration(
         criterion=name,
         labels=len(values),
         positives=int(label.sum()),
         share=0.0,
-        tpr=tpr,
-        fpr=fpr,
-        youden_j=Interval(value=youden, low=low, high=high),
-        bias=Interval(value=float((z_R2[:, 0] - z_R2[:, 1]).mean())),
-        agreement=Interval(value=None),
-        noise=Interval(value=0.0),
+        tpr=found.tpr,
+        fpr=found.fpr,
+        youden_j=found.youden_j,
+        bias=Estimate(value=float((z_R2[:, 0] - z_R2[:, 1]).mean())),
+        agreement=UNKNOWN,
+        noise=Estimate(value=0.0),
         verdict=Verdict.ADMIT if is_admitted else Verdict.MASK,
-        reason=f"J {youden:.2f} [{low:.2f}, {high:.2f}]",
+        reason=f"J {found.youden_j.text()}",
         factor=float(is_admitted),
     )
-
-
-def _share(said: np.ndarray[Any, np.dtype[np.bool_]]) -> Interval:
-    found = cast("Any", stats).binomtest(int(said.sum()), len(said)).proportion_ci(method="wilson")
-    return Interval(value=float(said.mean()), low=float(found.low), high=float(found.high))
 
 
 def train(out: Path, arm: str, *, seed: int, steps: int) -> list[dict[str, float]]:

@@ -53,8 +53,8 @@ PAPERS = (
 )
 STUDIES = 349
 """LLMBar's: a data set, a judge and a prompt."""
-FIRST, MISSING = {"1": 10, "2": 0}, -1
-"""Whether the first answer is the better one, in tenths; an unreadable verdict says nothing."""
+FIRST = {"1": 1.0, "2": 0.0}
+"""Whether the first answer is the better one; an unreadable verdict says nothing."""
 
 
 @dataclass(frozen=True)
@@ -222,11 +222,12 @@ def llmbar(data: Path) -> Iterator[Figure]:
         same = 0
         for name, published in studies.items():
             label_N1, said_N1 = (
-                np.array([[FIRST.get(row[one], MISSING)] for row in verdicts[name]])
+                np.array([[FIRST.get(row[one], math.nan)] for row in verdicts[name]])
                 for one in ("label", column)
             )
-            tp, _, _, tn = confusion(label_N1, said_N1).total()
-            same += published[key].startswith(f"{tp + tn} / {len(said_N1)} =")
+            decided = confusion(said_N1[:, None, :], label_N1)
+            correct = int(decided.tp_N.sum() + decided.tn_N.sum())
+            same += published[key].startswith(f"{correct} / {len(said_N1)} =")
         name = f"LLMBar, counts of correct verdicts, {column.replace('_', ' ')}"
         yield Figure(name, str(STUDIES), str(same), STUDIES - same)
 
@@ -271,10 +272,12 @@ def healthbench(data: Path) -> Iterator[Figure]:
     """
     for judge, published in (("openai_gpt-4o-mini", 0.240), ("anthropic_claude-haiku-4-5", 0.361)):
         (path,) = (data / "healthbench_audit").glob(f"results_{judge}*.md")
-        counts = dict[str, float]()
+        counts = dict[str, int]()
         for count, cell in re.findall(r"(\d+) \((TP|FP|FN|TN)\)", path.read_text("utf-8")):
-            counts[cell.lower()] = float(count)
-        yield near(f"HealthBench, J of {judge}", published, youden(**counts), within=0.001)
+            counts[cell.lower()] = int(count)
+        yield near(
+            f"HealthBench, J of {judge}", published, youden(**counts).youden_j.value, within=0.001
+        )
 
 
 def cje(data: Path) -> Iterator[Figure]:

@@ -16,10 +16,10 @@ from rubric_judge import LexicalJudge
 from rubric_judge.calibration.record import (
     Calibration,
     CriterionCalibration,
-    Interval,
     RewardCalibration,
     Verdict,
 )
+from rubric_judge.estimates import UNKNOWN, Estimate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -245,8 +245,7 @@ def canaries() -> Canaries:
 @pytest.fixture
 def write_calibration(tmp_path: Path) -> Callable[..., Path]:
     """Write calibration.json of the lexical judge with these factors, and what is given changed."""
-    unknown = Interval(value=None)
-    figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, unknown)
+    figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, UNKNOWN)
 
     def write(
         factors: dict[str, float],
@@ -259,9 +258,9 @@ def write_calibration(tmp_path: Path) -> Callable[..., Path]:
                 labels=40,
                 positives=20,
                 share=0.5,
-                tpr=Interval(value=rates[0]),
-                fpr=Interval(value=rates[1]),
-                **dict.fromkeys(("youden_j", "bias", "agreement", "noise"), unknown),
+                tpr=Estimate(value=rates[0]),
+                fpr=Estimate(value=rates[1]),
+                **dict.fromkeys(("youden_j", "bias", "agreement", "noise"), UNKNOWN),
                 verdict=Verdict.MASK if factor == 0 else Verdict.ADMIT,
                 reason="planted",
                 factor=factor,

@@ -17,7 +17,8 @@ from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.report.page import ReportSources, write_report
 from rubric_eval.scores.scoring import read_judges
 from rubric_judge.calibration.correction import corrected_mean
-from rubric_judge.calibration.record import Calibration, Interval, RewardCalibration, RewardPair
+from rubric_judge.calibration.record import Calibration, RewardCalibration, RewardPair
+from rubric_judge.estimates import UNKNOWN
 from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.testing import FakeCall, FakeEndpoint
 
@@ -60,8 +61,7 @@ def write(tmp_path: Path, judge: NamedJudge, pairs: tuple[RewardPair, ...]) -> W
     """Write calibration.json of the judge, with what is given changed."""
 
     def write_changed(**changed: Any) -> Path:
-        empty = Interval(value=None)
-        figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, empty)
+        figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, UNKNOWN)
         given = {
             "judge": judge.name,
             "judge_fingerprint": judge.entry.identity["fingerprint"],
@@ -146,8 +146,7 @@ def test_the_folder_keeps_its_calibration_until_it_is_given_another(
 def test_too_few_labels_correct_nothing_and_say_how_many_more(
     run: Callable[..., HeldoutTable], write: Write, pairs: tuple[RewardPair, ...]
 ) -> None:
-    empty = Interval(value=None)
-    figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, empty)
+    figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, UNKNOWN)
     few = write(reward=RewardCalibration(pairs=pairs[:4], **figures))
     assert [row.mean for row in run(few).corrected] == [None, None]
     assert "label 6 more" in run(few).corrected[0].refused

@@ -61,8 +61,8 @@ def test_replicates_measure_the_noise(planted: Callable[..., Paired]) -> None:
     rates = {"a": (0.8, 0.2), "b": (0.8, 0.2)}
     reward = calibrate(planted(rates, replicates=4), settings=QUICK).reward
 
-    assert reward.predicted.value == pytest.approx(0.5 * 0.16, rel=0.1)  # Σ α² τ², τ² = .8 · .2
-    assert reward.pooled.value == pytest.approx(reward.predicted.value)
+    assert reward.independent.value == pytest.approx(0.5 * 0.16, rel=0.1)  # Σ α² τ², τ² = .8 · .2
+    assert reward.predicted.value == pytest.approx(reward.independent.value)
     assert reward.measured.value == pytest.approx(0.08, rel=0.15)
     assert reward.inflation.value == pytest.approx(1, abs=0.15)
     assert 0 < (reward.flips.value or 0) < 0.5

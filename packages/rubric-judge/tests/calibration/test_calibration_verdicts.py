@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rubric_judge.calibration.rates import UNKNOWN, youden
-from rubric_judge.calibration.record import Interval, Verdict
-from rubric_judge.calibration.verdicts import Decision, Evidence, decide
+from rubric_judge.calibration.record import Verdict
+from rubric_judge.calibration.verdicts import Decision, Evidence, decide, labels_needed
+from rubric_judge.estimates import UNKNOWN, Estimate
+from rubric_judge.reliability.rates import youden
 
-AGREE, DISAGREE = Interval(value=0.8, low=0.7, high=0.9), Interval(value=0.2, low=0.0, high=0.4)
+AGREE, DISAGREE = Estimate(value=0.8, low=0.7, high=0.9), Estimate(value=0.2, low=0.0, high=0.4)
+
+COUNTS = st.integers(0, 60)
 
 
-def _decide(tp: int, fp: int, fn: int, tn: int, people: Interval = UNKNOWN) -> Decision:
+def _decide(tp: int, fp: int, fn: int, tn: int, people: Estimate = UNKNOWN) -> Decision:
     rates = youden(tp, fp, fn, tn)
     return decide(Evidence(rates, tp + fn, fp + tn, 0.4, people, 0.3, 0.95))
 
@@ -36,7 +42,7 @@ def _decide(tp: int, fp: int, fn: int, tn: int, people: Interval = UNKNOWN) -> D
     ],
 )
 def test_every_rule(
-    matrix: tuple[int, int, int, int], people: Interval, verdict: Verdict, factor: float
+    matrix: tuple[int, int, int, int], people: Estimate, verdict: Verdict, factor: float
 ) -> None:
     found = _decide(*matrix, people)
 
@@ -72,3 +78,28 @@ def test_one_class_only_says_how_many_of_which_are_missing() -> None:
     assert "9 more labels of responses that do not meet it" in all_met.reason
     assert nothing.reason.startswith("No response has both a label and a score of the judge: 16 ")
     assert nothing.labels_needed == 32
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0.05, 0.5))
+def test_the_plan_is_just_enough(tp: int, fp: int, fn: int, tn: int, half_width: float) -> None:
+    n1, n0 = tp + fn, fp + tn
+    more1, more0 = labels_needed(youden(tp, fp, fn, tn), (n1, n0), half_width)
+
+    p1, p0 = (tp + 2) / (n1 + 4), (fp + 2) / (n0 + 4)
+
+    def half(a1: int, a0: int) -> float:
+        if not n1 + a1 or not n0 + a0:
+            return np.inf
+        variance = p1 * (1 - p1) / (n1 + a1) + p0 * (1 - p0) / (n0 + a0)
+        return float(1.959964 * np.sqrt(variance))
+
+    assert half(more1, more0) <= half_width + 1e-6
+    total = more1 + more0
+    # Rounding up both classes costs at most one label more than the least total.
+    fewer = [half(a, total - 2 - a) for a in range(max(total - 1, 0))]
+    assert min(fewer, default=np.inf) > half_width
+
+
+def test_a_plan_without_any_label() -> None:
+    assert labels_needed(youden(0, 0, 0, 0), (0, 0), 0.35) == (16, 16)
+    assert labels_needed(youden(40, 0, 10, 0), (50, 0), 0.35)[0] == 0

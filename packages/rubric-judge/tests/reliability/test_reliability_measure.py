@@ -20,8 +20,8 @@ from rubric_core import (
     RubricFileError,
     Task,
 )
+from rubric_judge.estimates import Estimate
 from rubric_judge.reliability import Rating, collect, measure, read_ratings
-from rubric_judge.reliability.report import Estimate
 from rubric_judge.responses import JudgedResponse, write_judgements
 
 WEIGHTS = (3.0, 1.0, 1.0)

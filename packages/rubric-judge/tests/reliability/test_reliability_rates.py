@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any, cast
 
 import krippendorff
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from rubric_core import ConfigError, JudgeResult, Task
+from rubric_judge.estimates import Estimate
 from rubric_judge.reliability import Rating, agreement, collect, measure, rates
 from rubric_judge.reliability.report import ReferenceRates, ReliabilityReport
 
@@ -19,32 +22,124 @@ MakeTasks = Callable[[int], dict[str, Task]]
 IDS = ("c0", "c1", "c2")
 
 
+COUNTS = st.integers(0, 60)
+
+
+def _bounds(one: Estimate) -> tuple[float | None, float | None]:
+    return one.low, one.high
+
+
+def _clustered(met: list[float], count: float, fp: list[float], negatives: float) -> rates.Rates:
+    """Rates of clusters of equal size: of `count` that are met and `negatives` that are not."""
+    tp_C, fp_C = np.array(met), np.array(fp)
+    return rates.clustered_rates(rates.Confusion(tp_C, fp_C, count - tp_C, negatives - fp_C))
+
+
 def test_youden_of_a_worked_example_and_of_one_class_alone() -> None:
-    assert rates.youden(8, 3, 2, 7) == pytest.approx(0.5)
-    assert math.isnan(rates.youden(8, 0, 2, 0))
-    assert math.isnan(rates.youden(0, 3, 0, 7))
+    found = rates.youden(8, 3, 2, 7)
+
+    assert found.youden_j.value == pytest.approx(0.5)
+    assert (found.tpr.value, found.fpr.value, found.tnr.value) == (0.8, 0.3, 0.7)
+    assert found.worth == (10, 10)
+    assert rates.youden(8, 0, 2, 0).youden_j.value is None
+    assert rates.youden(0, 3, 0, 7).youden_j.value is None
+    assert rates.youden(8, 0, 2, 0).tnr.value is None
 
 
-COUNTS = st.integers(1, 500)
+def test_intervals_of_published_examples() -> None:
+    # Newcombe (1998), table II, method 10: 56 of 70 and 48 of 80.
+    difference = rates.youden(tp=56, fp=48, fn=14, tn=32).youden_j
+    assert difference.value == pytest.approx(0.2)
+    assert _bounds(difference) == pytest.approx((0.0524, 0.3339), abs=5e-5)
+    # Newcombe (1998), Statistics in Medicine 17, 857: 81 of 263, Wilson's method.
+    share = rates.youden(tp=81, fp=0, fn=182, tn=0).tpr
+    assert _bounds(share) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+
+
+@given(COUNTS, COUNTS, COUNTS, COUNTS)
+def test_rates_are_shares_in_wilsons_intervals(tp: int, fp: int, fn: int, tn: int) -> None:
+    found = rates.youden(tp, fp, fn, tn)
+
+    for rate, right, n in (
+        (found.tpr, tp, tp + fn),
+        (found.fpr, fp, fp + tn),
+        (found.tnr, tn, fp + tn),
+    ):
+        if not n:
+            assert rate.value is None
+            assert found.youden_j.value is None
+            continue
+        wilson = cast("Any", stats).binomtest(right, n).proportion_ci(0.95, method="wilson")
+        assert rate.value == pytest.approx(right / n, abs=1e-15)
+        assert _bounds(rate) == pytest.approx((wilson.low, wilson.high), abs=1e-12)
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
 def test_a_judge_that_says_the_opposite_has_the_opposite_j(
     tp: int, fp: int, fn: int, tn: int
 ) -> None:
-    j = rates.youden(tp, fp, fn, tn)
-    low, high = rates.newcombe(tp, fp, fn, tn, 0.95)
+    one, other = rates.youden(tp, fp, fn, tn).youden_j, rates.youden(fn, tn, tp, fp).youden_j
 
-    assert rates.youden(fn, tn, tp, fp) == pytest.approx(-j)
-    assert -1 <= low < j < high <= 1
-    assert rates.newcombe(fn, tn, tp, fp, 0.95) == pytest.approx((-high, -low))
+    if one.value is None or one.low is None or one.high is None:
+        assert other.value is None
+        return
+    assert -1 <= one.low <= one.value <= one.high <= 1
+    assert (other.value, other.low, other.high) == pytest.approx(
+        (-one.value, -one.high, -one.low), abs=1e-9
+    )
 
 
-def test_intervals_of_published_examples() -> None:
-    # Newcombe (1998), table II: 56 of 70 and 48 of 80.
-    assert rates.newcombe(56, 48, 14, 32, 0.95) == pytest.approx((0.0524, 0.3339), abs=5e-5)
-    # Newcombe (1998), Statistics in Medicine 17, 857: 81 of 263, Wilson's method.
-    assert rates.wilson(81, 263, 0.95) == pytest.approx((0.2553, 0.3662), abs=5e-5)
+def test_labels_said_five_times_are_worth_as_many_as_their_documents() -> None:
+    decided = [1.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 0.0, 1.0]
+    opposite = [1 - one for one in decided]
+    once = _clustered(decided, 1, opposite, 1)
+    five = _clustered([5 * one for one in decided], 5, [5 * one for one in opposite], 5)
+
+    assert once.worth == (10, 10)
+    assert five.worth[0] == pytest.approx(9)  # the sample variance takes one degree of freedom
+    assert five.tpr.value == once.tpr.value
+    assert (five.tpr.low or 0) < (once.tpr.low or 0)
+
+
+def test_decisions_that_are_all_alike_still_have_an_interval() -> None:
+    found = _clustered([4.0] * 6, 4, [0.0] * 6, 4)
+
+    assert (found.tpr.value, found.fpr.value, found.youden_j.value) == (1.0, 0.0, 1.0)
+    assert 0 < (found.youden_j.low or 0) < 0.8
+    assert found.worth == (6, 6)  # and no more than there are documents
+
+
+def test_a_single_document_is_worth_one_label() -> None:
+    found = _clustered([30.0], 40, [1.0], 40)
+
+    assert found.worth == (1, 1)
+    assert (found.youden_j.low or 0) < 0
+
+
+def test_rates_that_rise_together_leave_their_difference_sharper() -> None:
+    met = [3.0, 0.0, 4.0, 1.0, 4.0, 0.0, 2.0, 4.0, 1.0, 3.0]
+    together, apart = _clustered(met, 4, met, 4), _clustered(met, 4, met[::-1], 4)
+
+    assert _bounds(together.youden_j) == pytest.approx((0, 0), abs=0.15)
+    assert (apart.youden_j.high or 0) > 3 * (together.youden_j.high or 0)
+
+
+def test_no_decision_has_no_rate() -> None:
+    empty = rates.confusion(np.full((3, 1, 2), np.nan), np.ones((3, 2))).by_cluster([])
+
+    assert rates.clustered_rates(empty).youden_j.value is None
+
+
+def test_replicates_count_for_the_share_that_says_met() -> None:
+    nan = math.nan
+    z_NRM = np.array([[[1.0, 0.5], [0.49, nan], [1.0, nan]], [[0.0, nan], [0.0, nan], [nan, nan]]])
+    label_NM = np.array([[1.0, 0.0], [nan, 0.5]])
+    found = rates.confusion(z_NRM, label_NM)
+
+    assert found.tp_N == pytest.approx([2 / 3, 0])
+    assert found.fn_N == pytest.approx([1 / 3, 0])
+    assert (found.fp_N.tolist(), found.tn_N.tolist()) == ([1, 0], [0, 0])
+    assert (found.met_N.tolist(), found.not_met_N.tolist()) == ([1, 0], [1, 0])
 
 
 def test_alpha_of_every_metric_is_that_of_the_published_example() -> None:
@@ -118,7 +213,7 @@ def test_rates_are_those_of_the_planted_errors(make_tasks: MakeTasks) -> None:
     assert (c0.met, c0.not_met) == (10, 10)
     assert (c0.tpr.value, c0.tnr.value) == (0.8, 0.8)
     assert c0.youden_j.value == pytest.approx(0.6)
-    assert c0.youden_j.resampled == "document"
+    assert c0.youden_j.unit == "document"
     assert (c1.tpr.value, c1.tnr.value, c1.youden_j.value) == (1.0, 0.0, 0.0)
     assert (pooled.met, pooled.not_met, pooled.tpr.value, pooled.tnr.value) == (20, 20, 0.9, 0.4)
     table = report.tables()[-1]
@@ -131,11 +226,10 @@ def test_a_rate_of_one_is_not_certain(make_tasks: MakeTasks) -> None:
     _, found = _against_anna(make_tasks(20), lambda n, _: (float(n % 2), float(n % 2)))
     one = found["c0"]
 
-    assert (one.tpr.value, one.tpr.resampled) == (1.0, None)
-    assert (one.tpr.low, one.tpr.high) == pytest.approx(rates.wilson(10, 10, 0.95))
-    assert (one.youden_j.low, one.youden_j.high) == pytest.approx(
-        rates.newcombe(10, 0, 0, 10, 0.95)
-    )
+    assert (one.tpr.value, one.tpr.unit) == (1.0, "document")
+    expected = rates.youden(10, 0, 0, 10)
+    for rate, of_counts in ((one.tpr, expected.tpr), (one.youden_j, expected.youden_j)):
+        assert _bounds(rate) == pytest.approx(_bounds(of_counts))
 
 
 def test_one_class_alone_gives_no_j(make_tasks: MakeTasks) -> None:

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.metrics import cohen_kappa_score
 
+from rubric_judge.estimates import ClusteredMean
 from rubric_judge.reliability import agreement, noise
+from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.noise import advantage_pairs, below_noise
-from rubric_judge.reliability.ratings import Resampling, ratio
+from rubric_judge.reliability.ratings import ratio
 
 # Shrout and Fleiss (1979), table 2: six subjects by four judges.
 SHROUT_FLEISS_NJ = np.array(
@@ -264,8 +266,8 @@ def test_what_cannot_be_said_is_nan() -> None:
 # --- intervals ------------------------------------------------------------------------------------
 
 
-def _resampling(documents: list[str], tasks: list[str] | None = None) -> Resampling:
-    return Resampling(documents, tasks or documents, resamples=300, confidence=0.95, seed=0)
+def _intervals(documents: list[str], tasks: list[str] | None = None) -> Intervals:
+    return Intervals(documents, tasks or documents, resamples=300, confidence=0.95, seed=0)
 
 
 def test_the_coarsest_unit_with_enough_members_is_drawn() -> None:
@@ -273,18 +275,18 @@ def test_the_coarsest_unit_with_enough_members_is_drawn() -> None:
     statistic = ratio(x_N, np.ones(32))
     many, few = [str(n // 4) for n in range(32)], [str(n // 16) for n in range(32)]
 
-    assert _resampling(many).estimate(statistic).resampled == "document"
-    assert _resampling(few, many).estimate(statistic).resampled == "task"
-    assert _resampling(few).estimate(statistic).resampled == "response"
-    assert _resampling(few).estimate(statistic, of_groups=True).low is None
-    assert _resampling(["0"] * 32).estimate(statistic, np.arange(5)).low is None
+    assert _intervals(many).estimate(statistic).unit == "document"
+    assert _intervals(few, many).estimate(statistic).unit == "task"
+    assert _intervals(few).estimate(statistic).unit == "response"
+    assert _intervals(few).estimate(statistic, of_groups=True).low is None
+    assert _intervals(["0"] * 32).estimate(statistic, np.arange(5)).low is None
 
 
 def test_intervals_of_clustered_rows_are_wider_than_if_rows_were_independent() -> None:
     x_N = np.repeat(np.random.default_rng(0).normal(size=20), 10)
     statistic = ratio(x_N, np.ones(200))
-    clustered = _resampling([str(n // 10) for n in range(200)]).estimate(statistic)
-    independent = _resampling([str(n) for n in range(200)]).estimate(statistic)
+    clustered = _intervals([str(n // 10) for n in range(200)]).estimate(statistic)
+    independent = _intervals([str(n) for n in range(200)]).estimate(statistic)
 
     assert clustered.high is not None
     assert independent.high is not None
@@ -295,17 +297,45 @@ def test_intervals_of_clustered_rows_are_wider_than_if_rows_were_independent() -
 
 def test_equal_values_give_an_interval_of_no_width_and_the_same_seed_the_same_interval() -> None:
     names = [str(n) for n in range(20)]
-    same = _resampling(names).estimate(ratio(np.ones(20), np.ones(20)))
+    same = _intervals(names).estimate(ratio(np.ones(20), np.ones(20)))
     x_N = np.random.default_rng(0).normal(size=20)
-    first, second = (_resampling(names).estimate(ratio(x_N, np.ones(20))) for _ in range(2))
+    first, second = (_intervals(names).estimate(ratio(x_N, np.ones(20))) for _ in range(2))
 
     assert (same.low, same.high) == (1.0, 1.0)
     assert first == second
 
 
 def test_a_statistic_that_many_draws_leave_undefined_has_no_interval() -> None:
-    found = _resampling([str(n) for n in range(10)]).estimate(
+    found = _intervals([str(n) for n in range(10)]).estimate(
         lambda rows: 1.0 if len(np.unique(rows)) > 8 else math.nan
     )
 
     assert (found.value, found.low) == (1.0, None)
+
+
+def test_a_bias_has_students_interval() -> None:
+    found = _intervals(["a", "b", "c"]).bias(np.array([0.1, 0.3, 0.2]), np.arange(3))
+
+    half = 4.302653 * 0.1 / np.sqrt(3)
+    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+    assert found.unit == "response"
+
+
+def test_a_bias_of_one_response_has_no_interval_and_of_none_no_value() -> None:
+    intervals = _intervals(["a", "b"])
+
+    alone = intervals.bias(np.array([0.25, 0.5]), np.arange(1))
+    assert (alone.value, alone.low, alone.unit) == (0.25, None, None)
+    assert intervals.bias(np.array([0.25, 0.5]), np.arange(0)).value is None
+
+
+@given(st.lists(st.floats(0, 1), min_size=3, max_size=30), st.integers(1, 4))
+def test_a_mean_of_single_values_has_the_variance_of_a_mean(
+    values: list[float], copies: int
+) -> None:
+    x_N, each = np.array(values), np.full(len(values), float(copies))
+    found = ClusteredMean.of(copies * x_N, each)
+
+    assert found.mean == pytest.approx(x_N.mean())
+    assert found.variance == pytest.approx(x_N.var(ddof=1) / len(x_N))
+    assert found.times(-2).variance == pytest.approx(4 * found.variance)

@@ -52,9 +52,12 @@ def test_nothing_is_cut_at_80_columns(
         *(pair.bias for pair in report.pairs),
         *(pair.kappa for pair in report.pairs),
     ):
-        assert f"{estimate.value:.3f}" in printed
-        assert f"[{estimate.low:.3f}," in printed
-        assert f"{estimate.high:.3f}]" in printed
+        value, low, high = (
+            f"{one:.3f}".replace("-", "−") for one in (estimate.value, estimate.low, estimate.high)
+        )
+        assert value in printed
+        assert f"[{low}," in printed
+        assert f"{high}]" in printed
 
 
 def test_several_judges_are_numbered_and_the_numbers_explained(

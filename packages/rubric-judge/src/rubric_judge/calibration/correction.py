@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
@@ -12,7 +12,8 @@ from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_judge.calibration.record import Interval, RewardPair
+from rubric_judge.calibration.record import RewardPair
+from rubric_judge.estimates import ClusteredMean, Estimate
 from rubric_judge.page.tables import Part
 
 FEWEST_DOCUMENTS: Final = 10
@@ -57,7 +58,7 @@ class PopulationCheck(Part):
     """Common part of the judge's rewards here and where there are labels, 0 to 1, by tenths."""
     uncovered_frac: float
     """Share of rewards without a labelled one within a tenth."""
-    difference: Interval | None = None
+    difference: Estimate | None = None
     """Mean of label − λ·judge among the probes, less that of the pairs; None without probes."""
     probes: int = 0
 
@@ -170,7 +171,7 @@ def check_population(
     found = {
         "transfers": transfers,
         "reason": reason,
-        "difference": Interval(value=difference, low=low, high=high),
+        "difference": Estimate(value=difference, low=low, high=high, unit="document"),
         "probes": len(probes),
     }
     return by_overlap.model_copy(update=found)
@@ -254,7 +255,7 @@ class _Sample:
         """Y − λ f."""
         return self.label_n - trust * self.judge_n
 
-    def rectifier(self, trust: float, *, tuning: Tuning, at: float) -> _Mean:
+    def rectifier(self, trust: float, *, tuning: Tuning, at: float) -> ClusteredMean:
         """Mean of Y − λ f, with the variance that it has in an estimate at a mean reward f̄.
 
         A slope that was estimated from the same labels adds (f̄ − f̄_n)² Var(λ): each residual
@@ -267,30 +268,17 @@ class _Sample:
         offset_n = self.judge_n - self.judge_n.mean()
         weight_n = 1 + (at - self.judge_n.mean()) * offset_n / float((offset_n**2).mean())
         centred_n = (residual_n - residual_n.mean()) * weight_n
-        variance = _clustered_mean(centred_n, self.documents_n).variance
-        return _Mean(found.mean, variance, found.clusters)
+        return replace(_clustered_mean(centred_n, self.documents_n), mean=found.mean)
 
 
-@dataclass(frozen=True, slots=True)
-class _Mean:
-    mean: float
-    variance: float
-    clusters: int
-
-    def times(self, factor: float) -> _Mean:
-        return _Mean(factor * self.mean, factor**2 * self.variance, self.clusters)
-
-
-def _clustered_mean(values: FloatArray, clusters: Sequence[str]) -> _Mean:
-    """A mean, and its variance where clusters are drawn: s²/n where each value is its own."""
+def _clustered_mean(values: FloatArray, clusters: Sequence[str]) -> ClusteredMean:
     _, place = np.unique(np.asarray(clusters), return_inverse=True)
-    sums = np.bincount(place, weights=values - values.mean())
-    count = len(sums)
-    variance = float((sums**2).sum()) / len(values) ** 2 * count / (count - 1)
-    return _Mean(float(values.mean()), variance, count)
+    centre = float(values.mean())
+    sums_C, counts_C = np.bincount(place, weights=values - centre), np.bincount(place)
+    return replace(ClusteredMean.of(sums_C, counts_C.astype(np.float64)), mean=centre)
 
 
-def _limits(a: _Mean, b: _Mean, *, confidence: float) -> tuple[float, float]:
+def _limits(a: ClusteredMean, b: ClusteredMean, *, confidence: float) -> tuple[float, float]:
     """Limits of the sum of two independent means, by Welch's t."""
     variance = a.variance + b.variance
     estimate = a.mean + b.mean

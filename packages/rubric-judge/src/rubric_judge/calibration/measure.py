@@ -10,22 +10,22 @@ import numpy as np
 
 from rubric_core import ConfigError
 from rubric_core.arrays import FloatArray
-from rubric_judge.calibration import rates
-from rubric_judge.calibration.intervals import Intervals
-from rubric_judge.calibration.pairing import MET, Paired
+from rubric_judge.calibration.pairing import Paired
 from rubric_judge.calibration.record import (
     LEVELS,
     CriterionCalibration,
-    Interval,
     LevelCalibration,
 )
 from rubric_judge.calibration.report import CalibrationReport
 from rubric_judge.calibration.reward import reward_calibration
 from rubric_judge.calibration.verdicts import Evidence, decide
 from rubric_judge.console.progress import current
+from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.reliability import agreement, noise
-from rubric_judge.reliability.ratings import IntArray, Resampling, ratio
+from rubric_judge.reliability.intervals import Intervals
+from rubric_judge.reliability.rates import confusion
+from rubric_judge.reliability.ratings import IntArray, ratio
 
 _FEWEST_SHARED: Final = 8
 """Responses that several raters labelled; fewer say too little of their agreement."""
@@ -70,13 +70,11 @@ def calibrate(
         paired,
         settings,
         Intervals(
-            Resampling(
-                documents_N=[task.doc_hash for task in ratings.tasks_N],
-                tasks_N=ratings.task_ids_N,
-                resamples=settings.resamples,
-                confidence=settings.confidence,
-                seed=settings.seed,
-            )
+            documents_N=[task.doc_hash for task in ratings.tasks_N],
+            tasks_N=ratings.task_ids_N,
+            resamples=settings.resamples,
+            confidence=settings.confidence,
+            seed=settings.seed,
         ),
     )
     cells = ratings.cells_by_criterion
@@ -139,8 +137,9 @@ class Study:
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
         shares_N = np.zeros(len(z_NR))
         shares_N[n] = ratings.alpha_NM[n, m]
-        found = self.intervals.rates(z_NR[:, :, None], label_N[:, None])
-        positives = int((label_N[rows] >= MET).sum())
+        decided = confusion(z_NR[:, :, None], label_N[:, None])
+        found = self.intervals.rates(decided)
+        positives = int(decided.met_N.sum())
         people = self._people(n, m)
         decision = decide(
             Evidence(
@@ -174,7 +173,7 @@ class Study:
             factor=decision.factor,
         )
 
-    def _noise(self, repeated: noise.Retest, rows: IntArray) -> Interval:
+    def _noise(self, repeated: noise.Retest, rows: IntArray) -> Estimate:
         return self.intervals.estimate(ratio(repeated.squares, repeated.df), rows)
 
     def _levels(
@@ -197,13 +196,13 @@ class Study:
                 )
         return tuple(found)
 
-    def _people(self, n: list[int], m: list[int]) -> Interval:
+    def _people(self, n: list[int], m: list[int]) -> Estimate:
         """Return α between raters over the responses that at least two labelled."""
         people_JN = np.full(self.paired.people_JNM.shape[:2], np.nan)
         people_JN[:, n] = self.paired.people_JNM[:, n, m]
         rows = np.flatnonzero((~np.isnan(people_JN)).sum(axis=0) > 1)
         if len(rows) < _FEWEST_SHARED:
-            return rates.UNKNOWN
+            return UNKNOWN
         tenths_JN1 = agreement.in_tenths(people_JN[:, :, None])
         return self.intervals.estimate(agreement.alpha(tenths_JN1, "ordinal"), rows)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core.files import write_text
-from rubric_judge.calibration.record import Interval, Verdict
-from rubric_judge.calibration.report import WORDS, CalibrationReport, shown
+from rubric_judge.calibration.record import Verdict
+from rubric_judge.calibration.report import WORDS, CalibrationReport
+from rubric_judge.estimates import Estimate
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table, counted
 
@@ -34,7 +35,7 @@ def headline(report: CalibrationReport) -> list[Figure]:
             f"{counts[Verdict.ADMIT]} of {len(report.criteria)}",
             note=f"J above {report.bound:g} with {report.confidence:.0%} confidence",
         ),
-        Figure("J of all criteria", shown(Interval(value=reward.youden_j.value)), note="TPR − FPR"),
+        Figure("J of all criteria", Estimate(value=reward.youden_j.value).text(), note="TPR − FPR"),
         Figure("Labels", f"{labels:,}", note=f"by {counted(len(report.raters), 'rater')}"),
     ]
     if reward.flips.value is not None:
@@ -57,7 +58,7 @@ def youden_view(report: CalibrationReport) -> Table:
             name=one.criterion,
             role=_ROLES[one.verdict],
             cells=(
-                Cell(**one.youden_j.model_dump()),
+                Cell(**one.youden_j.model_dump(exclude={"unit"})),
                 Cell(value=one.tpr.value),
                 Cell(value=one.fpr.value),
                 Cell(text=f"{one.positives} / {one.labels}"),

@@ -9,20 +9,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
 from rubric_core import ConfigError
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.labels.rows import Label, LabelSource, Seen, read_labels
+from rubric_judge.reliability.rates import MET
 from rubric_judge.reliability.ratings import Ratings
 
 Combining = Literal["mean", "majority"]
 """How the scores of several raters are one label."""
-
-MET: Final = 0.5
-"""The least z that is met."""
 
 
 @dataclass(frozen=True)

@@ -11,16 +11,9 @@ from pydantic import Field
 
 from rubric_core import ConfigError, Task
 from rubric_core.files import read_file
+from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.page.tables import Part
-
-
-class Interval(Part):
-    """An estimate with its interval; None where the labels cannot say, which is no number."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
 
 
 class Verdict(StrEnum):
@@ -51,9 +44,9 @@ class LevelCalibration(Part):
     high: float
     """One of `LEVELS`."""
     labels: int
-    bias: Interval
+    bias: Estimate
     """Mean of judge − label."""
-    noise: Interval
+    noise: Estimate
     """Variance of the judge's z over replicates."""
 
 
@@ -67,20 +60,20 @@ class CriterionCalibration(Part):
     """Labels at or above half of the weight."""
     share: float
     """Mean α_j over them."""
-    tpr: Interval
+    tpr: Estimate
     """P(judge says met | label says met)."""
-    fpr: Interval
+    fpr: Estimate
     """P(judge says met | label says not met)."""
-    youden_j: Interval
+    youden_j: Estimate
     """TPR − FPR; of no use to a policy at 0, harmful below."""
-    bias: Interval
+    bias: Estimate
     """Mean of judge − label, in z (0 to 1)."""
-    agreement: Interval
+    agreement: Estimate
     """Krippendorff's ordinal α of judge and label, scores in tenths."""
-    noise: Interval
+    noise: Estimate
     """τ_j²: variance of the judge's z over replicates."""
     levels: tuple[LevelCalibration, ...] = ()
-    people: Interval = Interval(value=None)
+    people: Estimate = UNKNOWN
     """Krippendorff's ordinal α between the raters, where several labelled the same responses."""
     verdict: Verdict
     reason: str
@@ -109,27 +102,27 @@ class RewardCalibration(Part):
 
     pairs: tuple[RewardPair, ...]
     """Responses of which every criterion with weight is labelled and judged."""
-    tpr: Interval = Interval(value=None)
-    fpr: Interval = Interval(value=None)
-    youden_j: Interval = Interval(value=None)
+    tpr: Estimate = UNKNOWN
+    fpr: Estimate = UNKNOWN
+    youden_j: Estimate = UNKNOWN
     """Of all labelled criteria together."""
-    bias: Interval
+    bias: Estimate
     """Mean of judge − label."""
-    correlation: Interval
+    correlation: Estimate
     """Pearson's r of the two."""
-    predicted: Interval
-    """Σ α_j² τ_j², the variance of the reward for independent errors."""
-    pooled: Interval = Interval(value=None)
-    """τ² / M_eff, the paper's prediction: one τ² for all criteria, and independent errors."""
-    measured: Interval
+    predicted: Estimate = UNKNOWN
+    """τ² / M_eff: the paper's prediction of the variance of the reward."""
+    independent: Estimate = UNKNOWN
+    """Σ α_j² τ_j²: the prediction with each criterion's own noise."""
+    measured: Estimate
     """Variance of the reward over replicates."""
-    inflation: Interval
-    """measured / predicted; above 1, the criteria's errors are correlated."""
-    error_correlation: Interval
+    inflation: Estimate
+    """measured / independent: above 1 where criteria err together."""
+    error_correlation: Estimate
     """Mean correlation of judge − label between two criteria."""
-    error_inflation: Interval = Interval(value=None)
+    error_inflation: Estimate = UNKNOWN
     """Variance of the reward's error, judge − label, over that of independent errors."""
-    flips: Interval
+    flips: Estimate
     """Share of advantages whose sign the labels turn around."""
 
 

@@ -10,11 +10,11 @@ from rubric_judge.calibration.record import (
     LEVELS,
     Calibration,
     CriterionCalibration,
-    Interval,
     LevelCalibration,
     RewardCalibration,
     Verdict,
 )
+from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.page.tables import Report, TextTable, counted, markdown_page, or_dash
 
 WORDS: Final = {
@@ -85,21 +85,13 @@ class CalibrationReport(Calibration, Report):
         )
 
 
-def shown(one: Interval, form: str = ".2f") -> str:
-    """Write an estimate with its interval."""
-    value = or_dash(one.value, form)
-    if one.low is not None and one.high is not None and one.low < one.high:
-        value = f"{value} [{one.low:{form}}, {one.high:{form}}]"
-    return value.replace("-", "−")
-
-
 def verdict_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
     """Return the verdicts with the rates that they are made of."""
     header = ("criterion", "J", "TPR", "FPR", "met/labels", "verdict")
     rows = tuple(
         (
             one.criterion,
-            shown(one.youden_j),
+            one.youden_j.text(),
             or_dash(one.tpr.value, ".2f"),
             or_dash(one.fpr.value, ".2f"),
             f"{one.positives}/{one.labels}",
@@ -121,10 +113,10 @@ def score_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
     rows = tuple(
         (
             one.criterion,
-            shown(one.bias),
-            shown(one.agreement),
-            shown(one.people),
-            shown(one.noise, ".4f"),
+            one.bias.text(),
+            one.agreement.text(),
+            one.people.text(),
+            one.noise.text(".4f"),
         )
         for one in criteria
         if one.labels
@@ -133,15 +125,15 @@ def score_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
 
 
 def _level_table(
-    title: str, criteria: Sequence[CriterionCalibration], of: Callable[[LevelCalibration], Interval]
+    title: str, criteria: Sequence[CriterionCalibration], of: Callable[[LevelCalibration], Estimate]
 ) -> TextTable:
     """Return one figure by what people gave; without a row where no level has it."""
     rows: list[tuple[str, ...]] = []
     for one in criteria:
         found = {(level.low, level.high): of(level) for level in one.levels}
         if any(figure.value is not None for figure in found.values()):
-            cells = (found.get(level, Interval(value=None)) for level in LEVELS)
-            rows.append((one.criterion, *map(shown, cells)))
+            cells = (found.get(level, UNKNOWN) for level in LEVELS)
+            rows.append((one.criterion, *(cell.text() for cell in cells)))
     header = ("criterion", "label z = 0", "below ½", "from ½", "1")
     return TextTable(title, header, tuple(rows))
 
@@ -149,18 +141,18 @@ def _level_table(
 def reward_table(reward: RewardCalibration) -> TextTable:
     """Return the whole reward's figures."""
     rows = (
-        ("J of all criteria together", shown(reward.youden_j)),
-        ("TPR", shown(reward.tpr)),
-        ("FPR", shown(reward.fpr)),
+        ("J of all criteria together", reward.youden_j.text()),
+        ("TPR", reward.tpr.text()),
+        ("FPR", reward.fpr.text()),
         ("responses with both rewards", str(len(reward.pairs))),
-        ("bias: judge − label", shown(reward.bias, ".3f")),
-        ("Pearson's r of both", shown(reward.correlation)),
-        ("advantages whose sign the labels turn", shown(reward.flips, ".1%")),
-        ("correlation of errors between criteria", shown(reward.error_correlation)),
-        ("variance of the error / independent errors", shown(reward.error_inflation)),
-        ("noise τ²/M_eff, predicted", shown(reward.pooled, ".4f")),
-        ("noise Σα²τ², predicted", shown(reward.predicted, ".4f")),
-        ("noise, measured", shown(reward.measured, ".4f")),
-        ("measured / Σα²τ²", shown(reward.inflation)),
+        ("bias: judge − label", reward.bias.text(".3f")),
+        ("Pearson's r of both", reward.correlation.text()),
+        ("advantages whose sign the labels turn", reward.flips.text(".1%")),
+        ("correlation of errors between criteria", reward.error_correlation.text()),
+        ("variance of the error / independent errors", reward.error_inflation.text()),
+        ("noise τ²/M_eff, predicted", reward.predicted.text(".4f")),
+        ("noise Σα²τ², predicted", reward.independent.text(".4f")),
+        ("noise, measured", reward.measured.text(".4f")),
+        ("measured / Σα²τ²", reward.inflation.text()),
     )
     return TextTable("The whole reward", ("", "value"), rows)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from rubric_core.arrays import FloatArray
-from rubric_judge.calibration.intervals import Intervals
 from rubric_judge.calibration.pairing import Paired
 from rubric_judge.calibration.record import RewardCalibration, RewardPair
 from rubric_judge.reliability import agreement, noise
+from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.measure import groups_of
+from rubric_judge.reliability.rates import confusion
 from rubric_judge.reliability.ratings import Statistic, ratio
 
 
@@ -37,7 +38,7 @@ def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibratio
     )
     turned = noise.advantage_pairs(np.stack([judge_N, label_N], axis=1), groups_of(ratings))
     errors = criterion_errors(paired)
-    decided = intervals.rates(paired.judge_NRM, paired.label_NM)
+    decided = intervals.rates(confusion(paired.judge_NRM, paired.label_NM))
     return RewardCalibration(
         pairs=tuple(
             RewardPair(
@@ -53,8 +54,8 @@ def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibratio
         youden_j=decided.youden_j,
         bias=intervals.bias(judge_N - label_N, rows),
         correlation=estimate(agreement.correlation(judge_N, label_N, "pearsonr"), rows),
-        predicted=estimate(expected.independent),
-        pooled=estimate(expected.predicted),
+        predicted=estimate(expected.predicted),
+        independent=estimate(expected.independent),
         measured=estimate(expected.measured),
         inflation=estimate(expected.inflation),
         error_correlation=estimate(error_correlation(errors)),

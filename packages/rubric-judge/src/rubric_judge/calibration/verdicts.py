@@ -15,11 +15,15 @@ An interval that ends at or below 0 is masked whoever agrees: it teaches the opp
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import math
+from typing import Any, Final, NamedTuple, cast
 
-from rubric_judge.calibration.rates import Rates, labels_needed
-from rubric_judge.calibration.record import Interval, Verdict
+from scipy import stats
+
+from rubric_judge.calibration.record import Verdict
+from rubric_judge.estimates import Estimate
 from rubric_judge.page.tables import counted
+from rubric_judge.reliability.rates import Rates
 
 PEOPLE_AGREE: Final = 0.667
 """Krippendorff's least α for tentative conclusions."""
@@ -38,7 +42,7 @@ class Evidence(NamedTuple):
     slope: float
     """Of the label on the judge's z, within [0, 1]: by what their best linear prediction of the
     label multiplies a difference of scores."""
-    people: Interval
+    people: Estimate
     """α between raters; without a value where there is one."""
     bound: float
     confidence: float
@@ -59,7 +63,7 @@ def decide(seen: Evidence) -> Decision:
     if j.value is None or j.low is None or j.high is None:
         return _without_j(seen)
     low, high, bound = j.low, j.high, seen.bound
-    told = f"J is {_shown(j)}"
+    told = f"J is {j.text()}"
     if low > bound:
         return Decision(Verdict.ADMIT, f"{told}, above {bound:g}.", None, 1.0)
     if high < bound:
@@ -87,10 +91,10 @@ def _weak(seen: Evidence, low: float, high: float, told: str) -> Decision:
         return Decision(Verdict.MASK, reason, None, 0.0)
     alpha = seen.people.value
     if alpha is not None and alpha >= PEOPLE_AGREE:
-        why = f"people agree with each other (α {_shown(seen.people)}), this judge does not"
+        why = f"people agree with each other (α {seen.people.text()}), this judge does not"
         return Decision(Verdict.STRONGER_JUDGE, f"{below}; {why}: {meanwhile}.", None, factor)
     if alpha is not None:
-        why = f"people do not agree with each other either (α {_shown(seen.people)})"
+        why = f"people do not agree with each other either (α {seen.people.text()})"
         return Decision(Verdict.REWRITE, f"{below}; {why}: {meanwhile}.", None, factor)
     if factor:
         reason = f"{below} and above 0: weigh it by {factor:.2f}."
@@ -128,6 +132,41 @@ def _wanted(seen: Evidence, half_width: float) -> tuple[int, str]:
     return more1 + more0, f"{counted(more1 or more0, 'more label')} {met if more1 else unmet}"
 
 
-def _shown(one: Interval) -> str:
-    interval = "" if one.low is None else f" [{one.low:.2f}, {one.high:.2f}]"
-    return f"{one.value:.2f}{interval}".replace("-", "−")
+def labels_needed(
+    rates: Rates, counts: tuple[int, int], half_width: float, *, confidence: float = 0.95
+) -> tuple[int, int]:
+    """Return the fewest more labels of what is met and of what is not for a J of this precision.
+
+        v₁ / (n₁ + a₁) + v₀ / (n₀ + a₀) ≤ (h / z)²,   v = p̃ (1 − p̃) deff,   p̃ = (n p̂ + 2) / (n + 4)
+
+    a₁ + a₀ is least where the classes are as √v₁ to √v₀, or where one class has more than that.
+
+    Args:
+        rates: what the labels say so far.
+        counts: labels of what is met, and of what is not.
+        half_width: h, of the interval of J.
+        confidence: of it.
+
+    Returns:
+        (a₁, a₀). Without a label yet, ½ is taken for both rates: (16, 16) for h = 0.35.
+    """
+    z = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
+    target = (half_width / z) ** 2
+    v1, v0 = (
+        _planned_variance(rate, n, worth)
+        for rate, n, worth in zip((rates.tpr, rates.fpr), counts, rates.worth, strict=True)
+    )
+    n1, n0 = counts
+    both = math.sqrt(v1 * v0)
+    best1, best0 = (v1 + both) / target, (v0 + both) / target
+    if n1 > best1:
+        best0 = v0 / (target - v1 / n1)
+    elif n0 > best0:
+        best1 = v1 / (target - v0 / n0)
+    more1, more0 = (max(math.ceil(round(best - n, 6)), 0) for best, n in ((best1, n1), (best0, n0)))
+    return more1, more0
+
+
+def _planned_variance(rate: Estimate, n: int, worth: float) -> float:
+    p = ((rate.value or 0.0) * n + 2) / (n + 4)
+    return p * (1 - p) * (n / worth if worth else 1.0)

@@ -24,19 +24,20 @@ _MISSING: Final = -1
 
 
 class Single(NamedTuple):
-    """One judgement of each judge."""
+    """One judgement of each judge; nan where a judge has no scored judgement."""
 
     rewards_JN: FloatArray
-    """nan where a judge has no scored judgement."""
+    z_JNM: FloatArray
     tenths_JNM: NDArray[np.intp]
-    """Criterion scores z to the nearest tenth, 0 to 10; −1 where missing."""
+    """z to the nearest tenth, 0 to 10; −1 where missing."""
 
 
 def single_judgements(z_JNRM: FloatArray, rewards_JNR: FloatArray) -> Single:
     """Take the first scored replicate of each response."""
     first_JN1 = np.argmax(~np.isnan(rewards_JNR), axis=2)[:, :, None]
     z_JNM = np.take_along_axis(z_JNRM, first_JN1[..., None], axis=2)[:, :, 0, :]
-    return Single(np.take_along_axis(rewards_JNR, first_JN1, axis=2)[:, :, 0], in_tenths(z_JNM))
+    rewards_JN = np.take_along_axis(rewards_JNR, first_JN1, axis=2)[:, :, 0]
+    return Single(rewards_JN, z_JNM, in_tenths(z_JNM))
 
 
 def in_tenths(z: FloatArray) -> NDArray[np.intp]:

@@ -11,13 +11,14 @@ import numpy as np
 from matplotlib.ticker import PercentFormatter
 
 from rubric_core.arrays import BoolArray, FloatArray
+from rubric_judge.estimates import Estimate
 from rubric_judge.page import pictures
 from rubric_judge.page.tables import or_dash
 from rubric_judge.reliability.agreement import single_judgements
 from rubric_judge.reliability.measure import groups_of
 from rubric_judge.reliability.noise import advantage_pairs
 from rubric_judge.reliability.ratings import Ratings
-from rubric_judge.reliability.report import Estimate, PairAgreement, ReliabilityReport
+from rubric_judge.reliability.report import PairAgreement, ReliabilityReport
 
 _MOST_CRITERIA: Final = 15
 _MOST_PANELS: Final = 3

@@ -16,9 +16,10 @@ from rubric_core import ConfigError, Outcome
 from rubric_core.configuration import nearest_key
 from rubric_judge.console.progress import current
 from rubric_judge.reliability import agreement, noise, report
+from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.noise import advantage_pairs, below_noise
-from rubric_judge.reliability.rates import Confusion, confusions, newcombe, wilson
-from rubric_judge.reliability.ratings import IntArray, Ratings, Resampling, Statistic, ratio
+from rubric_judge.reliability.rates import Confusion, confusions
+from rubric_judge.reliability.ratings import IntArray, Ratings, Statistic, ratio
 
 _TARGETS: Final = (0.8, 0.9, 0.95)
 
@@ -72,14 +73,14 @@ def measure(
         ConfigError: the reference is no judge of `ratings`, or its only one.
     """
     check_reference(reference, ratings.judges)
-    resampling = Resampling(
+    intervals = Intervals(
         documents_N=[task.doc_hash for task in ratings.tasks_N],
         tasks_N=ratings.task_ids_N,
         resamples=resamples,
         confidence=confidence,
         seed=seed,
     )
-    study = _Study(ratings, resampling, groups_of(ratings))
+    study = _Study(ratings, intervals, groups_of(ratings))
     judges: list[report.JudgeReliability] = []
     criteria: list[report.CriterionNoise] = []
     pairs: list[report.PairAgreement] = []
@@ -113,11 +114,11 @@ def measure(
 @dataclass(frozen=True)
 class _Study:
     ratings: Ratings
-    resampling: Resampling
+    intervals: Intervals
     groups: list[IntArray]
 
     def judge(self, j: int) -> report.JudgeReliability:
-        ratings, estimate = self.ratings, self.resampling.estimate
+        ratings, estimate = self.ratings, self.intervals.estimate
         rewards_NR = ratings.rewards_JNR[j]
         expected = noise.reward_noise(ratings.z_JNRM[j], rewards_NR, ratings.alpha_NM)
         parts = noise.group_parts(rewards_NR, self.groups)
@@ -169,7 +170,7 @@ class _Study:
                     tasks=len({ratings.task_ids_N[row] for row in n if df_N[row]}),
                     responses=len(rows),
                     share=float(share_N[rows].mean()),
-                    tau2=self.resampling.estimate(ratio(squares_N, df_N), rows),
+                    tau2=self.intervals.estimate(ratio(squares_N, df_N), rows),
                 )
             )
         return found
@@ -179,7 +180,7 @@ class _Study:
         single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         x_N, y_N = single.rewards_JN[a], single.rewards_JN[b]
         rows = np.flatnonzero(~np.isnan(x_N) & ~np.isnan(y_N))
-        estimate = partial(self.resampling.estimate, rows=rows)
+        estimate = partial(self.intervals.estimate, rows=rows)
         return report.PairAgreement(
             a=ratings.judges[a],
             b=ratings.judges[b],
@@ -197,7 +198,7 @@ class _Study:
         )
 
     def panel(self) -> report.PanelAgreement:
-        ratings, estimate = self.ratings, self.resampling.estimate
+        ratings, estimate = self.ratings, self.intervals.estimate
         single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         rows = np.flatnonzero(~np.isnan(single.rewards_JN).any(axis=0))
         return report.PanelAgreement(
@@ -224,7 +225,7 @@ class _Study:
         ratings = self.ratings
         single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         cells, place = ratings.cells_by_criterion, ratings.judges.index(reference)
-        found = [self._rates(*one) for one in confusions(single.tenths_JNM, place, cells)]
+        found = [self._rates(*one) for one in confusions(single.z_JNM, place, cells)]
 
         def pooled_first(one: report.ReferenceRates) -> tuple[bool, float]:
             j = one.youden_j.value
@@ -232,29 +233,16 @@ class _Study:
 
         return tuple(sorted(found, key=pooled_first))
 
-    def _rates(self, j: int, criterion: str | None, found: Confusion) -> report.ReferenceRates:
-        tp, fp, fn, tn = found.total()
-        rows = np.flatnonzero(sum(found) > 0)
-        confidence = self.resampling.confidence
-
-        def estimate(
-            statistic: Statistic, alone: Callable[[], tuple[float, float]]
-        ) -> report.Estimate:
-            one = self.resampling.estimate(statistic, rows)
-            if one.low is None or one.low != one.high:
-                return one
-            # No draw differs where every score is alike, as 1 of 1 is: ask the counts.
-            low, high = alone()
-            return report.Estimate(value=one.value, low=low, high=high)
-
+    def _rates(self, j: int, criterion: str | None, decided: Confusion) -> report.ReferenceRates:
+        found = self.intervals.rates(decided)
         return report.ReferenceRates(
             judge=self.ratings.judges[j],
             criterion=criterion,
-            met=tp + fn,
-            not_met=fp + tn,
-            tpr=estimate(found.tpr, lambda: wilson(tp, tp + fn, confidence)),
-            tnr=estimate(found.tnr, lambda: wilson(tn, tn + fp, confidence)),
-            youden_j=estimate(found.youden_j, lambda: newcombe(tp, fp, fn, tn, confidence)),
+            met=int(decided.met_N.sum()),
+            not_met=int(decided.not_met_N.sum()),
+            tpr=found.tpr,
+            tnr=found.tnr,
+            youden_j=found.youden_j,
         )
 
     def _by_criterion(

@@ -1,4 +1,8 @@
-"""How often a judge is right where a reference says met, and where it says not met."""
+"""How often a judge is right where a reference says met, and where it says not met.
+
+An interval that is drawn by bootstrap is a point where every decision is alike, as 1 of 1 is;
+Wilson's is not. Decisions of one document that go together are counted for what they are worth.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,19 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
+from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit
+from rubric_judge.reliability.noise import retest
+from rubric_judge.reliability.ratings import IntArray
 
-_HALF: Final = 5
-"""In tenths: a judge says met from half of the weight up."""
-_FULL: Final = 10
+MET: Final = 0.5
+"""The least z that is met, for judge and reference alike."""
 
 
 class Confusion(NamedTuple):
-    """Verdicts on criteria against the reference's, counted by response."""
+    """Decisions of a judge beside a reference's, counted by response or by cluster (N of them).
+
+    Of a judge's replicates the share that says so counts.
+    """
 
     tp_N: FloatArray
     """Met, says either."""
@@ -27,123 +35,196 @@ class Confusion(NamedTuple):
     fn_N: FloatArray
     """Met, says the reference only."""
     tn_N: FloatArray
+    """Not met, says either."""
 
     @property
-    def tpr(self) -> Statistic:
-        """TP / (TP + FN); nan where the reference says met nowhere."""
-        return ratio(self.tp_N, self.tp_N + self.fn_N)
+    def met_N(self) -> FloatArray:
+        """How many the reference calls met; whole, whatever shares of replicates sum to."""
+        return np.rint(self.tp_N + self.fn_N)
 
     @property
-    def tnr(self) -> Statistic:
-        """TN / (TN + FP); nan where the reference says not met nowhere."""
-        return ratio(self.tn_N, self.tn_N + self.fp_N)
+    def not_met_N(self) -> FloatArray:
+        """How many it does not."""
+        return np.rint(self.fp_N + self.tn_N)
+
+    def by_cluster(self, clusters: Sequence[IntArray]) -> Confusion:
+        """Sum over clusters of rows."""
+        return Confusion(*(np.array([one[rows].sum() for rows in clusters]) for one in self))
+
+
+class Rates(NamedTuple):
+    """How a judge decides on what is met and on what is not."""
+
+    tpr: Estimate
+    """P(judge says met | reference says met)."""
+    fpr: Estimate
+    """P(judge says met | reference says not met)."""
+    youden_j: Estimate
+    """TPR − FPR: 1 for a judge that is always right, 0 for one that does not look."""
+    worth: tuple[float, float]
+    """Independent decisions that those on what is met, and on what is not, are worth."""
 
     @property
-    def youden_j(self) -> Statistic:
-        """J of the drawn rows."""
-        return lambda rows: youden(*(float(one[rows].sum()) for one in self))
+    def tnr(self) -> Estimate:
+        """1 − FPR."""
+        fpr = self.fpr
+        if fpr.value is None or fpr.low is None or fpr.high is None:
+            return UNKNOWN
+        return Estimate(value=1 - fpr.value, low=1 - fpr.high, high=1 - fpr.low, unit=fpr.unit)
 
-    def total(self) -> tuple[int, int, int, int]:
-        """Return TP, FP, FN and TN over all responses."""
-        tp, fp, fn, tn = (round(float(one.sum())) for one in self)
-        return tp, fp, fn, tn
+
+def confusion(z_NRM: FloatArray, label_NM: FloatArray) -> Confusion:
+    """Count a judge's decisions beside a reference's.
+
+    Args:
+        z_NRM: the judge's z, nan where missing; at least `MET` says met.
+        label_NM: the reference's, likewise; what either has not scored is not counted.
+
+    Returns:
+        Counts by response, shape [N] each.
+    """
+    met_NRM = np.where(np.isnan(z_NRM), np.nan, z_NRM >= MET)
+    met_NM = retest(np.moveaxis(met_NRM, 1, 2)).mean
+    seen_NM = ~np.isnan(met_NM) & ~np.isnan(label_NM)
+    met_NM, is_met_NM = np.nan_to_num(met_NM), label_NM >= MET
+
+    def count(said_NM: FloatArray, chosen_NM: BoolArray) -> FloatArray:
+        return np.where(seen_NM & chosen_NM, said_NM, 0.0).sum(axis=1)
+
+    return Confusion(
+        tp_N=count(met_NM, is_met_NM),
+        fp_N=count(met_NM, ~is_met_NM),
+        fn_N=count(1 - met_NM, is_met_NM),
+        tn_N=count(1 - met_NM, ~is_met_NM),
+    )
 
 
 def confusions(
-    tenths_JNM: IntArray, reference: int, cells: Mapping[str, tuple[Sequence[int], Sequence[int]]]
+    z_JNM: FloatArray, reference: int, cells: Mapping[str, tuple[Sequence[int], Sequence[int]]]
 ) -> Iterator[tuple[int, str | None, Confusion]]:
     """Hold every other judge against the reference, on criteria that it finds met or not met.
 
     These are the criteria that it gives nothing or their whole weight in every response.
 
     Args:
-        tenths_JNM: criterion scores z in tenths, −1 where missing.
+        z_JNM: one judgement of each judge; nan where missing.
         reference: its j.
         cells: for each criterion, the (n, m) that it stands at.
 
     Returns:
         j, the criterion's id or None for all of them pooled, and the counts.
     """
-    labels_NM: dict[str | None, IntArray] = {None: np.full_like(tenths_JNM[reference], -1)}
+    labels_NM: dict[str | None, FloatArray] = {None: np.full_like(z_JNM[reference], np.nan)}
     for name, (n, m) in cells.items():
-        label_C = tenths_JNM[reference, n, m]
-        if np.isin(label_C, (-1, 0, _FULL)).all():
-            labels_NM[name] = np.full_like(labels_NM[None], -1)
+        label_C = z_JNM[reference, n, m]
+        if (np.isnan(label_C) | np.isin(label_C, (0, 1))).all():
+            labels_NM[name] = np.full_like(labels_NM[None], np.nan)
             labels_NM[name][n, m] = labels_NM[None][n, m] = label_C
-    for j, judge_NM in enumerate(tenths_JNM):
+    for j, z_NM in enumerate(z_JNM):
         if j != reference:
             for name, label_NM in labels_NM.items():
-                yield j, name, confusion(label_NM, judge_NM)
+                yield j, name, confusion(z_NM[:, None, :], label_NM)
 
 
-def confusion(reference_NM: IntArray, judge_NM: IntArray) -> Confusion:
-    """Count a judge's verdicts against a reference's.
+def youden(tp: int, fp: int, fn: int, tn: int, *, confidence: float = 0.95) -> Rates:
+    """Return the rates of a confusion matrix whose decisions are independent.
 
-    Args:
-        reference_NM: scores in tenths, −1 where missing; 5 and above say met.
-        judge_NM: likewise; what either has not scored is not counted.
-
-    Returns:
-        Counts by response, shape [N] each.
-    """
-    both_NM = (reference_NM >= 0) & (judge_NM >= 0)
-    label_NM, said_NM = reference_NM >= _HALF, judge_NM >= _HALF
-
-    def count(hits_NM: BoolArray) -> FloatArray:
-        return (both_NM & hits_NM).sum(axis=1).astype(np.float64)
-
-    return Confusion(
-        tp_N=count(label_NM & said_NM),
-        fp_N=count(~label_NM & said_NM),
-        fn_N=count(label_NM & ~said_NM),
-        tn_N=count(~label_NM & ~said_NM),
-    )
-
-
-def youden(tp: float, fp: float, fn: float, tn: float) -> float:
-    """Return how much more often a judge says met where that is right than where it is wrong.
-
-        J = TPR − FPR = TP / (TP + FN) − FP / (FP + TN)
+        TPR = TP / (TP + FN),   FPR = FP / (FP + TN),   J = TPR − FPR
 
     Args:
         tp: met, says either.
         fp: met, says the judge only.
         fn: met, says the reference only.
         tn: not met, says either.
+        confidence: nominal coverage, in (0, 1).
 
     Returns:
-        1 for a judge that is always right, 0 for one that does not look; nan where one class is
-        missing. 8 of 10 and 3 of 10: 0.5.
+        Wilson's intervals of TPR and FPR, Newcombe's of J; without a value where a class is
+        missing. 8 of 10 and 3 of 10: J = 0.5.
 
     Source: Youden, Index for rating diagnostic tests, Cancer 3 (1950).
+    Source: Newcombe, Interval estimation for the difference between independent proportions,
+        Statistics in Medicine 17 (1998), method 10.
     """
-    if not tp + fn or not fp + tn:
-        return math.nan
-    return tp / (tp + fn) - fp / (fp + tn)
+    one_each = Confusion(*np.repeat(np.eye(4), (tp, fp, fn, tn), axis=1))
+    return clustered_rates(one_each, confidence=confidence)
 
 
-def wilson(hits: int, of: int, confidence: float) -> tuple[float, float]:
-    """Return Wilson's score interval of a share of independent trials.
+def clustered_rates(
+    decided: Confusion, *, confidence: float = 0.95, unit: Unit | None = None
+) -> Rates:
+    """Return the rates where the decisions of a cluster go together.
 
-    What the bootstrap cannot give where every trial ended alike: 10 of 10 are 0.72 to 1.
+        n* = n / deff,   deff = Var(p̂) / (p̂ (1 − p̂) / n) ≥ 1
+
+    Wilson's interval with n* in place of n and Student's t of C − 1 degrees of freedom in place of
+    the normal quantile; J by the method of variance estimates recovery, with the correlation of
+    both rates over the clusters. One decision a cluster gives `youden`'s. Where all decisions of a
+    class are the same, deff cannot be seen, and n* = C.
+
+    Args:
+        decided: counts by cluster.
+        confidence: nominal coverage, in (0, 1).
+        unit: what the clusters are.
+
+    Source: Rao and Scott, A simple method for the analysis of clustered binary data, Biometrics 48
+        (1992), for n*.
+    Source: Zou, Toward using confidence intervals to compare correlations, Psychological Methods 12
+        (2007), for the difference of two dependent estimates.
+    """
+    yes = ClusteredMean.of(decided.tp_N, decided.met_N)
+    no = ClusteredMean.of(decided.fp_N, decided.not_met_N)
+    tpr, yes_worth = _share(yes, float(decided.met_N.sum()), confidence, unit)
+    fpr, no_worth = _share(no, float(decided.not_met_N.sum()), confidence, unit)
+    size = math.sqrt(float((yes.errors_C**2).sum() * (no.errors_C**2).sum()))
+    correlation = float((yes.errors_C * no.errors_C).sum()) / size if size else 0.0
+    return Rates(tpr, fpr, _difference(tpr, fpr, correlation), (yes_worth, no_worth))
+
+
+def _share(
+    decided: ClusteredMean, n: float, confidence: float, unit: Unit | None
+) -> tuple[Estimate, float]:
+    """Return a rate of n decisions, and how many independent ones they are worth."""
+    if not n:
+        return UNKNOWN, 0.0
+    p, variance, clusters = decided.mean, decided.variance, decided.clusters
+    worth, df = float(clusters), clusters - 1
+    if clusters == n or not df:  # independent, or of one document, which is worth one decision
+        quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
+    else:
+        quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, df))
+        if 0 < p < 1 and variance > 0:
+            worth = min(n, max(p * (1 - p) / variance, 1.0))
+    low, high = _wilson(p, worth, quantile)
+    return Estimate(value=p, low=low, high=high, unit=unit), worth
+
+
+def _wilson(p: float, n: float, quantile: float) -> tuple[float, float]:
+    """Return the score interval of a share of n independent decisions.
 
     Source: Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
         (1927).
     """
-    low, high = cast("Any", stats).binomtest(hits, of).proportion_ci(confidence, method="wilson")
-    return float(low), float(high)
+    q2 = quantile**2 / n
+    middle = (p + q2 / 2) / (1 + q2)
+    half = math.sqrt(p * (1 - p) * q2 + q2**2 / 4) / (1 + q2)
+    return min(max(middle - half, 0.0), p), max(min(middle + half, 1.0), p)
 
 
-def newcombe(tp: int, fp: int, fn: int, tn: int, confidence: float) -> tuple[float, float]:
-    """Return the score interval of J, the difference of two independent shares.
+def _difference(one: Estimate, other: Estimate, correlation: float) -> Estimate:
+    """Return one − other; see `clustered_rates`."""
+    if one.value is None or other.value is None:
+        return UNKNOWN
+    below, above = one.value - (one.low or 0.0), (one.high or 0.0) - one.value
+    other_below, other_above = other.value - (other.low or 0.0), (other.high or 0.0) - other.value
 
-        J − √((p₁ − l₁)² + (u₂ − p₂)²)  to  J + √((u₁ − p₁)² + (p₂ − l₂)²)
+    def half(a: float, b: float) -> float:
+        return math.sqrt(max(a * a + b * b - 2 * correlation * a * b, 0.0))
 
-    with p₁ = TPR, p₂ = FPR and Wilson's intervals (l, u) of both.
-
-    Source: Newcombe, Interval estimation for the difference between independent proportions,
-        Statistics in Medicine 17 (1998), method 10.
-    """
-    p1, p2 = tp / (tp + fn), fp / (fp + tn)
-    (l1, u1), (l2, u2) = wilson(tp, tp + fn, confidence), wilson(fp, fp + tn, confidence)
-    return p1 - p2 - math.hypot(p1 - l1, u2 - p2), p1 - p2 + math.hypot(u1 - p1, p2 - l2)
+    value = one.value - other.value
+    return Estimate(
+        value=value,
+        low=max(value - half(below, other_above), -1.0),
+        high=min(value + half(above, other_below), 1.0),
+        unit=one.unit,
+    )

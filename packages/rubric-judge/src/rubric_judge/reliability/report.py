@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from pydantic import Field
 
+from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.page.tables import Part, Report, TextTable, markdown_page, or_dash
-
-Unit = Literal["document", "task", "response"]
-
-
-class Estimate(Part):
-    """A number and its bootstrap interval; None where the data cannot say."""
-
-    value: float | None
-    low: float | None = None
-    high: float | None = None
-    resampled: Unit | None = None
-    """What was drawn with replacement; None without an interval, or with one from counts alone."""
 
 
 class CriterionNoise(Part):
@@ -108,9 +97,9 @@ class PanelAgreement(Part):
     alpha_by_criterion: dict[str, float | None]
     effective_judges: Estimate
     """(Σλ)² / Σλ² over the eigenvalues of the correlation matrix of the judges' rewards."""
-    alpha_ordinal: Estimate = Estimate(value=None)
+    alpha_ordinal: Estimate = UNKNOWN
     """The same with the ordinal metric, which only knows the order of scores."""
-    alpha_nominal: Estimate = Estimate(value=None)
+    alpha_nominal: Estimate = UNKNOWN
     """The same with the nominal metric: scores are equal or not."""
     alpha_ordinal_by_criterion: dict[str, float | None] = Field(default_factory=dict)
     alpha_nominal_by_criterion: dict[str, float | None] = Field(default_factory=dict)
@@ -182,7 +171,8 @@ class ReliabilityReport(Report):
         """Write it as a page; see `Report.markdown`."""
         intervals = (
             f"In brackets: {self.confidence:.0%} BCa bootstrap intervals, {self.resamples} draws "
-            f"of documents (tasks or responses where there are fewer than eight), seed {self.seed}."
+            f"of documents (tasks or responses where there are fewer than eight), seed {self.seed}; Wilson's "
+            "and Newcombe's for TPR, TNR and J."
         )
         opening = (
             f"{self.responses} responses to {self.tasks} tasks from {self.documents} documents. "
@@ -196,13 +186,6 @@ _MOST_COLUMNS: Final = 4
 """Judges side by side that a terminal of 80 columns has room for."""
 
 
-def _figure(estimate: Estimate, form: str = ".3f") -> str:
-    value = or_dash(estimate.value, form)
-    if estimate.low is None or estimate.high is None:
-        return value
-    return f"{value} [{estimate.low:{form}}, {estimate.high:{form}}]"
-
-
 def _needed(one: JudgeReliability) -> str:
     return " / ".join(or_dash(k, "d") for k in one.replicates_needed.values()) or "–"
 
@@ -212,19 +195,19 @@ _JUDGE_ROWS: Final[tuple[tuple[str, Callable[[JudgeReliability], str]], ...]] = 
     ("replicates", lambda one: str(one.replicates)),
     ("invalid", lambda one: f"{one.invalid_frac:.1%}"),
     ("unavailable", lambda one: f"{one.unavailable_frac:.1%}"),
-    ("mean reward", lambda one: _figure(one.mean_reward)),
-    ("τ² of a criterion", lambda one: _figure(one.tau2, ".4f")),
-    ("reward noise τ²/M_eff, predicted", lambda one: _figure(one.predicted, ".4f")),
-    ("reward noise Σα²τ², predicted", lambda one: _figure(one.independent, ".4f")),
-    ("reward noise, measured", lambda one: _figure(one.measured, ".4f")),
-    ("measured / Σα²τ²", lambda one: _figure(one.inflation, ".2f")),
-    ("ICC(1)", lambda one: _figure(one.icc1)),
-    ("ICC(1) within tasks", lambda one: _figure(one.icc1_within)),
+    ("mean reward", lambda one: one.mean_reward.text(".3f")),
+    ("τ² of a criterion", lambda one: one.tau2.text(".4f")),
+    ("reward noise τ²/M_eff, predicted", lambda one: one.predicted.text(".4f")),
+    ("reward noise Σα²τ², predicted", lambda one: one.independent.text(".4f")),
+    ("reward noise, measured", lambda one: one.measured.text(".4f")),
+    ("measured / Σα²τ²", lambda one: one.inflation.text(".2f")),
+    ("ICC(1)", lambda one: one.icc1.text(".3f")),
+    ("ICC(1) within tasks", lambda one: one.icc1_within.text(".3f")),
     ("replicates for 0.8 / 0.9 / 0.95 within", _needed),
-    ("advantages whose sign flips", lambda one: _figure(one.flips, ".1%")),
-    ("  their share of |A|", lambda one: _figure(one.flipped_weight, ".1%")),
-    ("groups with equal rewards", lambda one: _figure(one.constant_frac, ".1%")),
-    ("groups with less spread than noise", lambda one: _figure(one.below_noise_frac, ".1%")),
+    ("advantages whose sign flips", lambda one: one.flips.text(".1%")),
+    ("  their share of |A|", lambda one: one.flipped_weight.text(".1%")),
+    ("groups with equal rewards", lambda one: one.constant_frac.text(".1%")),
+    ("groups with less spread than noise", lambda one: one.below_noise_frac.text(".1%")),
 )
 
 
@@ -241,7 +224,7 @@ def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> T
     for one in shown:
         judge = (marks[one.judge],) if marks else ()
         figures = (f"{one.share:.2f}", str(one.responses), str(one.tasks))
-        rows.append((one.criterion, *judge, _figure(one.tau2, ".4f"), *figures))
+        rows.append((one.criterion, *judge, one.tau2.text(".4f"), *figures))
     return TextTable(f"Noise by criterion{of}", header, tuple(rows))
 
 
@@ -249,11 +232,11 @@ def _panel(panel: PanelAgreement) -> TextTable:
     rows = (
         ("judges", str(panel.judges)),
         ("responses that all scored", str(panel.responses)),
-        ("ICC(A,1) of rewards", _figure(panel.icc_a1)),
-        ("Krippendorff's α of criterion scores", _figure(panel.alpha)),
-        ("  ordinal", _figure(panel.alpha_ordinal)),
-        ("  nominal", _figure(panel.alpha_nominal)),
-        ("effective number of judges", _figure(panel.effective_judges, ".2f")),
+        ("ICC(A,1) of rewards", panel.icc_a1.text(".3f")),
+        ("Krippendorff's α of criterion scores", panel.alpha.text(".3f")),
+        ("  ordinal", panel.alpha_ordinal.text(".3f")),
+        ("  nominal", panel.alpha_nominal.text(".3f")),
+        ("effective number of judges", panel.effective_judges.text(".2f")),
     )
     return TextTable("All judges together, one judgement each", ("", "value"), rows)
 
@@ -264,7 +247,7 @@ def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTabl
     for pair in pairs:
         figures = (pair.bias, pair.spearman, pair.kendall, pair.kendall_within, pair.kappa)
         name = f"{marks[pair.a]} − {marks[pair.b]}"
-        rows.append((name, *map(_figure, figures), str(pair.responses)))
+        rows.append((name, *(figure.text(".3f") for figure in figures), str(pair.responses)))
     return TextTable("Pairs of judges, one judgement each", header, tuple(rows))
 
 
@@ -277,7 +260,7 @@ def _rates(rates: Sequence[ReferenceRates], marks: Mapping[str, str], reference:
         (
             one.criterion or "all",
             marks[one.judge],
-            *map(_figure, (one.tpr, one.tnr, one.youden_j)),
+            *(rate.text(".3f") for rate in (one.tpr, one.tnr, one.youden_j)),
             f"{one.met} / {one.not_met}",
         )
         for one in shown

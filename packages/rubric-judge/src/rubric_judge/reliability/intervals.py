@@ -1,0 +1,124 @@
+"""Estimates from the rows of a study, with intervals that know which rows go together."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from scipy import stats
+
+from rubric_core.arrays import FloatArray
+from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit
+from rubric_judge.reliability.rates import Confusion, Rates, clustered_rates
+from rubric_judge.reliability.ratings import IntArray, Statistic
+
+_FEWEST: Final = 8
+"""Fewer units than this say too little of the spread between units."""
+_MOST_UNDEFINED: Final = 0.1
+"""Share of draws that may be without a value, such as a correlation of equal numbers."""
+
+
+@dataclass(frozen=True)
+class Intervals:
+    """How intervals are made, and what the rows belong to."""
+
+    documents_N: Sequence[str]
+    tasks_N: Sequence[str]
+    resamples: int
+    confidence: float
+    seed: int
+
+    def estimate(
+        self, statistic: Statistic, rows: IntArray | None = None, *, of_groups: bool = False
+    ) -> Estimate:
+        """Return a statistic with its BCa bootstrap interval.
+
+        Args:
+            statistic: what to estimate.
+            rows: the rows that it is about; all when left out.
+            of_groups: whether it needs every response of a task, so that no single response can
+                be drawn.
+
+        Returns:
+            The value; with an interval where it has at least eight documents, or else tasks, or
+            else responses to draw from.
+
+        Source: Efron, Better bootstrap confidence intervals, JASA 82 (1987).
+        """
+        rows = np.arange(len(self.tasks_N)) if rows is None else rows
+        value = statistic(rows)
+        if math.isnan(value):
+            return Estimate(value=None)
+        unit, clusters = self._clusters(rows)
+        if len(clusters) < _FEWEST or (of_groups and unit == "response"):
+            return Estimate(value=value)
+        low, high = self._interval(
+            lambda draw: statistic(np.concatenate([clusters[int(i)] for i in draw])), len(clusters)
+        )
+        return Estimate(value=value, low=low, high=high, unit=None if low is None else unit)
+
+    def rates(self, decided: Confusion) -> Rates:
+        """Return TPR, FPR and J of counts by row, where documents are clusters; or tasks."""
+        unit, clusters = self._clusters(np.flatnonzero(sum(decided) > 0))
+        by_cluster = decided.by_cluster(clusters)
+        return clustered_rates(by_cluster, confidence=self.confidence, unit=unit)
+
+    def bias(self, difference_N: FloatArray, rows: IntArray) -> Estimate:
+        """Return the mean of some rows of judge − label in z or rewards, which is in [−1, 1].
+
+        With Student's interval of one degree of freedom less than there are clusters.
+        """
+        unit, clusters = self._clusters(rows)
+        sizes_C = np.array([float(len(one)) for one in clusters])
+        found = ClusteredMean.of(np.array([difference_N[one].sum() for one in clusters]), sizes_C)
+        if not found.clusters:
+            return UNKNOWN
+        if math.isnan(found.variance):
+            return Estimate(value=found.mean)
+        quantile = float(cast("Any", stats).t.ppf((1 + self.confidence) / 2, found.clusters - 1))
+        half = quantile * math.sqrt(found.variance)
+        low, high = max(found.mean - half, -1.0), min(found.mean + half, 1.0)
+        return Estimate(value=found.mean, low=low, high=high, unit=unit)
+
+    def _clusters(self, rows: IntArray) -> tuple[Unit, list[IntArray]]:
+        """Return what is independent, and the rows of each: the coarsest of which there are enough.
+
+        Where there are too few of any, responses.
+        """
+        labels: dict[Unit, Sequence[str]] = {"document": self.documents_N, "task": self.tasks_N}
+        for unit, labels_N in labels.items():
+            _, places = np.unique([labels_N[row] for row in rows], return_inverse=True)
+            if int(places.max(initial=-1)) + 1 >= _FEWEST:
+                order = np.argsort(places, kind="stable")
+                ends = np.cumsum(np.bincount(places))[:-1]
+                return unit, np.split(rows[order], ends)
+        return "response", [rows[i : i + 1] for i in range(len(rows))]
+
+    def _interval(
+        self, statistic: Callable[[IntArray], float], units: int
+    ) -> tuple[float | None, float | None]:
+        with warnings.catch_warnings():
+            # Equal draws, or a jackknife without a value: handled below.
+            warnings.simplefilter("ignore")
+            found = cast("Any", stats).bootstrap(
+                (np.arange(units),),
+                statistic,
+                n_resamples=self.resamples,
+                confidence_level=self.confidence,
+                vectorized=False,
+                method="BCa",
+                rng=np.random.default_rng(self.seed),
+            )
+        draws = cast("FloatArray", found.bootstrap_distribution)
+        defined = draws[~np.isnan(draws)]
+        if len(defined) < (1 - _MOST_UNDEFINED) * len(draws):
+            return None, None
+        low, high = (float(end) for end in found.confidence_interval)
+        if math.isnan(low) or math.isnan(high):
+            outside = (1 - self.confidence) / 2
+            low, high = (float(end) for end in np.quantile(defined, (outside, 1 - outside)))
+        return low, high
