@@ -12,7 +12,6 @@ import structlog
 from rubric_core import write_tasks
 from rubric_judge.attack import default_tasks
 from rubric_judge.calibration.record import Verdict, read_calibration
-from rubric_judge.calibration.report import WORDS
 from rubric_judge.cli import main
 
 PAGE = "docs/judge/calibrate.md"
@@ -66,4 +65,4 @@ def test_the_page_can_be_followed(
 def test_every_verdict_is_on_the_page(root: Path) -> None:
     page = (root / PAGE).read_text("utf-8")
 
-    assert [one for one in Verdict if f"| {WORDS[one]} |" not in page] == []
+    assert [one for one in Verdict if f"| {one.words} |" not in page] == []

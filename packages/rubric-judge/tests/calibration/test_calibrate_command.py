@@ -75,7 +75,7 @@ def test_a_judge_is_calibrated_and_found_again_in_its_judgements(command: Comman
 
     assert (status, complaints) == (0, "")
     assert printed.startswith(
-        "lexical_v3, against 80 labels by 1 rater: of 2 criteria, 2 admitted; "
+        "lexical_v3, against 80 labels by 1 rater. 2 criteria: admit 2; "
         "100% of the labelled weight is admitted.\n"
     )
     assert max(map(len, printed.splitlines()[1:])) <= 80

@@ -274,8 +274,9 @@ class _Sample:
 def _clustered_mean(values: FloatArray, clusters: Sequence[str]) -> ClusteredMean:
     _, place = np.unique(np.asarray(clusters), return_inverse=True)
     centre = float(values.mean())
-    sums_C, counts_C = np.bincount(place, weights=values - centre), np.bincount(place)
-    return replace(ClusteredMean.of(sums_C, counts_C.astype(np.float64)), mean=centre)
+    sums_C = np.bincount(place, weights=values - centre).astype(np.float64)
+    found = ClusteredMean.of(sums_C, np.bincount(place).astype(np.float64))
+    return replace(found, mean=centre)
 
 
 def _limits(a: ClusteredMean, b: ClusteredMean, *, confidence: float) -> tuple[float, float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from rubric_judge.calibration.record import Verdict
-from rubric_judge.calibration.report import WORDS, CalibrationReport
+from rubric_judge.calibration.report import CalibrationReport
 from rubric_judge.page import pictures
 
 _COLOURS: Final = {
@@ -25,12 +25,7 @@ _LINE_INCHES: Final = 0.18
 def draw_figures(report: CalibrationReport, folder: Path) -> list[Path]:
     """Draw what there is to draw; the folder exists. Returns the PNG and SVG files."""
     drawn = {"youden_j": _youden(report), "rewards": _rewards(report)}
-    return [
-        path
-        for name, figure in drawn.items()
-        if figure is not None
-        for path in pictures.save_figure(figure, folder, name)
-    ]
+    return pictures.save_figures(drawn, folder)
 
 
 def _youden(report: CalibrationReport) -> pictures.Figure | None:
@@ -50,10 +45,9 @@ def _youden(report: CalibrationReport) -> pictures.Figure | None:
             [place for place, _ in mine],
             [(j.value or 0.0, j.low, j.high) for _, one in mine for j in [one.youden_j]],
             colour=_COLOURS[verdict],
-            label=WORDS[verdict],
+            label=verdict.words,
         )
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
+    pictures.name_rows(axes, names)
     lowest = min(one.youden_j.low or 0.0 for one in found)
     axes.set_xlim(min(-0.25, lowest - 0.05), 1.0)
     pictures.draw_grid(axes, "x")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
@@ -94,10 +94,7 @@ def calibrate(
         raters=paired.raters,
         criteria=tuple(sorted(criteria, key=_by_j)),
         reward=reward,
-        bound=settings.bound,
-        confidence=settings.confidence,
-        resamples=settings.resamples,
-        seed=settings.seed,
+        **asdict(settings),
         notes=tuple(_notes(paired, is_named=fingerprint is not None)),
     )
 

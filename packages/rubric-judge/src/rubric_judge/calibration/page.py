@@ -9,7 +9,7 @@ from typing import Final
 
 from rubric_core.files import write_text
 from rubric_judge.calibration.record import Verdict
-from rubric_judge.calibration.report import WORDS, CalibrationReport
+from rubric_judge.calibration.report import CalibrationReport
 from rubric_judge.estimates import Estimate
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table, counted
@@ -62,7 +62,7 @@ def youden_view(report: CalibrationReport) -> Table:
                 Cell(value=one.tpr.value),
                 Cell(value=one.fpr.value),
                 Cell(text=f"{one.positives} / {one.labels}"),
-                Cell(text=WORDS[one.verdict]),
+                Cell(text=one.verdict.words),
             ),
         )
         for one in report.criteria
@@ -86,7 +86,7 @@ def youden_view(report: CalibrationReport) -> Table:
 def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
     """Return (criterion, verdict, colour, reason) of each."""
     return [
-        (one.criterion, WORDS[one.verdict], _ROLES[one.verdict] or "muted", one.reason)
+        (one.criterion, one.verdict.words, _ROLES[one.verdict] or "muted", one.reason)
         for one in report.criteria
     ]
 

@@ -16,6 +16,7 @@ import numpy as np
 from rubric_core import ConfigError
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.labels.rows import Label, LabelSource, Seen, read_labels
+from rubric_judge.reliability.agreement import single_judgements
 from rubric_judge.reliability.rates import MET
 from rubric_judge.reliability.ratings import Ratings
 
@@ -45,9 +46,7 @@ class Paired:
     @cached_property
     def first_NM(self) -> FloatArray:
         """Z of the first replicate that is scored, as training would take it."""
-        scored_NR = ~np.isnan(self.judge_NRM).all(axis=2)
-        first_N11 = np.argmax(scored_NR, axis=1)[:, None, None]
-        return np.take_along_axis(self.judge_NRM, first_N11, axis=1)[:, 0, :]
+        return single_judgements(self.ratings.z_JNRM, self.ratings.rewards_JNR).z_JNM[0]
 
     @property
     def complete_N(self) -> BoolArray:

@@ -32,6 +32,11 @@ class Verdict(StrEnum):
     MORE_LABELS = "more_labels"
     """The labels cannot tell yet; `labels_needed` says how many more."""
 
+    @property
+    def words(self) -> str:
+        """Its name, in tables."""
+        return self.value.replace("_", " ")
+
 
 LEVELS: Final = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
 """Of a label's z: none, less than half, half or more, all."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final
 
 from rubric_judge.calibration.record import (
     LEVELS,
@@ -17,39 +16,21 @@ from rubric_judge.calibration.record import (
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.page.tables import Report, TextTable, counted, markdown_page, or_dash
 
-WORDS: Final = {
-    Verdict.ADMIT: "admit",
-    Verdict.WEIGH_DOWN: "weigh down",
-    Verdict.STRONGER_JUDGE: "stronger judge",
-    Verdict.REWRITE: "rewrite",
-    Verdict.MASK: "mask",
-    Verdict.MORE_LABELS: "more labels",
-}
-"""Of a verdict, in tables."""
-_DONE: Final = {
-    Verdict.ADMIT: "admitted",
-    Verdict.WEIGH_DOWN: "to weigh down",
-    Verdict.STRONGER_JUDGE: "for a stronger judge",
-    Verdict.REWRITE: "to rewrite",
-    Verdict.MASK: "to mask",
-    Verdict.MORE_LABELS: "in need of more labels",
-}
-
 
 class CalibrationReport(Calibration, Report):
     """A calibration that can be shown."""
 
     def summary(self) -> str:
-        """Return one sentence: whose calibration it is, and how many criteria each verdict has."""
+        """Return whose calibration it is, and how many criteria each verdict has."""
         counts = Counter(one.verdict for one in self.criteria)
-        verdicts = ", ".join(f"{counts[one]} {_DONE[one]}" for one in Verdict if counts[one])
+        verdicts = ", ".join(f"{one.words} {counts[one]}" for one in Verdict if counts[one])
         total = sum(one.labels * one.share for one in self.criteria)
         kept = sum(one.labels * one.share for one in self.criteria if one.factor == 1)
         weight = f"; {kept / total:.0%} of the labelled weight is admitted" if kept else ""
         labels = counted(sum(one.labels for one in self.criteria), "label")
         return (
-            f"{self.judge}, against {labels} by {counted(len(self.raters), 'rater')}: of "
-            f"{counted(len(self.criteria), 'criterion', 'criteria')}, {verdicts}{weight}."
+            f"{self.judge}, against {labels} by {counted(len(self.raters), 'rater')}. "
+            f"{counted(len(self.criteria), 'criterion', 'criteria')}: {verdicts}{weight}."
         )
 
     def tables(self) -> list[TextTable]:
@@ -95,7 +76,7 @@ def verdict_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
             or_dash(one.tpr.value, ".2f"),
             or_dash(one.fpr.value, ".2f"),
             f"{one.positives}/{one.labels}",
-            WORDS[one.verdict],
+            one.verdict.words,
         )
         for one in criteria
     )

@@ -7,7 +7,7 @@ write pictures.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final, TypeAlias, cast
@@ -116,6 +116,12 @@ def draw_intervals(
     )
 
 
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Name what lies at the places 0, 1, 2, …, from the top."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+
+
 def draw_legend(figure: Figure, axes: Axes, *, columns: int | None = None) -> None:
     """Name the colours of one axes below the figure.
 
@@ -146,3 +152,9 @@ def save_figure(
             with replacing(path) as file:
                 figure.savefig(file, format=form, dpi=dpi, metadata=_METADATA[form])
     return paths
+
+
+def save_figures(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
+    """Write the figures that there are, by name; return the paths."""
+    drawn = [(name, figure) for name, figure in figures.items() if figure is not None]
+    return [path for name, figure in drawn for path in save_figure(figure, folder, name)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from rubric_core.errors import needing_extra
 
-with needing_extra("rubric-judge", "reliability", by="reliability"):
+with needing_extra("rubric-judge", "reliability", by="measuring a judge"):
     from rubric_judge.reliability.measure import measure
     from rubric_judge.reliability.ratings import Rating, Ratings, collect, read_ratings
     from rubric_judge.reliability.report import ReliabilityReport

@@ -51,12 +51,7 @@ def draw_figures(report: ReliabilityReport, ratings: Ratings, folder: Path) -> l
         "judges": _judges(report, ratings),
         "sign_flips": _sign_flips(ratings),
     }
-    return [
-        path
-        for name, figure in figures.items()
-        if figure is not None
-        for path in pictures.save_figure(figure, folder, name)
-    ]
+    return pictures.save_figures(figures, folder)
 
 
 def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
@@ -80,7 +75,8 @@ def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
             colour=pictures.COLOURS[k],
             label=pictures.wrap_name(judge, _LEGEND_CHARS),
         )
-    _name_rows(axes, labels)
+    pictures.name_rows(axes, labels)
+    pictures.draw_grid(axes, "x", from_zero=True)
     axes.set_xlabel(r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates")
     of = f", the {len(labels)} noisiest of {len(names)}" if len(names) > len(labels) else ""
     pictures.draw_title(axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}")
@@ -107,19 +103,14 @@ def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | No
         places = [place + 0.2 * (k - 1) for place in range(len(judges))]
         bounds = [_roots(getattr(one, kind)) for one in judges]
         pictures.draw_intervals(axes, places, bounds, colour=colour, label=label)
-    _name_rows(axes, names)
+    pictures.name_rows(axes, names)
+    pictures.draw_grid(axes, "x", from_zero=True)
     axes.set_xlabel("standard deviation of the reward (0 to 1) over replicates")
     pictures.draw_title(
         axes, f"Noise of the reward: predicted and measured{_of_judges(judges, able)}"
     )
     pictures.draw_legend(figure, axes, columns=len(kinds))
     return figure
-
-
-def _name_rows(axes: pictures.Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    pictures.draw_grid(axes, "x", from_zero=True)
 
 
 def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | None:

@@ -171,8 +171,8 @@ class ReliabilityReport(Report):
         """Write it as a page; see `Report.markdown`."""
         intervals = (
             f"In brackets: {self.confidence:.0%} BCa bootstrap intervals, {self.resamples} draws "
-            f"of documents (tasks or responses where there are fewer than eight), seed {self.seed}; Wilson's "
-            "and Newcombe's for TPR, TNR and J."
+            f"of documents (or tasks or responses, if fewer than eight), seed {self.seed}; for "
+            "TPR, TNR and J Wilson's and Newcombe's."
         )
         opening = (
             f"{self.responses} responses to {self.tasks} tasks from {self.documents} documents. "
