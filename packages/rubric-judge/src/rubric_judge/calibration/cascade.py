@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome
-from rubric_judge.calibration.thresholds import GRID, Tested, tested
+from rubric_judge.calibration.thresholds import GRID, RiskTest, risk_test
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cascade.judge import CascadeJudge
 from rubric_judge.cascade.record import CascadeCalibration, Threshold
@@ -88,7 +88,7 @@ class _Labels:
         names = sorted({name for criteria in self.shares.values() for name in criteria})
         self.groups: tuple[_Group, ...] = tuple(names) if target.per_criterion else (None,)
 
-    def test(self, group: _Group, results: Sequence[JudgeResult], *, delta: float) -> Tested:
+    def test(self, group: _Group, results: Sequence[JudgeResult], *, delta: float) -> RiskTest:
         """Test whether the risk of a group of criteria is above α.
 
         Responses that the judge was not reached for are left out, as their reward is.
@@ -103,7 +103,7 @@ class _Labels:
             raise ConfigError("the judges were not reached for any labelled response: run it again",
                               location="judge")  # fmt: skip
         losses_N = np.array([math.fsum(all_) / len(all_) for all_ in units.values()])
-        return tested(losses_N, risk=self.target.risk, delta=delta)
+        return risk_test(losses_N, risk=self.target.risk, delta=delta)
 
     def _losses(
         self, group: _Group, line: int, view: JudgeView, result: JudgeResult
@@ -259,7 +259,7 @@ def _record(
     )
 
 
-def _too_risky(group: _Group, test: Tested, target: CascadeTarget, delta: float) -> ConfigError:
+def _too_risky(group: _Group, test: RiskTest, target: CascadeTarget, delta: float) -> ConfigError:
     """Say why not even the last judge alone will do."""
     whom = "the last judge" + ("" if group is None else f", on criterion {group!r},")
     fewest = math.ceil(math.log(delta) / math.log1p(-target.risk))

@@ -21,7 +21,7 @@ before any label is seen, as the promise needs it."""
 _TINY: Final = 1e-12
 
 
-class Tested(NamedTuple):
+class RiskTest(NamedTuple):
     """What the labels say of one threshold."""
 
     n: int
@@ -56,7 +56,7 @@ def p_value(losses_N: FloatArray, risk: float) -> float:
     return min(float(np.exp(-n * divergence)), bentkus, 1.0)
 
 
-def tested(losses_N: FloatArray, *, risk: float, delta: float) -> Tested:
+def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
     """Test one threshold.
 
     Args:
@@ -75,7 +75,7 @@ def tested(losses_N: FloatArray, *, risk: float, delta: float) -> Tested:
     mean, almost = float(np.mean(losses_N)), float(np.nextafter(1.0, 0.0))
     brentq = cast("Any", optimize).brentq
     bound = float(brentq(excess, max(mean, _TINY), almost)) if excess(almost) < 0 else 1.0
-    return Tested(len(losses_N), mean, p_value(losses_N, risk), bound)
+    return RiskTest(len(losses_N), mean, p_value(losses_N, risk), bound)
 
 
 def fixed_sequence(p_values: Iterable[float], *, delta: float) -> int:
