@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from rubric_core import (
     ConfigError,
     Criterion,
+    Grounding,
     JudgeResult,
     JudgeView,
     Outcome,
@@ -128,8 +130,6 @@ async def test_where_the_first_judge_is_sure_of_all_the_last_is_not_called(
 @given(share=st.floats(0, 1), other=st.floats(0, 1))
 @settings(max_examples=30, deadline=None)
 async def test_without_a_threshold_it_is_the_last_judge(share: float, other: float) -> None:
-    from rubric_core import Grounding
-
     view = JudgeView(
         task_id="0" * 16, question="?", grounding=Grounding("g"), response="y", rubric=RUBRIC
     )
@@ -281,6 +281,18 @@ async def test_an_exception_of_one_answer_is_raised_as_it_is(make_view: ViewFact
 
     (result,) = await JudgePool(judge).judge_all([make_view(rubric=RUBRIC)])
     assert result.detail == "the judge raised LookupError"
+
+
+async def test_a_deadline_cancels_all_answers_of_a_judge(make_view: ViewFactory) -> None:
+    async def forever(_: JudgeView) -> None:
+        await anyio.sleep_forever()
+
+    cheap = ScriptedJudge(before=forever)
+    pool = JudgePool(_cascade((cheap, ScriptedJudge()), uncertainty="consistency", k=3))
+
+    (result,) = await pool.judge_all([make_view(rubric=RUBRIC)], deadline_s=0.05)
+
+    assert (result.reason, cheap.peak_in_flight, cheap.in_flight) == (Reason.TIMEOUT, 3, 0)
 
 
 async def test_criteria_without_weight_are_never_asked_for_alone(make_view: ViewFactory) -> None:

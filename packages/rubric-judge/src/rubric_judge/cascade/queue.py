@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Sequence
@@ -43,8 +44,9 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
     ]
     lines = "".join(f"{json.dumps(row.model_dump(exclude_none=True))}\n" for row in rows).encode()
     with open_to_append(path) as file:
-        file.write(lines)  # one write at the end of the file: no other line comes between
-        file.flush()
+        # One write at the end of the file: no other process's line comes between.
+        if os.write(file.fileno(), lines) < len(lines):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         os.fsync(file.fileno())
 
 

@@ -33,9 +33,7 @@ class Threshold(Settings):
 class CascadeCalibration(Settings):
     """Thresholds of one cascade, found by learn-then-test, and the promise that comes with them.
 
-        P(risk > α) ≤ δ,   risk = P(the cascade's verdict contradicts the label)
-
-    Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), fixed-sequence testing.
+    P(risk > α) ≤ δ,   risk = P(the cascade's verdict contradicts the label)
     """
 
     version: int = 1
