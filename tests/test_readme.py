@@ -64,6 +64,7 @@ RUN_PAGES = {
     "docs/judge/llm.md",
     "docs/judge/reliability.md",
     "docs/judge/hybrid.md",
+    "docs/judge/cascade.md",
     "docs/judge/pool.md",
     "docs/judge/ledger.md",
     "docs/judge/serve.md",

@@ -1,4 +1,7 @@
+from rubric_judge.cascade.judge import CascadeJudge as CascadeJudge
+from rubric_judge.cascade.record import CascadeCalibration as CascadeCalibration
 from rubric_judge.chat_model import ChatModel as ChatModel
+from rubric_judge.config import CascadeConfig as CascadeConfig
 from rubric_judge.config import HybridConfig as HybridConfig
 from rubric_judge.config import JudgeConfig as JudgeConfig
 from rubric_judge.config import JudgeSpec as JudgeSpec
@@ -20,6 +23,7 @@ from rubric_judge.lexical.judge import LexicalJudge as LexicalJudge
 from rubric_judge.llm.judge import LLMJudge as LLMJudge
 from rubric_judge.load import load_judge as load_judge
 from rubric_judge.load import load_replicas as load_replicas
+from rubric_judge.pool.cascades import CascadeStatistics as CascadeStatistics
 from rubric_judge.pool.pool import JudgePool as JudgePool
 from rubric_judge.pool.ray_pool import RayJudgePool as RayJudgePool
 from rubric_judge.pool.schedule import Hedging as Hedging

@@ -10,6 +10,8 @@ from typing import cast
 from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
 from rubric_judge import config
 from rubric_judge.capabilities import Fingerprinted, check, close, wants_warm_call
+from rubric_judge.cascade.judge import CascadeJudge
+from rubric_judge.cascade.record import calibrated
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.llm.judge import LLMJudge
@@ -30,7 +32,8 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
 
     Raises:
         JudgeSetupError: a key is named and not there.
-        ConfigError: the `litellm_config` cannot be used.
+        ConfigError: the `litellm_config` cannot be used; or a cascade is not calibrated, or its
+            calibration is of other judges or settings.
         PluginError: no installed package registers the plugin, or what it makes is no judge.
         SandboxError: unit tests are switched on and this machine cannot confine them.
     """
@@ -43,6 +46,9 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
             return _plugin(spec)
         case config.HybridConfig():
             return HybridJudge(load_judge(spec.judge, limiter=limiter), spec)
+        case config.CascadeConfig():
+            judges = tuple(load_judge(one, limiter=limiter) for one in spec.judges)
+            return CascadeJudge(judges, spec, calibrated(spec, judges))
 
 
 def load_replicas(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> tuple[Judge, ...]:
@@ -108,6 +114,11 @@ def lexical_judge(options: Mapping[str, object]) -> Judge:
 def hybrid_judge(options: Mapping[str, object]) -> Judge:
     """Build a hybrid judge: the entry point `hybrid`."""
     return load_judge(config.judge_spec({"type": "hybrid", **options}))
+
+
+def cascade_judge(options: Mapping[str, object]) -> Judge:
+    """Build a cascade of judges: the entry point `cascade`."""
+    return load_judge(config.judge_spec({"type": "cascade", **options}))
 
 
 def llm_judge(options: Mapping[str, object]) -> Judge:

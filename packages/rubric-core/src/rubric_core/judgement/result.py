@@ -13,7 +13,7 @@ from rubric_core.judgement.evidence import Evidence, find_quote
 from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.schema.rubric import Rubric
-from rubric_core.schema.sealed import Amount, Count, Sealed, Text
+from rubric_core.schema.sealed import Amount, Count, Identifier, Many, Sealed, Text
 
 
 class Usage(Sealed):
@@ -64,6 +64,48 @@ class Answerer(Sealed):
 
     fallback: Text = ""
     """The group of a `litellm_config` that answered in place of the one that was asked."""
+
+
+class CascadeLevel(Sealed):
+    """What one judge of a cascade was asked for one response."""
+
+    judge: Identifier
+    """Its name, as in `CascadeTrace.judges`."""
+
+    calls: Count
+    """How often it was asked."""
+
+    criteria: Count
+    """How many criteria it was asked about, however often."""
+
+    usage: Usage | None = None
+    """Of all its calls, where it reports them."""
+
+
+class CascadeTrace(Sealed):
+    """What a cascade of judges did for one response, and what it promises."""
+
+    judges: Many[Identifier]
+    """Names of all its judges, the cheapest first; numbered where two are the same."""
+
+    decided_by: dict[str, Text] = Field(default_factory=dict)
+    """The judge whose score counts, by criterion id; nothing for criteria without weight."""
+
+    audits: dict[str, bool] = Field(default_factory=dict)
+    """Of the criteria that would have been kept, those that were audited: whether the last judge
+    gave the same verdict."""
+
+    levels: Many[CascadeLevel] = ()
+    """The judges that were asked, in order."""
+
+    risk: Amount | None = None
+    """α: the share of scores that may contradict the labels."""
+
+    confidence: Amount | None = None
+    """1 − δ: probability of a calibration that keeps to α."""
+
+    bound: Amount | None = None
+    """Upper bound of that share at this confidence, as calibrated; the largest of the criteria."""
 
 
 _DETAIL_CHARS = 200
@@ -127,6 +169,9 @@ class JudgeResult(Sealed):
 
     passage_truncated: bool = False
     """Whether the judge saw only the first part of the passage."""
+
+    cascade: CascadeTrace | None = None
+    """Which judge decided what; None where the judge is no cascade."""
 
     detail: Text = Field(default="", max_length=_DETAIL_CHARS)
     """One machine-made line on the reason: numbers and ids, no text of the reply."""
