@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, JudgeView, read_tasks
+from rubric_core import ConfigError, JudgeView, Task, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.console.command import (
@@ -56,8 +56,8 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         responses: JSON Lines with `task_id` and `response`, for --judge.
         judge: A judge's configuration, YAML; give it several times for several judges.
-        judgements: Judgement files of the same responses, as `rubric-judge score` writes them. Two
-            files of one judge are two replicates.
+        judgements: Judgement files of the same responses, as `rubric-judge score` writes them, or
+            labels, as `rubric-judge label` does. Two files of one judge are two replicates.
         out: Folder for reliability.json, reliability.md, figures, and the judgements made.
         replicates: Judgements of each response by each --judge.
         ledger: A ledger to look judgements up in and to record them in, so that a command that was
@@ -70,7 +70,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
-    from rubric_judge.reliability import collect, measure, read_ratings
+    from rubric_judge.reliability import collect, measure
     from rubric_judge.reliability.figures import draw_figures
 
     _check(responses, judge, judgements)
@@ -78,24 +78,36 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     with working(app) as progress:
         with progress.phase("reading tasks and judgements"):
             by_id = {task.task_id: task for task in read_tasks(tasks)}
-            found = [rating for path in judgements for rating in read_ratings(path, by_id)]
+            numbered = read_responses(responses, by_id) if responses else []
+            found, notes = _read_all(judgements, by_id, numbered)
         make_folder(out, flag="--out")
-        numbered = read_responses(responses, by_id) if responses else []
         judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
         made, unwritten = _judge_all(judges, numbered, range(replicates), ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed)
         written = write_report(out, "reliability", report, partial(draw_figures, report, ratings))
-    _print(report, written)
+    _print(report, written, notes)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
 
 
-def _print(report: ReliabilityReport, written: str) -> None:
+def _read_all(
+    paths: Sequence[Path], tasks: Mapping[str, Task], numbered: Sequence[tuple[int, JudgeView]]
+) -> tuple[list[Rating], list[str]]:
+    from rubric_judge.reliability import read_ratings
+
+    notes: list[str] = []
+    read = partial(read_ratings, tasks=tasks, views=dict(numbered) or None, notes=notes)
+    return [rating for path in paths for rating in read(path)], notes
+
+
+def _print(report: ReliabilityReport, written: str, notes: Sequence[str]) -> None:
     print_tables(report.tables(), footer=f"written: {written}")
     for one in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in one.reasons.items())
         if failed:
             print(f"without scores, {one.judge}: {failed}", file=sys.stderr)
+    for note in notes:
+        print(note, file=sys.stderr)
 
 
 def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
