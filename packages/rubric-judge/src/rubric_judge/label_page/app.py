@@ -94,7 +94,8 @@ def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | Non
         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {_LARGEST_BODY} bytes"
     if token is None:
         # A name that another site has pointed at this machine is not one of this machine's.
-        if not is_this_machine(request.url.hostname or ""):
+        host = request.url.hostname if headers.get("host") else None
+        if not is_this_machine(host or ""):
             return HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost"
     elif request.url.path != "/":
         scheme, _, given = headers.get("authorization", "").partition(" ")
