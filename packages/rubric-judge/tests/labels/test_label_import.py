@@ -278,7 +278,7 @@ def test_the_command_writes_labels_that_reliability_reads(
     assert status == 0
     assert "labels.jsonl: 1 responses that 'Ben' has labelled in part are left out" in said
     report = json.loads((tmp_path / "agreement/reliability.json").read_text())
-    assert [(one["judge"], one["outcomes"]["scored"]) for one in report["judges"]] == [
+    assert [(one["judge"], one["judgements"]) for one in report["judges"]] == [
         ("Anna", 27),
         ("Ben", 26),
     ]

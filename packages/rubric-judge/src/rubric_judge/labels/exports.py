@@ -50,7 +50,8 @@ def read_csv(path: Path) -> Iterator[Given]:
                 response=cells.get("response") or None,
             )
     except csv.Error as error:
-        raise RubricFileError(f"is no CSV: {error}", path=path, line=rows.line_num) from None
+        line = rows.reader.line_num
+        raise RubricFileError(f"is no CSV: {error}", path=path, line=line) from None
 
 
 def read_label_studio(path: Path) -> Iterator[Given]:
