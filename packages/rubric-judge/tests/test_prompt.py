@@ -75,6 +75,7 @@ def test_versions_name_layout_and_content() -> None:
 def test_every_prompt_file_is_used() -> None:
     folder = resources.files("rubric_judge") / "prompts"
     assert {file.name for file in folder.iterdir()} == {
+        "by_criterion_v1.jinja",
         "criteria_v1.jinja",
         "evidence_v1.txt",
         "paper_v1.jinja",

@@ -16,6 +16,7 @@ from rubric_judge.yaml_files import read_yaml
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
+Granularity = Literal["rubric", "criterion"]
 
 
 class LexicalConfig(Settings):
@@ -34,6 +35,10 @@ class JudgeConfig(ModelConfig):
 
     prompt: PromptLayout = "shared_prefix"
     """`paper`: the paper's order. `shared_prefix`: what a group shares first, the response last."""
+
+    granularity: Granularity = "rubric"
+    """`rubric`: one call scores all criteria. `criterion`: one call for each, so that their errors
+    are independent; what the calls share comes first."""
 
     evidence: EvidenceUse = "off"
     """`report`: ask for a quote for each criterion and say whether it is found. `require`: a score

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from rubric_core import JudgeView, Rubric
-from rubric_judge.config import PromptLayout
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
+Layout = Literal["paper", "shared_prefix", "by_criterion"]
+"""Which file: a `PromptLayout` of one call for all criteria, or that of one for each."""
 _MARK_CHARS: Final = 16
 _WORD_JOINER: Final = "\u2060"
 CONTROL_TOKENS: Final = re.compile(
@@ -76,7 +77,7 @@ class RenderedPrompt:
 class Prompt:
     """The files of one layout, read and hashed."""
 
-    layout: PromptLayout
+    layout: Layout
     sha256: str
     """Of all files that shape the messages; changes when any of them does."""
     _system: str
@@ -99,7 +100,8 @@ class Prompt:
 
         Returns:
             The messages. With the layout `shared_prefix`, the user messages of all responses to a
-            task are equal up to the response.
+            task are equal up to the response; with `by_criterion`, those for all criteria of a
+            response are equal up to the criterion.
         """
         passage = view.grounding.reveal()
         kept = passage[:passage_chars]
@@ -120,11 +122,11 @@ class Prompt:
 
 
 @lru_cache
-def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
+def load_prompt(layout: Layout, *, evidence: bool = False) -> Prompt:
     """Read the files of a layout.
 
     Args:
-        layout: `paper` or `shared_prefix`.
+        layout: which file.
         evidence: whether to ask for a quote for each criterion.
 
     Returns:
