@@ -78,6 +78,8 @@ def test_every_prompt_file_is_used() -> None:
         "by_criterion_v1.jinja",
         "criteria_v1.jinja",
         "evidence_v1.txt",
+        "listwise_system_v1.txt",
+        "listwise_v1.jinja",
         "paper_v1.jinja",
         "shared_prefix_v1.jinja",
         "system_v1.txt",

@@ -57,6 +57,18 @@ class JudgeConfig(ModelConfig):
         return "off" if value is False else value
 
 
+class ListwiseConfig(ModelConfig):
+    """A language model that scores all responses to a task in one call, beside each other."""
+
+    type: Literal["listwise"] = "listwise"
+
+    passage_chars: int = Field(default=50_000, ge=1)
+    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
+
+    max_group: int = Field(default=16, ge=1, le=256)
+    """Most different responses in one call; a larger group is an error before any call."""
+
+
 class PluginConfig(Settings):
     """A judge that an installed package registers under the entry point `rubric.judges`."""
 
@@ -107,7 +119,7 @@ class HybridConfig(Settings):
     """Where and within which limits they run."""
 
 
-_AnyConfig = LexicalConfig | JudgeConfig | PluginConfig | HybridConfig
+_AnyConfig = LexicalConfig | JudgeConfig | ListwiseConfig | PluginConfig | HybridConfig
 JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
 _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {
     kind.model_fields["type"].default: kind for kind in get_args(_AnyConfig)
@@ -160,7 +172,5 @@ def read_judge_spec(path: Path) -> JudgeSpec:
         )
     options = read_yaml(path)
     if not isinstance(options, dict):
-        raise ConfigError(
-            f"{path}: needs `type: lexical | llm | hybrid | plugin`", location=str(path)
-        )
+        raise ConfigError(f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path))
     return judge_spec(cast("dict[str, object]", options), source=str(path), folder=path.parent)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
@@ -51,19 +52,15 @@ def _build(
     layout: PromptLayout,
     evidence: bool,  # noqa: FBT001  # a cache's key
 ) -> type[BaseModel]:
-    # Ids may be no Python names, so the fields are numbered and the ids are aliases.
-    numbered = [(f"criterion_{number}", *one) for number, one in enumerate(weights)]
-    scores: _Fields = {
-        field: (_between(0, weight, alias=name), ...) for field, name, weight in numbered
-    }
     numbers: _Fields = {
-        "scores": (create_model("Scores", __base__=_Contract, **scores), ...),
+        "scores": (_scores(weights), ...),
         "total": (_between(0, total), ...),
         "max_total": (_between(total, total), ...),
     }
     if evidence:
         quotes: _Fields = {
-            field: (Annotated[str, Field(alias=name)], ...) for field, name, _ in numbered
+            f"criterion_{number}": (Annotated[str, Field(alias=name)], ...)
+            for number, (name, _) in enumerate(weights)
         }
         numbers = {
             "evidence": (create_model("Evidence", __base__=_Contract, **quotes), ...)
@@ -71,6 +68,39 @@ def _build(
     reasoning: _Fields = {"reasoning": (str, ...)}
     ordered = reasoning | numbers if layout == "shared_prefix" else numbers | reasoning
     return create_model("JudgeReply", __base__=_Contract, **ordered)
+
+
+def group_reply_model(rubric: Rubric, responses: Sequence[str]) -> type[BaseModel]:
+    """Return the model of a valid reply on several responses: a score of each on each criterion.
+
+    Args:
+        rubric: ids and weights.
+        responses: what each is called: capital letters.
+
+    Returns:
+        A model class named `GroupReply`, the same for the same arguments.
+    """
+    weights = tuple((criterion.id, criterion.weight) for criterion in rubric)
+    return _build_group(weights, tuple(responses))
+
+
+@lru_cache(maxsize=1024)
+def _build_group(
+    weights: tuple[tuple[str, float], ...], responses: tuple[str, ...]
+) -> type[BaseModel]:
+    scores = _scores(weights)
+    by_response: _Fields = dict.fromkeys(responses, (scores, ...))
+    group = create_model("GroupScores", __base__=_Contract, **by_response)
+    return create_model("GroupReply", __base__=_Contract, reasoning=(str, ...), scores=(group, ...))
+
+
+def _scores(weights: Iterable[tuple[str, float]]) -> type[BaseModel]:
+    # Ids may be no Python names, so the fields are numbered and the ids are aliases.
+    fields: _Fields = {
+        f"criterion_{number}": (_between(0, weight, alias=name), ...)
+        for number, (name, weight) in enumerate(weights)
+    }
+    return create_model("Scores", __base__=_Contract, **fields)
 
 
 def _between(low: float, high: float, *, alias: str | None = None) -> object:
