@@ -65,6 +65,7 @@ RUN_PAGES = {
     "docs/judge/reliability.md",
     "docs/judge/hybrid.md",
     "docs/judge/pool.md",
+    "docs/judge/granularity.md",
     "docs/judge/ledger.md",
     "docs/judge/serve.md",
     "docs/judge/testing.md",

@@ -104,10 +104,9 @@ class JudgePool:
             replicate: which repetition of the same judgements this is, for the ledger.
 
         Returns:
-            One result for each view, in the order of the views. An exception that a judge lets
-            out, or scores that are not the rubric's, become `unavailable` with reason
-            `judge_error`, and a cancellation that did not come from outside of the judge becomes
-            `cancelled`; neither ever fails the others.
+            One result for each view, in their order. An exception that a judge lets out, or scores
+            that are not the rubric's, become `unavailable (judge_error)`, and a cancellation that
+            did not come from outside of it `cancelled`; neither ever fails those of other calls.
 
         Raises:
             SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
@@ -120,8 +119,7 @@ class JudgePool:
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        _check_deadline(deadline_s)
-        check_replicate(replicate)
+        _check(deadline_s, replicate)
         results: list[JudgeResult | None] = [None] * len(views)
         judge = fingerprint(self._judge)
 
@@ -238,6 +236,7 @@ class JudgePool:
         )
 
 
-def _check_deadline(deadline_s: float | None) -> None:
+def _check(deadline_s: float | None, replicate: int) -> None:
+    check_replicate(replicate)
     if deadline_s is not None and not deadline_s > 0:
         raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
