@@ -66,6 +66,7 @@ RUN_PAGES = {
     "docs/judge/hybrid.md",
     "docs/judge/cascade.md",
     "docs/judge/pool.md",
+    "docs/judge/granularity.md",
     "docs/judge/ledger.md",
     "docs/judge/serve.md",
     "docs/judge/testing.md",

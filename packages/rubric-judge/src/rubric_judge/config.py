@@ -17,6 +17,7 @@ from rubric_judge.yaml_files import read_yaml
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
+Granularity = Literal["rubric", "criterion"]
 
 
 class LexicalConfig(Settings):
@@ -36,6 +37,10 @@ class JudgeConfig(ModelConfig):
     prompt: PromptLayout = "shared_prefix"
     """`paper`: the paper's order. `shared_prefix`: what a group shares first, the response last."""
 
+    granularity: Granularity = "rubric"
+    """`rubric`: one call scores all criteria. `criterion`: one call for each, so that their errors
+    are independent; what the calls share comes first."""
+
     evidence: EvidenceUse = "off"
     """`report`: ask for a quote for each criterion and say whether it is found. `require`: a score
     above 0 whose quote is not found makes the judgement invalid."""
@@ -51,6 +56,18 @@ class JudgeConfig(ModelConfig):
     @classmethod
     def _yamls_off(cls, value: object) -> object:
         return "off" if value is False else value
+
+
+class ListwiseConfig(ModelConfig):
+    """A language model that scores all responses to a task in one call, beside each other."""
+
+    type: Literal["listwise"] = "listwise"
+
+    passage_chars: int = Field(default=50_000, ge=1)
+    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
+
+    max_group: int = Field(default=16, ge=1, le=256)
+    """Most different responses in one call; a larger group is an error before any call."""
 
 
 class PluginConfig(Settings):
@@ -165,7 +182,9 @@ class CascadeConfig(Settings):
         return self
 
 
-_AnyConfig = LexicalConfig | JudgeConfig | PluginConfig | HybridConfig | CascadeConfig
+_AnyConfig = (
+    LexicalConfig | JudgeConfig | ListwiseConfig | PluginConfig | HybridConfig | CascadeConfig
+)
 JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
 _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {
     kind.model_fields["type"].default: kind for kind in get_args(_AnyConfig)
@@ -218,7 +237,5 @@ def read_judge_spec(path: Path) -> JudgeSpec:
         )
     options = read_yaml(path)
     if not isinstance(options, dict):
-        raise ConfigError(
-            f"{path}: needs `type: lexical | llm | hybrid | cascade | plugin`", location=str(path)
-        )
+        raise ConfigError(f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path))
     return judge_spec(cast("dict[str, object]", options), source=str(path), folder=path.parent)

@@ -122,6 +122,37 @@ class Call(TypedDict, total=False):
     passage_truncated: bool | None
 
 
+def call_shares(call: Call, count: int) -> list[Call]:
+    """Divide what one call took among the judgements that it brought, so that the parts add up.
+
+    Args:
+        call: what is known of it.
+        count: number of judgements, at least 1.
+
+    Returns:
+        For each, its share of tokens, cost and attempts; everything else is that of the call.
+    """
+
+    def part(amount: int, place: int) -> int:
+        return amount // count + (place < amount % count)
+
+    usage, attempts = call.get("usage"), call.get("attempts")
+    shares: list[Call] = []
+    for k in range(count):
+        share = call.copy()
+        if attempts is not None:
+            share["attempts"] = part(attempts, k)
+        if usage is not None:
+            share["usage"] = Usage(
+                prompt_tokens=part(usage.prompt_tokens, k),
+                completion_tokens=part(usage.completion_tokens, k),
+                cached_tokens=None if usage.cached_tokens is None else part(usage.cached_tokens, k),
+                cost_usd=None if usage.cost_usd is None else usage.cost_usd / count,
+            )
+        shares.append(share)
+    return shares
+
+
 class JudgeResult(Sealed):
     """Scores, or the reason why there are none. A failure is never a number.
 
@@ -165,7 +196,8 @@ class JudgeResult(Sealed):
     """Seconds from the first attempt to the answer."""
 
     attempts: Count = 1
-    """Calls made, retries included; 0 for a judgement cancelled before its first."""
+    """Calls made, retries included; 0 for a judgement cancelled before its first, and where a call
+    for several judgements is another's."""
 
     passage_truncated: bool = False
     """Whether the judge saw only the first part of the passage."""

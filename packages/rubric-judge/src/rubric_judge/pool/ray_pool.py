@@ -12,20 +12,13 @@ from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
 from itertools import count
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import anyio
 
 from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_core.errors import needing_extra
-from rubric_judge.config import (
-    CascadeConfig,
-    HybridConfig,
-    JudgeConfig,
-    JudgeSpec,
-    LexicalConfig,
-    PluginConfig,
-)
+from rubric_judge.config import CascadeConfig, HybridConfig, JudgeConfig, JudgeSpec
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool import ray_actors
@@ -296,11 +289,8 @@ def _ray() -> Any:
         return import_module("ray")
 
 
-_SPECS = JudgeConfig | LexicalConfig | PluginConfig | HybridConfig | CascadeConfig
-
-
 def _check_spec(spec: object) -> None:
-    if not isinstance(spec, _SPECS):
+    if not isinstance(spec, get_args(get_args(JudgeSpec)[0])):
         raise JudgeSetupError(
             f"spec={type(spec).__name__}: give the judge's configuration, such as JudgeConfig or "
             "what read_judge_spec returns; each actor makes a judge of it"

@@ -22,6 +22,7 @@ from rubric_core import JudgeResult, JudgeView, Outcome, Task, criterion_scores_
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_judge.labels.rows import LabelSource, holds_labels, read_labels
+from rubric_judge.reliability.cost import JudgementCost, judgement_cost
 from rubric_judge.reliability.report import Estimate, Unit
 from rubric_judge.responses import read_judgements
 
@@ -58,6 +59,7 @@ class Ratings:
     """z_j = s_j / w_j; nan also for weight 0 and beyond the rubric's M."""
     outcomes_J: tuple[Counter[Outcome], ...]
     reasons_J: tuple[Counter[str], ...]
+    costs_J: tuple[JudgementCost, ...]
 
     @cached_property
     def task_ids_N(self) -> tuple[str, ...]:
@@ -132,6 +134,7 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
         reasons_J=tuple(
             Counter(one.reason.value for one in results if one.reason) for results in results_J
         ),
+        costs_J=tuple(map(judgement_cost, results_J)),
     )
 
 
