@@ -62,7 +62,6 @@ RUN_PAGES = {
     "docs/formats.md",
     "docs/judge.md",
     "docs/judge/llm.md",
-    "docs/judge/reliability.md",
     "docs/judge/hybrid.md",
     "docs/judge/cascade.md",
     "docs/judge/pool.md",

@@ -23,7 +23,7 @@ from rubric_judge.labels.rows import LabelSource, read_labels
 from rubric_judge.labels.sampling import draw
 from rubric_judge.labels.store import open_labels
 
-TOKEN = "a-token-of-more-than-sixteen-characters"
+BEARER = "a-token-of-more-than-sixteen-characters"
 ANNA = {"rater": "Anna", "line": 1, "criterion": "fact"}
 Serving = Callable[[FastAPI], httpx.Client]
 
@@ -160,7 +160,7 @@ def test_only_this_machines_own_page_is_answered(client: httpx.Client, desk: Des
 def test_with_a_token_nothing_but_the_empty_page_is_given_without_it(
     desk: Desk, serving: Serving
 ) -> None:
-    client = serving(build_app(desk, token=SecretStr(TOKEN)))
+    client = serving(build_app(desk, token=SecretStr(BEARER)))
     client.headers["Host"] = "labels.example"
     page = client.get("/")
 
@@ -168,11 +168,11 @@ def test_with_a_token_nothing_but_the_empty_page_is_given_without_it(
     assert "Passage 0." not in page.text
     assert "default-src 'none'; connect-src 'self'; " in page.text
     assert page.headers["content-security-policy"] == "frame-ancestors 'none'"
-    for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": TOKEN}):
+    for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": BEARER}):
         for path in ("/v1/raters", "/v1/work?rater=Anna", "/v1/responses/1"):
             refused = client.get(path, headers=given)
             assert (refused.status_code, "Passage" in refused.text) == (401, False)
-    right = {"Authorization": f"Bearer {TOKEN}"}
+    right = {"Authorization": f"Bearer {BEARER}"}
     assert client.get("/v1/responses/1", headers=right).json()["passage"] == "Passage 0."
 
 
@@ -189,8 +189,8 @@ def test_where_a_rater_is_named_nobody_else_labels(desk: Desk, serving: Serving)
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--host", "0.0.0.0"), "name an environment variable with a token in --token-env"),
-        (("--host", "0.0.0.0", "--token-env", "UNSET_TOKEN"), "'UNSET_TOKEN' has 0 characters"),
+        (("--host", "192.0.2.1"), "name an environment variable with a token in --token-env"),
+        (("--host", "192.0.2.1", "--token-env", "UNSET_TOKEN"), "'UNSET_TOKEN' has 0 characters"),
         (("--count", "0"), "--count"),
         (("--judgements", "labels.jsonl"), "labels.jsonl"),
     ],

@@ -36,13 +36,16 @@ generator = random.Random(seed)
 with open_labels(path, LabelSource({task.task_id: task}, views)) as store:
     print("open", flush=True)
     while True:
-        line, name, score = generator.randint(1, 8), generator.choice("abc"), generator.randint(0, 9)
+        line, name = generator.randint(1, 8), generator.choice("abc")
+        score = generator.randint(0, 9)
         removes = generator.random() < 0.2
         print("try", line, name, "-" if removes else score, flush=True)
         if removes:
             store.remove(("Anna", line, name))
         else:
-            store.put(Label(line=line, task_id=task.task_id, criterion=name, score=score, rater="Anna"))
+            store.put(
+                Label(line=line, task_id=task.task_id, criterion=name, score=score, rater="Anna")
+            )
         print("kept", flush=True)
 """
 
