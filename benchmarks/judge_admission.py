@@ -1,15 +1,16 @@
 """The collapse that a judge of J ≤ 0 causes, and admission that prevents it.
 
-The quickstart's tiny policy is trained by local GRPO on its questions with the lexical judge, whose
-scores stand for the truth. A planted judge turns every score of the criteria that carry half of the
-weight upside down in three of four judgements (TPR .25, FPR .75: J = −.5) and gives the other half
-as it is. The same runs are made without a calibration and with one that was measured on 240
-responses of the policy before training. `value` is the gain in true held-out reward with admission
-less the gain without it, in points, the least of the seeds.
+A tiny policy like the quickstart's is warm-started on answers of four kinds, from whole to empty,
+and trained by local GRPO with the lexical judge, whose scores stand for the truth. A planted judge
+turns the criterion that carries half of the weight upside down in three of four judgements (TPR
+.25, FPR .75: J = −.5) and gives the other half as it is. The same runs are made without a
+calibration and with one that was measured on responses of the policy before training. `value` is
+the gain in true held-out reward with admission less the gain without it, in points, the least of
+the seeds.
 
     uv run python benchmarks/judge_admission.py [--out FOLDER] [--quick] [--json F] [--figure F]
 
-A run of 50 steps takes a few minutes on one core; the same command goes on where it was stopped.
+A run takes about a minute on one core; the same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -32,9 +33,12 @@ import torch
 from record import finish
 
 from rubric_core import (
+    Criterion,
+    Grounding,
     JudgeResult,
     JudgeView,
     Outcome,
+    Rubric,
     SftExample,
     Task,
     criterion_scores_z,
@@ -53,16 +57,13 @@ from rubric_judge.calibration.record import (
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.reliability.rates import youden
-from rubric_synth import collect, read_collected, synthesise
 from rubric_train_openrlhf import TrainConfig, run_grpo
 from rubric_train_openrlhf.policy import (
     Policy,
-    PretrainConfig,
     SftConfig,
     TinyConfig,
     build_tiny_policy,
     load_policy,
-    pretrain,
     sample_groups,
     sft,
 )
@@ -71,14 +72,59 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.run.records import HeldoutRow
 
 CLAIM = "true held-out reward rises with admission, and falls or stalls without it"
-TARGET = 3.0
+TARGET = 10.0
 """Points between the gain with admission and the gain without, in every seed."""
-PLANTED: Final = ("parameter_1", "purpose", "returns")
-"""Beginnings of the ids of the criteria that the planted judge turns: half of the weight."""
+PLANTED: Final = "parameters"
+"""The criterion that the planted judge turns: half of the weight."""
 TURNED: Final = 0.75
 SEEDS: Final = (0, 1, 2)
 ARMS: Final = {"planted": False, "admitted": True}
-QUESTIONS: Final = 60
+TOKENS: Final = 32
+GROUP: Final = 8
+VERBS: Final = ("merge", "scale", "sort", "clip", "rank", "fold", "trim", "map")
+NOUNS: Final = ("tables", "images", "signals", "words", "grids", "paths", "trees", "waves")
+OPTIONS: Final = (
+    "axis",
+    "order",
+    "limit",
+    "mode",
+    "width",
+    "depth",
+    "seed",
+    "start",
+    "stop",
+    "step",
+)
+ANSWERS: Final = (
+    "The function `{name}` takes `{first}` and `{second}` and returns the result for you.",
+    "The function `{name}` takes `{first}` and `{second}` for you.",
+    "The function `{name}` returns the result for you.",
+    "It does what it says for you.",
+)
+"""What the warm start is on, in turns: the policy begins with something of each."""
+
+
+def made_tasks() -> list[Task]:
+    """Questions about functions; those of the last two nouns are held out."""
+    names = [(verb, noun) for noun in NOUNS for verb in VERBS]
+    return [_task(number, f"{verb}_{noun}") for number, (verb, noun) in enumerate(names)]
+
+
+def _task(number: int, name: str) -> Task:
+    first, second = OPTIONS[number % 10], OPTIONS[(number * 3 + 1) % 10]
+    second = second if second != first else OPTIONS[(number + 1) % 10]
+    return Task(
+        question=f"Explain `{name}` from maths with `{first}`, `{second}`: what it does.",
+        grounding=Grounding(f"{name} of {number}, by {first} and {second}, returns a result."),
+        rubric=Rubric(
+            criteria=(
+                Criterion(id="named", weight=1, required_elements=(name,)),
+                Criterion(id="parameters", weight=3, required_elements=(first, second)),
+                Criterion(id="returns", weight=2, expected_keywords=("returns",)),
+            )
+        ),
+        reference_answer=ANSWERS[number % 4].format(name=name, first=first, second=second),
+    )
 
 
 @dataclass
@@ -93,7 +139,7 @@ class PlantedJudge:
     @property
     def fingerprint(self) -> str:
         """The true judge's, and what is planted."""
-        return f"planted {TURNED} of {'|'.join(PLANTED)} in {self.true.fingerprint}"
+        return f"planted {TURNED} of {PLANTED} in {self.true.fingerprint}"
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Judge truly, and turn."""
@@ -113,72 +159,54 @@ class PlantedJudge:
 def _is_turned(criterion: str, view: JudgeView) -> bool:
     """Whether this judgement of a criterion is upside down: the same every time it is asked."""
     drawn = hashlib.sha256(f"{criterion}\0{view.task_id}\0{view.response}".encode()).digest()
-    return criterion.startswith(PLANTED) and drawn[0] < 256 * TURNED
+    return criterion == PLANTED and drawn[0] < 256 * TURNED
 
 
 def prepare(out: Path) -> None:
     """Make tasks, the warm-started policy and the calibration, whatever of them is not there."""
-    tasks, base, calibration = out / "tasks", out / "sft", out / "calibration.json"
-    if not (tasks / "train.jsonl").exists():
-        collected = collect(("python:numpy", "python:scipy"), out / "documents")
-        synthesise(collected.out, tasks)
+    base, calibration, tasks = out / "sft", out / "calibration.json", made_tasks()
+    held_out = 2 * len(VERBS)
+    write_tasks(out / "train.jsonl", tasks[:-held_out])
+    write_tasks(out / "validation.jsonl", tasks[-held_out:])
     if not (base / "config.json").exists():
-        _policy(out).save(base)
+        _policy(tasks[:-held_out]).save(base)
     if not calibration.exists():
-        found = anyio.run(measured, load_policy(base), list(read_tasks(tasks / "train.jsonl")))
+        found = anyio.run(measured, load_policy(base), tasks[:-held_out])
         calibration.write_text(found.model_dump_json(indent=1))
-        factors = {one.criterion: one.factor for one in found.criteria}
-        for split in ("train", "validation"):
-            kept = [
-                task
-                for task in read_tasks(tasks / f"{split}.jsonl")
-                if any(factors.get(one.id, 0.0) * one.weight > 0 for one in task.rubric)
-            ]
-            write_tasks(out / f"{split}.jsonl", kept[: None if split == "train" else QUESTIONS])
 
 
-def _policy(out: Path) -> Policy:
-    """Pre-train a tiny Llama on the documents, and warm-start it on reference answers."""
-    tasks = list(read_tasks(out / "tasks" / "train.jsonl"))
-    hashes = {task.doc_hash for task in tasks}
-    texts = [one.text for one in read_collected(out / "documents") if one.doc_hash in hashes]
-    answers = [f"{task.question}\n{task.reference_answer}" for task in tasks]
-    policy = build_tiny_policy(texts + answers, TinyConfig(), seed=0)
-    pretrain(policy, texts, PretrainConfig(steps=200), seed=0)
+def _policy(tasks: Sequence[Task]) -> Policy:
+    """Build a tiny Llama and warm-start it on the reference answers."""
+    texts = [f"{task.question} {task.reference_answer}" for task in tasks]
+    policy = build_tiny_policy(texts, TinyConfig(vocab_size=400), seed=0)
     examples = [
-        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
+        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer or "")
         for task in tasks
-        if task.reference_answer
     ]
-    config = SftConfig(
-        steps=400, learning_rate=2e-3, batch_size=8, max_prompt_tokens=200, max_answer_tokens=120
-    )
-    sft(policy, examples, config, seed=0)
+    sft(policy, examples, SftConfig(steps=150, learning_rate=2e-3, batch_size=8), seed=0)
     return policy
 
 
 async def measured(policy: Policy, tasks: Sequence[Task]) -> Calibration:
     """Calibrate the planted judge on responses of the policy, with the true scores as labels."""
     judge, true = PlantedJudge(), LexicalJudge()
-    asked = tasks[:: max(1, len(tasks) // QUESTIONS)][:QUESTIONS]
-    views = [task.policy_view() for task in asked]
+    views = [task.policy_view() for task in tasks]
     drawn = sample_groups(
         policy.model,
         [policy.codec.encode_prompt(view) for view in views],
-        group_size=4,
-        max_new_tokens=96,
-        temperature=0.8,
+        group_size=GROUP,
+        max_new_tokens=TOKENS,
         generator=torch.Generator().manual_seed(0),
         eos_token_id=policy.codec.end_token_ids,
         pad_token_id=policy.codec.pad_token_id,
     )
     answers_NK = [
-        [policy.codec.decode(view, drawn.response(4 * row + k)) for k in range(4)]
+        [policy.codec.decode(view, drawn.response(GROUP * row + k)) for k in range(GROUP)]
         for row, view in enumerate(views)
     ]
     met: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     pairs: list[RewardPair] = []
-    for task, answers_K in zip(asked, answers_NK, strict=True):
+    for task, answers_K in zip(tasks, answers_NK, strict=True):
         for text in answers_K:
             view = task.judge_view(text)
             both = [await one.judge(view) for one in (judge, true)]
@@ -196,7 +224,7 @@ async def measured(policy: Policy, tasks: Sequence[Task]) -> Calibration:
     return Calibration(
         judge=judge.name,
         judge_fingerprint=judge.fingerprint,
-        rubrics={task.task_id: hash_rubric(task.rubric) for task in asked},
+        rubrics={task.task_id: hash_rubric(task.rubric) for task in tasks},
         raters=("truth",),
         criteria=tuple(
             one for name, values in sorted(met.items()) if (one := _criterion(name, values))
@@ -265,26 +293,12 @@ def train(out: Path, arm: str, *, seed: int, steps: int) -> list[dict[str, float
     settings: dict[str, Any] = {
         "model": {"type": "path", "path": out / "sft"},
         "data": {"train": out / "train.jsonl", "validation": out / "validation.jsonl"},
-        "rollout": {
-            "prompts": 8,
-            "group_size": 12,
-            "max_new_tokens": 96,
-            "temperature": 0.8,
-            "micro_batch": 4,
-        },
-        "judge": {"calibration": out / "calibration.json", "uncalibrated": "mask"}
-        if ARMS[arm]
-        else {},
+        "rollout": {"prompts": 8, "group_size": GROUP, "max_new_tokens": TOKENS, "micro_batch": 8},
+        "judge": {"calibration": out / "calibration.json"} if ARMS[arm] else {},
         "objective": {"kl_coef": 0.01},
-        "optim": {
-            "learning_rate": 1e-3,
-            "weight_decay": 0.0,
-            "betas": [0.9, 0.99],
-            "warmup_steps": 5,
-            "updates_per_rollout": 2,
-            "micro_batch": 48,
-        },
-        "validation": {"every": 10, "temperature": 0.8, "samples": 2},
+        "optim": {"learning_rate": 3e-4, "updates_per_rollout": 2, "micro_batch": 32},
+        "validation": {"every": 5, "temperature": 1.0, "samples": 8},
+        "checkpoint": {"every": 20},
         "steps": steps,
         "seed": seed,
         "threads": 1,
@@ -309,6 +323,7 @@ def draw(curves: dict[str, list[list[dict[str, float]]]], path: Path) -> None:
     import matplotlib as mpl
 
     mpl.use("Agg")
+    mpl.rcParams.update({"svg.hashsalt": "admission", "svg.fonttype": "none"})
     from matplotlib import pyplot as plt
 
     drawing = cast("Any", plt)

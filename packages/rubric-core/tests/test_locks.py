@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import FolderLockError
-from rubric_core.locks import folder_lock, is_locked
+from rubric_core.locks import file_lock, folder_lock, is_locked
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -74,3 +74,19 @@ def test_a_path_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(FolderLockError, match="file"), folder_lock(path):
             pass
+
+
+def test_a_file_is_one_process_at_a_time_by_any_of_its_names(tmp_path: Path) -> None:
+    path, link = tmp_path / "rows.jsonl", tmp_path / "link"
+    link.symlink_to(path)
+    with file_lock(path):
+        for name in (path, link):
+            with pytest.raises(FolderLockError, match=f"pid {os.getpid()}"), file_lock(name):
+                pass
+        with file_lock(tmp_path / "other.jsonl"):
+            pass
+
+    assert not list(tmp_path.glob(".*"))
+    (tmp_path / "plain").touch()
+    with pytest.raises(FolderLockError, match="cannot write"), file_lock(tmp_path / "plain" / "a"):
+        pass

@@ -17,7 +17,14 @@ import structlog
 from rubric_core import Grounding, JudgeView, Rubric, RubricFileError, Task, write_tasks
 from rubric_judge.cli import main
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
-from rubric_judge.testing import FailingJudge, FakeEndpoint, Fault, ScriptedJudge
+from rubric_judge.testing import (
+    FailingJudge,
+    FakeEndpoint,
+    Fault,
+    ScriptedJudge,
+    marked,
+    marked_share,
+)
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "judge"
 
@@ -98,6 +105,29 @@ def test_responses_are_scored_in_order(
     assert rows[0]["result"]["scores"] == {"names the loss": 2.0, "gives_limit": 0.0}
     assert "mean reward" in done.stdout
     assert "cross entropy" not in (tmp_path / "out.jsonl").read_text()
+
+
+def test_a_listwise_judge_scores_the_responses_to_a_task_in_one_call_or_says_that_they_are_many(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    lines = [_line(task, marked(f"Answer {n}.", view=n, share=n / 4)) for n in range(4)]
+    with FakeEndpoint(marked_share) as endpoint:
+        judge = _llm(tmp_path, endpoint.url)
+        judge.write_text(judge.read_text().replace("type: llm", "type: listwise"))
+        done = score(lines, judge, "--ledger", "judged.db")
+        again = score(lines[::-1], judge, "--ledger", "judged.db", out="again.jsonl")
+        assert len(endpoint.calls) == 2  # the first asks whether it is there
+        judge.write_text(f"{judge.read_text()}max_group: 3\n")
+        many = score(lines, judge)
+        assert [len(call.responses) for call in endpoint.calls] == [0, 4, 0]
+    assert (done.returncode, again.returncode) == (0, 0)
+    rewards = [row["reward"] for row in _rows(tmp_path / "out.jsonl")]
+    assert rewards == [0.0, 0.25, 0.5, 0.75]
+    assert [row["reward"] for row in _rows(tmp_path / "again.jsonl")] == rewards[::-1]
+    assert _table(done.stdout)["attempts"] == "1"
+    assert _table(again.stdout)["from the ledger"] == "4"
+    assert many.returncode == 2
+    assert "has 4 different responses to judge together, and max_group is 3" in many.stderr
 
 
 def test_a_file_without_responses_is_bad_input(score: Callable[..., Run]) -> None:

@@ -77,9 +77,9 @@ def test_the_defaults_are_the_papers() -> None:
         ({"type": "llm", "model": "m", "litellm_config": "x", "api_base": "http://a"}, "leave out"),
         ({"type": "llm", "model": "m", "parameters": {"stream": True}}, "'stream' is not allowed"),
         ({"type": "lexcal"}, "type is no kind of judge: did you mean 'lexical'?"),
-        ({"type": "oracle"}, "use one of lexical, llm, plugin, hybrid"),
-        ({"type": ["llm"]}, "use one of lexical, llm, plugin, hybrid"),
-        ({"model": "m"}, "type is missing: use one of lexical, llm, plugin, hybrid"),
+        ({"type": "oracle"}, "use one of lexical, llm, listwise, plugin, hybrid"),
+        ({"type": ["llm"]}, "use one of lexical, llm, listwise, plugin, hybrid"),
+        ({"model": "m"}, "type is missing: use one of lexical, llm, listwise, plugin, hybrid"),
         (
             {"type": "llm", "model": "m", "parameters": {"temperature": 0.7}},
             "write `temperature:` at the top level",

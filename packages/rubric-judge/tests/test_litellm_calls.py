@@ -28,7 +28,7 @@ from rubric_core import Criterion, JudgeView, Rubric
 from rubric_judge import JudgeConfig
 from rubric_judge.provider.chat import ChatRequest
 from rubric_judge.client import LiteLLMClient
-from rubric_judge.llm.judge import reply_model
+from rubric_judge.llm.replies import reply_model
 from rubric_judge.testing import FakeEndpoint
 
 async def main():

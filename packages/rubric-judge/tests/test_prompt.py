@@ -75,8 +75,11 @@ def test_versions_name_layout_and_content() -> None:
 def test_every_prompt_file_is_used() -> None:
     folder = resources.files("rubric_judge") / "prompts"
     assert {file.name for file in folder.iterdir()} == {
+        "by_criterion_v1.jinja",
         "criteria_v1.jinja",
         "evidence_v1.txt",
+        "listwise_system_v1.txt",
+        "listwise_v1.jinja",
         "paper_v1.jinja",
         "shared_prefix_v1.jinja",
         "system_v1.txt",

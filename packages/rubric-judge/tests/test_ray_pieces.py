@@ -5,7 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from rubric_core import Grounding, JudgeView
-from rubric_judge.pool.ray_actors import PIECE_BYTES, joined, pieces_of
+from rubric_judge import JudgeSetupError, ListwiseConfig
+from rubric_judge.pool.ray_actors import PIECE_BYTES, JudgeActor, SharedLimiter, joined, pieces_of
 
 ViewFactory = Callable[..., JudgeView]
 
@@ -19,3 +20,10 @@ def test_views_come_back_from_pieces_that_ray_does_not_share(
     assert all(0 < len(piece) <= PIECE_BYTES for piece in pieces)
     assert sum(map(len, pieces)) > 2 * length
     assert joined(pieces) == views
+
+
+@pytest.mark.anyio
+async def test_an_actor_refuses_a_judge_that_needs_whole_groups() -> None:
+    spec = ListwiseConfig(model="m", api_base="http://127.0.0.1:9/v1")
+    with pytest.raises(JudgeSetupError, match="beside each other, and Ray's actors get them one"):
+        await JudgeActor(spec, SharedLimiter(None)).describe()

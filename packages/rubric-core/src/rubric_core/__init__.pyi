@@ -23,6 +23,8 @@ from rubric_core.errors import SchemaError as SchemaError
 from rubric_core.errors import UnavailableRewardError as UnavailableRewardError
 from rubric_core.judgement.evidence import Evidence as Evidence
 from rubric_core.judgement.result import Answerer as Answerer
+from rubric_core.judgement.result import CascadeLevel as CascadeLevel
+from rubric_core.judgement.result import CascadeTrace as CascadeTrace
 from rubric_core.judgement.result import JudgeResult as JudgeResult
 from rubric_core.judgement.result import Usage as Usage
 from rubric_core.outcome import Outcome as Outcome

@@ -1,4 +1,4 @@
-"""One process at a time in a folder."""
+"""One process at a time in a folder, or at a file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,29 @@ from typing import Final
 from rubric_core.errors import FolderLockError
 
 LOCK_FILE: Final = ".lock"
+
+
+@contextlib.contextmanager
+def file_lock(path: Path) -> Generator[None]:
+    """Keep every other process that asks for the same lock from writing a file.
+
+    Args:
+        path: the file, which need not be there; a link is the file that it leads to. The lock is a
+            hidden file beside it, and is gone on leaving.
+
+    Raises:
+        FolderLockError: another process holds it, or nothing can be written beside it.
+    """
+    place = path.resolve()
+    lock = place.with_name(f".{place.name}{LOCK_FILE}")
+    try:
+        descriptor = _take(lock, path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    try:
+        yield
+    finally:
+        _release(lock, descriptor)
 
 
 @contextlib.contextmanager
@@ -30,18 +53,13 @@ def folder_lock(folder: Path, *, wait: bool = False) -> Generator[None]:
     """
     try:
         is_new = not folder.exists()
-        descriptor = _take(folder, wait=wait)
+        descriptor = _take(folder / LOCK_FILE, folder, wait=wait)
     except OSError as error:
-        problem = f"cannot write {str(folder)!r}: {error.strerror or error}"
-        remedy = "make room, or choose another folder"
-        raise FolderLockError(f"{problem}; {remedy}", path=folder) from error
+        raise _unwritable(folder, error) from error
     try:
         yield
     finally:
-        # Unlinked while still held: whoever opened it in between finds it gone and tries again.
-        with contextlib.suppress(OSError):
-            (folder / LOCK_FILE).unlink(missing_ok=True)
-        os.close(descriptor)
+        _release(folder / LOCK_FILE, descriptor)
         if is_new:
             with contextlib.suppress(OSError):
                 folder.rmdir()
@@ -74,21 +92,24 @@ def refuse_locked(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _in_use(folder: Path, descriptor: int) -> FolderLockError:
+def _in_use(place: Path, descriptor: int) -> FolderLockError:
     holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
-    problem = f"{str(folder)!r} is in use by another process, pid {holder}"
-    remedy = "wait for it, stop it, or choose another folder"
-    return FolderLockError(f"{problem}: {remedy}", path=folder)
+    problem = f"{str(place)!r} is in use by another process, pid {holder}"
+    remedy = "wait for it, stop it, or choose another place"
+    return FolderLockError(f"{problem}: {remedy}", path=place)
 
 
-def _take(folder: Path, *, wait: bool) -> int:
+def _unwritable(place: Path, error: OSError) -> FolderLockError:
+    problem = f"cannot write {str(place)!r}: {error.strerror or error}"
+    return FolderLockError(f"{problem}; make room, or choose another place", path=place)
+
+
+def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
     """Open and lock the file; once more where its holder unlinked it meanwhile."""
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        lock.parent.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(
-                folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
-            )
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         except FileNotFoundError:
             continue
         with contextlib.ExitStack() as unless_taken:
@@ -96,16 +117,23 @@ def _take(folder: Path, *, wait: bool) -> int:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise _in_use(folder, descriptor) from None
-            if _is_current(folder, descriptor):
+                raise _in_use(place, descriptor) from None
+            if _is_current(lock, descriptor):
                 os.ftruncate(descriptor, 0)
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
                 unless_taken.pop_all()
                 return descriptor
 
 
-def _is_current(folder: Path, descriptor: int) -> bool:
+def _release(lock: Path, descriptor: int) -> None:
+    # Unlinked while still held: whoever opened it in between finds it gone and tries again.
+    with contextlib.suppress(OSError):
+        lock.unlink(missing_ok=True)
+    os.close(descriptor)
+
+
+def _is_current(lock: Path, descriptor: int) -> bool:
     try:
-        return os.path.samestat(os.fstat(descriptor), (folder / LOCK_FILE).stat())
+        return os.path.samestat(os.fstat(descriptor), lock.stat())
     except FileNotFoundError:
         return False

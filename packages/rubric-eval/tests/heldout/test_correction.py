@@ -10,17 +10,18 @@ import anyio
 import numpy as np
 import pytest
 
-from rubric_core import ConfigError
+from rubric_core import ConfigError, write_tasks
 from rubric_eval.heldout.run import run_heldout
 from rubric_eval.heldout.table import HeldoutTable
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.report.page import ReportSources, write_report
 from rubric_eval.scores.scoring import read_judges
+from rubric_judge import LexicalJudge
 from rubric_judge.calibration.correction import corrected_mean
 from rubric_judge.calibration.record import Calibration, RewardCalibration, RewardPair
 from rubric_judge.estimates import UNKNOWN
 from rubric_judge.ledger.entry import hash_rubric
-from rubric_judge.testing import FakeCall, FakeEndpoint
+from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -141,6 +142,28 @@ def test_the_folder_keeps_its_calibration_until_it_is_given_another(
     assert run(None).corrected == first
     kept = EvalFolder(tmp_path / "eval").calibration
     assert kept.read_bytes() == write().read_bytes()
+
+
+def test_the_command_prints_what_is_corrected_and_why_not(
+    command: Callable[..., None],
+    write: Write,
+    tasks: tuple[Task, ...],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write_tasks(tmp_path / "test.jsonl", tasks)
+    (tmp_path / "lexical.yaml").write_text("type: lexical", encoding="utf-8")
+    calibration = write(judge_fingerprint=LexicalJudge().fingerprint)
+    served = ServedModel(answer=lambda call: call.messages[-1]["content"], name="m")
+    with FakeEndpoint(served=served) as endpoint:
+        command(
+            *("heldout", f"m=server:{endpoint.url}#m", "--tasks", tmp_path / "test.jsonl"),
+            *("--judge", tmp_path / "lexical.yaml", "--out", tmp_path / "e"),
+            *("--calibration", calibration),
+        )
+    shown = capsys.readouterr().out
+    assert re.search(r"m +lexical +0\.0 % +– +– +– +30", shown)
+    assert "m by lexical is not corrected: the calibration is of another population" in shown
 
 
 def test_too_few_labels_correct_nothing_and_say_how_many_more(

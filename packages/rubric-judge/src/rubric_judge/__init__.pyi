@@ -1,8 +1,13 @@
+from rubric_judge.capabilities import GroupJudge as GroupJudge
+from rubric_judge.cascade.judge import CascadeJudge as CascadeJudge
+from rubric_judge.cascade.record import CascadeCalibration as CascadeCalibration
 from rubric_judge.chat_model import ChatModel as ChatModel
+from rubric_judge.config import CascadeConfig as CascadeConfig
 from rubric_judge.config import HybridConfig as HybridConfig
 from rubric_judge.config import JudgeConfig as JudgeConfig
 from rubric_judge.config import JudgeSpec as JudgeSpec
 from rubric_judge.config import LexicalConfig as LexicalConfig
+from rubric_judge.config import ListwiseConfig as ListwiseConfig
 from rubric_judge.config import PluginConfig as PluginConfig
 from rubric_judge.config import SandboxConfig as SandboxConfig
 from rubric_judge.config import judge_spec as judge_spec
@@ -18,8 +23,10 @@ from rubric_judge.ledger.entry import LedgerEntry as LedgerEntry
 from rubric_judge.ledger.store import Ledger as Ledger
 from rubric_judge.lexical.judge import LexicalJudge as LexicalJudge
 from rubric_judge.llm.judge import LLMJudge as LLMJudge
+from rubric_judge.llm.listwise import ListwiseJudge as ListwiseJudge
 from rubric_judge.load import load_judge as load_judge
 from rubric_judge.load import load_replicas as load_replicas
+from rubric_judge.pool.cascades import CascadeStatistics as CascadeStatistics
 from rubric_judge.pool.pool import JudgePool as JudgePool
 from rubric_judge.pool.ray_pool import RayJudgePool as RayJudgePool
 from rubric_judge.pool.schedule import Hedging as Hedging

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
-from rubric_core import Judge
+from rubric_core import Judge, JudgeResult, JudgeView
+from rubric_judge.errors import JudgeSetupError
 
 
 @runtime_checkable
@@ -24,6 +27,33 @@ class Warming(Protocol):
     @property
     def warm_call(self) -> bool:
         """Whether the cache is filled only when a call ends, so that a group's first goes alone."""
+        ...
+
+
+@runtime_checkable
+class GroupJudge(Protocol):
+    """A judge that scores the responses to a task beside each other: a score depends on them all.
+
+    It is a `Judge` too; asked for one response alone, it judges a group of one.
+    """
+
+    @property
+    def max_group(self) -> int:
+        """Most different responses that one call takes."""
+        ...
+
+    async def judge_group(self, views: Sequence[JudgeView]) -> list[JudgeResult]:
+        """Score different responses to one task in one call.
+
+        Args:
+            views: as `check_group` lets them through, in any order; the scores must not follow it.
+
+        Returns:
+            One result for each view, in their order: all scored, or all with one failure. What the
+            call took is divided among them, by `rubric_core.judgement.result.call_shares`.
+
+        Never raises for what a model or a network does. Cancellation passes through.
+        """
         ...
 
 
@@ -58,6 +88,48 @@ async def check(judge: Judge) -> None:
 def fingerprint(judge: Judge) -> str:
     """Return what identifies a judge's scores: its fingerprint, or else its name."""
     return judge.fingerprint if isinstance(judge, Fingerprinted) else judge.name
+
+
+def group_identity(responses: Iterable[str]) -> str:
+    """Return 64 hex digits from the responses of a group, in whatever order they come."""
+    hashes = sorted(hashlib.sha256(response.encode()).digest() for response in responses)
+    return hashlib.sha256(b"".join(hashes)).hexdigest()
+
+
+def check_group(judge: GroupJudge, views: Sequence[JudgeView]) -> None:
+    """Refuse a group that cannot be judged in one call.
+
+    Raises:
+        JudgeSetupError: it has more responses than the judge takes.
+        ValueError: the views are none, of several tasks, or have a response twice.
+    """
+    tasks = {(view.task_id, view.question, view.grounding, view.rubric) for view in views}
+    if len(tasks) != 1 or len({view.response for view in views}) < len(views):
+        msg = f"{len(views)} views of {len(tasks)} tasks: give different responses to one task"
+        raise ValueError(msg)
+    if len(views) > judge.max_group:
+        raise JudgeSetupError(
+            f"task {views[0].task_id!r} has {len(views)} different responses to judge together, "
+            f"and max_group is {judge.max_group}: raise max_group as far as the context of the "
+            "judge's model goes, or hand over fewer responses to a task at once"
+        )
+
+
+def refuse_groups(judge: Judge, *, by: str) -> None:
+    """Refuse a `GroupJudge` where responses are not judged beside the others of their task.
+
+    Args:
+        judge: any judge.
+        by: what judges them.
+
+    Raises:
+        JudgeSetupError: it is one.
+    """
+    if isinstance(judge, GroupJudge):
+        raise JudgeSetupError(
+            f"the judge {judge.name!r} scores the responses to a task beside each other, and {by}: "
+            "give a judge of single responses, such as `type: llm`"
+        )
 
 
 def wants_warm_call(judge: Judge) -> bool:

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, cast, get_args
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
 
 from rubric_core import ConfigError
 from rubric_core.configuration import nearest_key, validated
+from rubric_core.schema.sealed import Many
 from rubric_judge.provider.model_config import ModelConfig, Settings
 from rubric_judge.yaml_files import read_yaml
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
+Granularity = Literal["rubric", "criterion"]
 
 
 class LexicalConfig(Settings):
@@ -35,6 +37,10 @@ class JudgeConfig(ModelConfig):
     prompt: PromptLayout = "shared_prefix"
     """`paper`: the paper's order. `shared_prefix`: what a group shares first, the response last."""
 
+    granularity: Granularity = "rubric"
+    """`rubric`: one call scores all criteria. `criterion`: one call for each, so that their errors
+    are independent; what the calls share comes first."""
+
     evidence: EvidenceUse = "off"
     """`report`: ask for a quote for each criterion and say whether it is found. `require`: a score
     above 0 whose quote is not found makes the judgement invalid."""
@@ -50,6 +56,18 @@ class JudgeConfig(ModelConfig):
     @classmethod
     def _yamls_off(cls, value: object) -> object:
         return "off" if value is False else value
+
+
+class ListwiseConfig(ModelConfig):
+    """A language model that scores all responses to a task in one call, beside each other."""
+
+    type: Literal["listwise"] = "listwise"
+
+    passage_chars: int = Field(default=50_000, ge=1)
+    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
+
+    max_group: int = Field(default=16, ge=1, le=256)
+    """Most different responses in one call; a larger group is an error before any call."""
 
 
 class PluginConfig(Settings):
@@ -102,7 +120,71 @@ class HybridConfig(Settings):
     """Where and within which limits they run."""
 
 
-_AnyConfig = LexicalConfig | JudgeConfig | PluginConfig | HybridConfig
+Uncertainty = Literal["consistency", "margin", "orders"]
+_CALLS: Final[Mapping[str, int]] = {"consistency": 5, "margin": 1, "orders": 2}
+
+
+class CascadeConfig(Settings):
+    """A cheap judge first; what it is unsure of goes to the next, criterion by criterion."""
+
+    type: Literal["cascade"] = "cascade"
+
+    judges: Many[
+        Annotated[
+            LexicalConfig | JudgeConfig | PluginConfig | HybridConfig, Field(discriminator="type")
+        ]
+    ] = Field(min_length=2)
+    """The judges, the cheapest first; the last is asked once, and its scores are final."""
+
+    uncertainty: Uncertainty = "consistency"
+    """`consistency`: how far `k` answers differ. `margin`: how near the mean of `k` is to half of
+    the weight. `orders`: how far answers differ once the criteria stand in reverse."""
+
+    k: int = Field(default_factory=lambda known: _CALLS.get(known.get("uncertainty", ""), 1), ge=1)
+    """Calls of each judge but the last; left out, 5, 1 and 2 for the three measures."""
+
+    calibration: Path | None = None
+    """What `rubric-judge cascade` wrote, with the thresholds; relative to this file. A cascade
+    judges nothing without it."""
+
+    audit_frac: float = Field(default=0.05, ge=0, le=1)
+    """Share of the criteria that go to the last judge even where an earlier one is sure."""
+
+    label_queue: Path | None = None
+    """A file that gets a line for each criterion on whose verdict the judges differ, for people to
+    label; relative to this file."""
+
+    @field_validator("calibration", "label_queue")
+    @classmethod
+    def _beside_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
+        return folder / value if value is not None and folder is not None else value
+
+    @model_validator(mode="after")
+    def _can_be_unsure(self) -> CascadeConfig:
+        if self.uncertainty == "margin":
+            return self
+        if self.k < 2:  # noqa: PLR2004
+            raise ValueError(
+                f"uncertainty {self.uncertainty!r} compares answers: k must be 2 or more"
+            )
+        for number, judge in enumerate(self.judges[:-1], start=1):
+            reader = judge.judge if isinstance(judge, HybridConfig) else judge
+            is_fixed = isinstance(reader, JudgeConfig) and reader.temperature == 0
+            if isinstance(reader, LexicalConfig) or (
+                is_fixed and self.uncertainty == "consistency"
+            ):
+                raise ValueError(
+                    f"judge {number} gives the same answer every time, so that "
+                    f"{self.uncertainty!r} sees nothing: set a temperature above 0, or "
+                    "`uncertainty: margin`"
+                )
+        return self
+
+
+_AnyConfig = (
+    LexicalConfig | JudgeConfig | ListwiseConfig | PluginConfig | HybridConfig | CascadeConfig
+)
 JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
 _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {
     kind.model_fields["type"].default: kind for kind in get_args(_AnyConfig)
@@ -155,7 +237,5 @@ def read_judge_spec(path: Path) -> JudgeSpec:
         )
     options = read_yaml(path)
     if not isinstance(options, dict):
-        raise ConfigError(
-            f"{path}: needs `type: lexical | llm | hybrid | plugin`", location=str(path)
-        )
+        raise ConfigError(f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path))
     return judge_spec(cast("dict[str, object]", options), source=str(path), folder=path.parent)

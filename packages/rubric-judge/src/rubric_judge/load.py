@@ -9,10 +9,13 @@ from typing import cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
 from rubric_judge import config
-from rubric_judge.capabilities import Fingerprinted, check, close, wants_warm_call
+from rubric_judge.capabilities import Fingerprinted, GroupJudge, check, close, wants_warm_call
+from rubric_judge.cascade.judge import CascadeJudge
+from rubric_judge.cascade.record import calibrated
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.llm.judge import LLMJudge
+from rubric_judge.llm.listwise import ListwiseJudge
 from rubric_judge.provider.limits import Limited, Limiter
 from rubric_judge.verification.execute import Programs
 
@@ -30,7 +33,8 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
 
     Raises:
         JudgeSetupError: a key is named and not there.
-        ConfigError: the `litellm_config` cannot be used.
+        ConfigError: the `litellm_config` cannot be used; or a cascade is not calibrated, or its
+            calibration is of other judges or settings.
         PluginError: no installed package registers the plugin, or what it makes is no judge.
         SandboxError: unit tests are switched on and this machine cannot confine them.
     """
@@ -39,10 +43,15 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
             return LexicalJudge(spec)
         case config.JudgeConfig():
             return LLMJudge(spec, limiter=limiter)
+        case config.ListwiseConfig():
+            return ListwiseJudge(spec, limiter=limiter)
         case config.PluginConfig():
             return _plugin(spec)
         case config.HybridConfig():
             return HybridJudge(load_judge(spec.judge, limiter=limiter), spec)
+        case config.CascadeConfig():
+            judges = tuple(load_judge(one, limiter=limiter) for one in spec.judges)
+            return CascadeJudge(judges, spec, calibrated(spec, judges))
 
 
 def load_replicas(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> tuple[Judge, ...]:
@@ -62,7 +71,7 @@ def load_replicas(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> 
         programs = Programs(spec)
         readers = load_replicas(spec.judge, limiter=limiter)
         return tuple(HybridJudge(reader, spec, programs=programs) for reader in readers)
-    if not isinstance(spec, config.JudgeConfig):
+    if not isinstance(spec, config.JudgeConfig | config.ListwiseConfig):
         return (load_judge(spec, limiter=limiter),)
     replicas = (spec.model_copy(update={"api_base": address}) for address in spec.addresses)
     return tuple(load_judge(replica, limiter=limiter) for replica in replicas)
@@ -79,6 +88,8 @@ class _Optioned:
         self.warm_call = wants_warm_call(judge)
         if isinstance(judge, Limited):
             self.limiter = judge.limiter
+        if isinstance(judge, GroupJudge):
+            self.max_group, self.judge_group = judge.max_group, judge.judge_group
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         return await self._judge.judge(view)
@@ -108,6 +119,11 @@ def lexical_judge(options: Mapping[str, object]) -> Judge:
 def hybrid_judge(options: Mapping[str, object]) -> Judge:
     """Build a hybrid judge: the entry point `hybrid`."""
     return load_judge(config.judge_spec({"type": "hybrid", **options}))
+
+
+def cascade_judge(options: Mapping[str, object]) -> Judge:
+    """Build a cascade of judges: the entry point `cascade`."""
+    return load_judge(config.judge_spec({"type": "cascade", **options}))
 
 
 def llm_judge(options: Mapping[str, object]) -> Judge:

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from rubric_core import Answerer, JudgeResult, JudgeView, Reason, Task, Usage
+from rubric_core import Answerer, CascadeTrace, JudgeResult, JudgeView, Reason, Task, Usage
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 RESPONSE = "The response that is not echoed, marked QUAGGA."
@@ -171,6 +171,32 @@ def test_the_metrics_count_outcomes_times_and_tokens(
     ):
         assert line in after.splitlines()
     says_no_text(after)
+
+
+def test_the_metrics_say_who_decided_in_a_cascade_and_what_audits_found(
+    serving: Serving, task: Task, items: Items
+) -> None:
+    trace = CascadeTrace(
+        judges=["cheap", "strong"],
+        decided_by={"a": "cheap", "b": "strong"},
+        audits={"b": False},
+        bound=0.0625,
+    )
+    scored = JudgeResult.scored(task.rubric, {"a": 1.0, "b": 0.0}, judge="x")
+    judge = ScriptedJudge(JudgeResult.model_validate({**dict(scored), "cascade": trace}))
+
+    with serving(judge) as client:
+        client.post("/v1/judge", json=items(task, "good", "better"))
+        lines = client.get("/metrics").text.splitlines()
+
+    for line in (
+        'rubric_judge_cascade_criteria_total{judge="cheap"} 2.0',
+        'rubric_judge_cascade_criteria_total{judge="strong"} 2.0',
+        'rubric_judge_cascade_audits_total{verdict="same"} 0.0',
+        'rubric_judge_cascade_audits_total{verdict="other"} 2.0',
+        "rubric_judge_cascade_risk_bound 0.0625",
+    ):
+        assert line in lines
 
 
 def test_a_request_is_one_event_without_texts(

@@ -88,6 +88,25 @@ def test_the_command_serves_and_ends_with_0_on_sigterm(serving: Serving) -> None
     assert [event["path"] for event in events] == ["/healthz", "/v1/judge"]
 
 
+def test_a_listwise_judge_scores_the_items_of_a_task_together_and_refuses_too_many(
+    serving: Serving,
+) -> None:
+    with FakeEndpoint(_by_number) as endpoint:
+        options = json.loads(_judge_of(endpoint)) | {"type": "listwise", "max_group": 2}
+        with serving(json.dumps(options)) as served:
+            two, three = (
+                httpx.post(f"{served.url}/v1/judge", json=_body(served.task, *numbers))
+                for numbers in ((1, 2), (1, 2, 3))
+            )
+            served.process.send_signal(signal.SIGTERM)
+            served.process.communicate(timeout=20)
+        asked = [len(call.responses) for call in endpoint.calls]
+    assert asked == [0, 2]  # the first asks whether it is there
+    assert [one["reward"] for one in two.json()["results"]] == [0.001, 0.002]
+    assert three.status_code == 422
+    assert "max_group is 2" in three.json()["error"]["message"]
+
+
 @pytest.mark.slow
 def test_a_ledger_answers_what_was_asked_before(serving: Serving) -> None:
     with FakeEndpoint(_by_number) as endpoint:

@@ -102,6 +102,10 @@ def test_a_cpu_takes_what_runs_there() -> None:
             r"no optim\.micro_batch divides 512 responses over 3 GPUs: change one of those",
         ),
         ({"device": "cpu"}, r"device='cpu' and cluster\.device='cuda' disagree"),
+        (
+            {"judge": {"spec": {"type": "listwise", "model": "m", "max_group": 32}}},
+            r"type='listwise' needs all responses of a group at once.*backend: local",
+        ),
         ({"precision": "float32"}, r"flash attention computes in 16 bits"),
         (
             {"cluster": {"ray": {"address": "auto", "dashboard": "http://h:8265"}}},

@@ -185,6 +185,10 @@ def test_a_path_may_begin_at_home(
             ("--shaping.alpha_stop", "0.5", "--advantage.estimator", "decoupled"),
             r"advantage\.estimator='decoupled'",
         ),
+        (
+            ("--judge.spec", "{type: listwise, model: m, max_group: 8}"),
+            r"32 responses to a prompt .* are over judge\.spec\.max_group=8",
+        ),
         (("--model", "{type: pathh, path: x}"), "model: .*'path'"),
         (("--model", "{path: a, path: b}"), "--model:1:11: the key 'path' stands here a second"),
         (("--steps",), "--steps needs a value"),

@@ -2,8 +2,12 @@ from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
+from zlib import crc32
 
-from rubric_judge.testing import ScriptedJudge
+import pytest
+
+from rubric_judge import ListwiseConfig, load_judge
+from rubric_judge.testing import FakeCall, FakeEndpoint, ScriptedJudge
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.policy import Policy
@@ -86,6 +90,33 @@ def test_every_answer_is_judged_against_its_own_task(
     }
     assert asked == owed
     assert [group.view.task_id for group in groups] == [task.task_id for task in tasks[:3]]
+
+
+def test_a_listwise_judge_gets_each_group_whole_and_in_one_call(
+    policy: Policy, tasks: tuple[Task, ...]
+) -> None:
+    known = TaskSet(tasks[:3])
+    sampling = SAMPLING.model_copy(update={"group_size": 4, "micro_batch": 2})
+
+    def quality(call: FakeCall) -> float:
+        return crc32(call.messages[-1]["content"].encode()) % 101 / 100
+
+    with FakeEndpoint(quality) as endpoint:
+        spec = ListwiseConfig(model="openai/fake", transport="direct", api_base=endpoint.url)
+        with background_judge(load_judge(spec), config=JudgingConfig()) as judge:
+            sampler = JudgedSampler(policy, judge=judge, autocast=False)
+            groups, _ = sampler.sample(known.views, tasks=known, sampling=sampling, seed=SEED)
+        shown = [
+            {call.of(name).messages[-1]["content"] for name in call.responses}
+            for call in endpoint.calls
+        ]
+
+    assert len(shown) == 3
+    assert sorted(map(sorted, shown)) == sorted(sorted(set(g.responses)) for g in groups)
+    for group in groups:
+        for response, result in zip(group.responses, group.results, strict=True):
+            share = crc32(response.encode()) % 101 / 100
+            assert (result.total or 0) / (result.max_total or 1) == pytest.approx(share)
 
 
 def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task, ...]) -> None:

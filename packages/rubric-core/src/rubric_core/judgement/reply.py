@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
 from rubric_core.errors import RepeatedKeyError, ReplyError, SchemaError
@@ -71,6 +71,51 @@ def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Val
         raise ReplyError(detail, reason=Reason.MAX_TOTAL_MISMATCH)
     quotes = _quotes(rubric, reply["evidence"]) if with_evidence else {}
     return ValidReply(scores, _writable(reasoning), quotes)
+
+
+class ValidGroupReply(NamedTuple):
+    """What is kept of a valid reply on several responses."""
+
+    scores: dict[str, dict[str, float]]
+    """By response and criterion."""
+    reasoning: str
+
+
+def read_group_reply(rubric: Rubric, responses: Sequence[str], text: str) -> ValidGroupReply:
+    """Read `{"scores": {response: {id: s_j}}, "reasoning": …}`.
+
+    Valid means: every response exactly once and no other; for each, every criterion id exactly once
+    and no other; 0 ≤ s_j ≤ w_j, finite numbers; `reasoning` text, or left out; no other key; one
+    JSON object and nothing around it. No part of a reply that departs from it is kept.
+
+    Args:
+        rubric: what each response was scored on.
+        responses: what each is called in the reply.
+        text: the reply.
+
+    Raises:
+        ReplyError: the first departure found, with its reason: one of a response as a whole is that
+            of its criteria. The detail holds no reply text.
+        SchemaError: not given a text at all, which is no fault of the judge's.
+    """
+    reply = _object(rubric, text, required=frozenset({"scores"}))
+    given = reply["scores"]
+    if not isinstance(given, dict):
+        raise ReplyError(f"scores is {_kind(given)}, not an object", reason=Reason.WRONG_TYPE)
+    by_response = cast("dict[str, object]", given)
+    if unknown := by_response.keys() - set(responses):
+        detail = f"scores of {len(unknown)} responses that there are not"
+        raise ReplyError(detail, reason=Reason.UNKNOWN_CRITERION)
+    scores: dict[str, dict[str, float]] = {}
+    for name in responses:
+        if name not in by_response:
+            raise ReplyError(f"response {name}: no scores", reason=Reason.MISSING_CRITERION)
+        try:
+            scores[name] = _scores(rubric, by_response[name])
+        except ReplyError as error:
+            raise ReplyError(f"response {name}: {error}", reason=error.reason) from None
+    reasoning = _string(reply.get("reasoning", ""), "reasoning")
+    return ValidGroupReply(scores, _writable(reasoning))
 
 
 def _writable(text: str) -> str:

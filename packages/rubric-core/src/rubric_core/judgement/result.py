@@ -13,7 +13,7 @@ from rubric_core.judgement.evidence import Evidence, find_quote
 from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.schema.rubric import Rubric
-from rubric_core.schema.sealed import Amount, Count, Sealed, Text
+from rubric_core.schema.sealed import Amount, Count, Identifier, Many, Sealed, Text
 
 
 class Usage(Sealed):
@@ -66,6 +66,48 @@ class Answerer(Sealed):
     """The group of a `litellm_config` that answered in place of the one that was asked."""
 
 
+class CascadeLevel(Sealed):
+    """What one judge of a cascade was asked for one response."""
+
+    judge: Identifier
+    """Its name, as in `CascadeTrace.judges`."""
+
+    calls: Count
+    """How often it was asked."""
+
+    criteria: Count
+    """How many criteria it was asked about, however often."""
+
+    usage: Usage | None = None
+    """Of all its calls, where it reports them."""
+
+
+class CascadeTrace(Sealed):
+    """What a cascade of judges did for one response, and what it promises."""
+
+    judges: Many[Identifier]
+    """Names of all its judges, the cheapest first; numbered where two are the same."""
+
+    decided_by: dict[str, Text] = Field(default_factory=dict)
+    """The judge whose score counts, by criterion id; nothing for criteria without weight."""
+
+    audits: dict[str, bool] = Field(default_factory=dict)
+    """Of the criteria that would have been kept, those that were audited: whether the last judge
+    gave the same verdict."""
+
+    levels: Many[CascadeLevel] = ()
+    """The judges that were asked, in order."""
+
+    risk: Amount | None = None
+    """α: the share of scores that may contradict the labels."""
+
+    confidence: Amount | None = None
+    """1 − δ: probability of a calibration that keeps to α."""
+
+    bound: Amount | None = None
+    """Upper bound of that share at this confidence, as calibrated; the largest of the criteria."""
+
+
 _DETAIL_CHARS = 200
 
 
@@ -78,6 +120,37 @@ class Call(TypedDict, total=False):
     latency_s: float | None
     attempts: int | None
     passage_truncated: bool | None
+
+
+def call_shares(call: Call, count: int) -> list[Call]:
+    """Divide what one call took among the judgements that it brought, so that the parts add up.
+
+    Args:
+        call: what is known of it.
+        count: number of judgements, at least 1.
+
+    Returns:
+        For each, its share of tokens, cost and attempts; everything else is that of the call.
+    """
+
+    def part(amount: int, place: int) -> int:
+        return amount // count + (place < amount % count)
+
+    usage, attempts = call.get("usage"), call.get("attempts")
+    shares: list[Call] = []
+    for k in range(count):
+        share = call.copy()
+        if attempts is not None:
+            share["attempts"] = part(attempts, k)
+        if usage is not None:
+            share["usage"] = Usage(
+                prompt_tokens=part(usage.prompt_tokens, k),
+                completion_tokens=part(usage.completion_tokens, k),
+                cached_tokens=None if usage.cached_tokens is None else part(usage.cached_tokens, k),
+                cost_usd=None if usage.cost_usd is None else usage.cost_usd / count,
+            )
+        shares.append(share)
+    return shares
 
 
 class JudgeResult(Sealed):
@@ -123,10 +196,14 @@ class JudgeResult(Sealed):
     """Seconds from the first attempt to the answer."""
 
     attempts: Count = 1
-    """Calls made, retries included; 0 for a judgement cancelled before its first."""
+    """Calls made, retries included; 0 for a judgement cancelled before its first, and where a call
+    for several judgements is another's."""
 
     passage_truncated: bool = False
     """Whether the judge saw only the first part of the passage."""
+
+    cascade: CascadeTrace | None = None
+    """Which judge decided what; None where the judge is no cascade."""
 
     detail: Text = Field(default="", max_length=_DETAIL_CHARS)
     """One machine-made line on the reason: numbers and ids, no text of the reply."""

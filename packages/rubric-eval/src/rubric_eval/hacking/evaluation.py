@@ -19,7 +19,7 @@ from rubric_eval.records.joining import closing
 from rubric_eval.records.run import EvalRun
 from rubric_eval.scores.judged import JudgedReader
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
-from rubric_judge.capabilities import close
+from rubric_judge.capabilities import close, refuse_groups
 
 _LONG_PAYS: Final = 0.3
 """Rank correlation of reward and length among answers to one question that is worth a warning."""
@@ -222,6 +222,8 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     folder = EvalFolder(root)
     target = out or folder.hacking
     replicas = load_replicas(read_judge_spec(new_judge.spec)) if new_judge else ()
+    for one in replicas:
+        refuse_groups(one, by="answers are judged again each alone")
     async with closing([partial(close, one) for one in replicas]):
         with refusing_edits(is_accepted=accept_edited) as edits:
             run = read_finished_run(folder, edits=edits)

@@ -28,6 +28,7 @@ from rubric_core.configuration import validated
 from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.records.files import criteria_z, reward_of
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
+from rubric_judge.capabilities import refuse_groups
 
 _Result = TypeVar("_Result")
 
@@ -289,7 +290,9 @@ class HeldoutTask(ConfigurableTask):
                 return await pool.judge_all([task.judge_view(response) for task, response in pairs])
 
     def _pool(self, ledger: Ledger | None) -> JudgePool:
-        return JudgePool(load_replicas(self._spec), workers=self._settings.workers, ledger=ledger)
+        judges = load_replicas(self._spec)
+        refuse_groups(judges[0], by="held-out answers are judged each alone")
+        return JudgePool(judges, workers=self._settings.workers, ledger=ledger)
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

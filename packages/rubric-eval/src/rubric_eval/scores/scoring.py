@@ -30,7 +30,7 @@ from rubric_eval.records.files import (
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry
 from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
-from rubric_judge.capabilities import fingerprint
+from rubric_judge.capabilities import fingerprint, refuse_groups
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -106,6 +106,7 @@ def _name_and_path(text: str) -> tuple[str, Path]:
 def _judge(name: str, path: Path) -> NamedJudge:
     spec = read_judge_spec(path)
     replicas = load_replicas(spec)
+    refuse_groups(replicas[0], by="held-out answers are judged each alone")
     identity = fingerprint(replicas[0])
     entry = JudgeEntry(
         name=name,

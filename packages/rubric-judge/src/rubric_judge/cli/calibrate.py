@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
-from rubric_core import JudgeView, RubricFileError, read_tasks
+from rubric_core import JudgeView, RubricFileError, Task, read_tasks
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
@@ -30,7 +30,7 @@ from rubric_judge.responses import read_responses
 if TYPE_CHECKING:
     from rubric_judge.calibration.pairing import Paired
     from rubric_judge.calibration.report import CalibrationReport
-    from rubric_judge.labels.rows import Label, LabelSource
+    from rubric_judge.labels.rows import Label
     from rubric_judge.reliability import Rating
 
 
@@ -86,14 +86,14 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
 
     configure_log(verbose=verbose)
     with working(app):
-        source, given = _labelled(tasks, responses, labels)
+        by_id, numbered, given = _labelled(tasks, responses, labels)
         make_folder(out, flag="--out")
-        views = [(line, source.views[line]) for line in sorted({one.line for one in given})]
+        views = [(line, numbered[line]) for line in sorted({one.line for one in given})]
         if judgements:
-            judged = _read(judgements, source, judge)
+            judged = _read(judgements, by_id, numbered, judge)
         else:
             judged = _ask(judge, views, replicates, out=out, ledger=ledger, workers=workers)
-        paired = pair(given, collect(judged.ratings, source.tasks), combining=combine)
+        paired = pair(given, collect(judged.ratings, by_id), combining=combine)
         how = Settings(bound=bound, resamples=resamples, seed=seed)
         report = calibrate(paired, fingerprint=judged.fingerprint, settings=how)
         written = _write(report, out)
@@ -103,14 +103,14 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
 
 def _labelled(
     tasks: Path, responses: Path, labels: Sequence[Path]
-) -> tuple[LabelSource, list[Label]]:
+) -> tuple[dict[str, Task], dict[int, JudgeView], list[Label]]:
     from rubric_judge.calibration.pairing import read_all_labels
     from rubric_judge.labels.rows import LabelSource
 
     with current().phase("reading tasks, responses and labels"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
-        source = LabelSource(by_id, dict(read_responses(responses, by_id)))
-        return source, read_all_labels(labels, source)
+        views = dict(read_responses(responses, by_id))
+        return by_id, views, read_all_labels(labels, LabelSource(by_id, views))
 
 
 def _write(report: CalibrationReport, out: Path) -> str:
@@ -150,14 +150,19 @@ def _ask(
     return _Judged(made, fingerprint(asked.make()), unwritten)
 
 
-def _read(paths: Sequence[Path], source: LabelSource, judge: Path | None) -> _Judged:
+def _read(
+    paths: Sequence[Path],
+    tasks: Mapping[str, Task],
+    views: Mapping[int, JudgeView],
+    judge: Path | None,
+) -> _Judged:
     """Read judgements that exist; the judge's configuration only tells who it is."""
     from rubric_judge.reliability import read_ratings
 
     ratings: list[Rating] = []
     for path in paths:
-        for rating in read_ratings(path, source.tasks):
-            view = source.views.get(rating.line)
+        for rating in read_ratings(path, tasks):
+            view = views.get(rating.line)
             if view is None or view.task_id != rating.task_id:
                 problem = (
                     f"judges line {rating.line} as a response to task {rating.task_id!r}, which it "

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, Task, read_tasks
+from rubric_core import ConfigError, JudgeView, Task, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.console.command import (
@@ -25,7 +25,6 @@ from rubric_judge.console.command import (
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
-    from rubric_judge.console.progress import Progress
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
 
 
@@ -58,7 +57,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         responses: JSON Lines with `task_id` and `response`, for --judge.
         judge: A judge's configuration, YAML; give it several times for several judges.
-        judgements: Files of `rubric-judge score` on the same responses; two of a judge, replicates.
+        judgements: Files of `rubric-judge score` or `label`; two of a judge are replicates.
         out: Folder for reliability.json, reliability.md, figures, and the judgements made.
         reference: Name of the judge or person that the others are held against: TPR, TNR and J.
         replicates: Judgements of each response by each --judge.
@@ -76,16 +75,18 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     _check(responses, judge, judgements)
     configure_log(verbose=verbose)
     with working(app) as progress:
-        by_id, found = _read(tasks, judgements, progress)
+        with progress.phase("reading tasks and judgements"):
+            by_id = {task.task_id: task for task in read_tasks(tasks)}
+            numbered = read_responses(responses, by_id) if responses else []
+            found, notes = _read_all(judgements, by_id, numbered)
         make_folder(out, flag="--out")
-        numbered = read_responses(responses, by_id) if responses else []
         judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
         _check_reference(reference, judges, found)
         made, unwritten = judging.judge_all(judges, numbered, replicates, ledger=ledger, out=out)
         ratings = collect(made + found, by_id)
         report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
         written = _write(out, report, ratings)
-    _print(report, written)
+    _print(report, written, notes)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
 
 
@@ -95,12 +96,24 @@ def _write(out: Path, report: ReliabilityReport, ratings: Ratings) -> str:
     return write_report(out, "reliability", report, partial(draw_figures, report, ratings))
 
 
-def _print(report: ReliabilityReport, written: str) -> None:
+def _read_all(
+    paths: Sequence[Path], tasks: Mapping[str, Task], numbered: Sequence[tuple[int, JudgeView]]
+) -> tuple[list[Rating], list[str]]:
+    from rubric_judge.reliability import read_ratings
+
+    notes: list[str] = []
+    read = partial(read_ratings, tasks=tasks, views=dict(numbered) or None, notes=notes)
+    return [rating for path in paths for rating in read(path)], notes
+
+
+def _print(report: ReliabilityReport, written: str, notes: Sequence[str]) -> None:
     print_tables(report.tables(), footer=f"written: {written}")
     for one in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in one.reasons.items())
         if failed:
             print(f"without scores, {one.judge}: {failed}", file=sys.stderr)
+    for note in notes:
+        print(note, file=sys.stderr)
 
 
 def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
@@ -115,16 +128,6 @@ def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[P
     if repeated := [name for name, count in names.items() if count > 1]:
         called = f"{names[repeated[0]]} files are called {repeated[0]!r}"
         raise flag_error("judge", f": {called}: rename one")
-
-
-def _read(
-    tasks: Path, judgements: Sequence[Path], progress: Progress
-) -> tuple[dict[str, Task], list[Rating]]:
-    from rubric_judge.reliability import read_ratings
-
-    with progress.phase("reading tasks and judgements"):
-        by_id = {task.task_id: task for task in read_tasks(tasks)}
-        return by_id, [rating for path in judgements for rating in read_ratings(path, by_id)]
 
 
 def _check_reference(

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import Outcome, read_tasks
+from rubric_core import MissingExtraError, Outcome, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, require_writable
 from rubric_judge.console.command import (
@@ -114,6 +115,7 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
             *((f"  {reason.value}", count) for reason, count in statistics.by_reason.items()),
             *_answerers(statistics),
             *_figures(statistics),
+            *_cascade(statistics),
             ("written", out),
         ]
     )
@@ -168,3 +170,25 @@ def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
         figures["cost"] = f"${usage.cost_usd:.4f}"
         figures["  per criterion"] = f"${statistics.cost_per_criterion_usd:.2g}"
     return list(figures.items())
+
+
+def _cascade(statistics: PoolStatistics) -> list[tuple[str, str]]:
+    """Say who decided how much, what the audits found, and what was saved."""
+    if (found := statistics.cascade) is None:
+        return []
+    total = sum(level.decided for level in found.levels.values())
+    figures = [
+        ("criteria decided by", f"{name}: {level.decided} of {total}, {level.calls} calls")
+        for name, level in found.levels.items()
+    ]
+    if found.saved_frac is not None:
+        figures.append(("responses without the last judge", f"{found.saved_frac:.1%}"))
+    if found.saved_usd is not None:
+        figures.append(("saved", f"${found.saved_usd:.4f}"))
+    if found.bound is not None:
+        figures.append(("risk, calibrated", f"at most {found.bound:.1%} ({found.confidence:.0%})"))
+    otherwise = f"{found.audited_otherwise} of {found.audited} decided otherwise"
+    with suppress(MissingExtraError):  # the interval needs scipy; the counts do not
+        if (share := found.audit_disagreement()) is not None:
+            otherwise += f", {share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
+    return [*figures, ("audited", otherwise)]

@@ -10,7 +10,8 @@ from typing import Annotated, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from rubric_core import JudgeView, Task
-from rubric_core.errors import RubricFileError
+from rubric_core.errors import RubricFileError, SchemaError
+from rubric_core.files import read_each_line
 from rubric_judge.ledger.entry import hash_rubric, hash_text
 from rubric_judge.responses import read_rows
 
@@ -34,6 +35,18 @@ class Label(BaseModel):
     """Of the rubric that the rater saw; where it is there, another version is refused."""
     at: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
     """When it was given, in seconds since 1970."""
+    inclusion: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Probability with which its response was drawn to be labelled: 1 / inclusion is its weight in
+    a mean over all responses; None where that is not known."""
+
+    @property
+    def cell(self) -> tuple[str, int, str]:
+        """Who labelled what: once in a file."""
+        return self.rater, self.line, self.criterion
+
+    def line_of_file(self) -> bytes:
+        """Return the label as a line of a file, its end included; what is not known is left out."""
+        return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +54,9 @@ class LabelSource:
     """What labels are about: tasks and responses, by which a file of labels is checked."""
 
     tasks: Mapping[str, Task]
-    views: Mapping[int, JudgeView]
-    """What the judge sees, by the response's line; `dict(read_responses(…))`."""
+    views: Mapping[int, JudgeView] | None = None
+    """What the judge sees, by the response's line; `dict(read_responses(…))`. Without it, labels
+    are checked against the tasks alone."""
 
 
 FORM = '{"line": 1, "task_id": "…", "criterion": "…", "score": 1.0, "rater": "…"}'
@@ -68,9 +82,9 @@ def read_labels(path: Path, source: LabelSource, seen: Seen | None = None) -> It
     """
     seen = {} if seen is None else seen
     for number, label in read_rows(path, Label, form=FORM):
-        for field, problem in _problems(label, source):
+        for field, problem in label_problems(label, source):
             raise RubricFileError(problem, path=path, line=number, field=field)
-        before = seen.setdefault((label.rater, label.line, label.criterion), (path, number))
+        before = seen.setdefault(label.cell, (path, number))
         if before != (path, number):
             file = "" if before[0] == path else f" of {before[0]}"
             problem = (
@@ -81,17 +95,32 @@ def read_labels(path: Path, source: LabelSource, seen: Seen | None = None) -> It
         yield label
 
 
-def _problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str]]:
-    """Yield each field that does not fit, and why."""
-    task, view = source.tasks.get(label.task_id), source.views.get(label.line)
+def holds_labels(path: Path) -> bool:
+    """Whether the first row of a file is a label and no judgement.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    for _, row in read_each_line(path):
+        return not isinstance(row, SchemaError) and "criterion" in row and "result" not in row
+    return False
+
+
+def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str]]:
+    """Yield each field of a label that does not fit what was labelled, and why."""
+    task = source.tasks.get(label.task_id)
     if task is None:
         told = f"no task has the id {label.task_id!r}: give the tasks it was labelled under"
         yield "task_id", told
         return
-    if view is None or view.task_id != label.task_id:
-        remedy = "give the file of responses that was labelled"
-        yield "line", f"response {label.line} is none of task {label.task_id!r}: {remedy}"
-        return
+    if source.views is not None:
+        view = source.views.get(label.line)
+        if view is None or view.task_id != label.task_id:
+            remedy = "give the file of responses that was labelled"
+            yield "line", f"response {label.line} is none of task {label.task_id!r}: {remedy}"
+            return
+        if label.response_sha256 not in (None, hash_text(view.response)):
+            yield "response_sha256", f"response {label.line} is another text than was labelled"
     if label.criterion not in task.rubric.ids:
         known = ", ".join(task.rubric.ids)
         yield "criterion", f"its task has no criterion {label.criterion!r}, but {known}"
@@ -99,7 +128,5 @@ def _problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str]]:
     weight = task.rubric[label.criterion].weight
     if label.score is not None and label.score > weight:
         yield "score", f"{label.score:g} is more than the criterion's weight {weight:g}"
-    if label.response_sha256 not in (None, hash_text(view.response)):
-        yield "response_sha256", f"response {label.line} is another text than was labelled"
     if label.rubric_sha256 not in (None, hash_rubric(task.rubric)):
         yield "rubric_sha256", f"the rubric of task {label.task_id!r} has changed: label anew"

@@ -9,19 +9,20 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from rubric_core import JudgeView, Rubric
-from rubric_judge.config import PromptLayout
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
+Layout = Literal["paper", "shared_prefix", "by_criterion", "listwise"]
+"""Which file: a `PromptLayout` of one call for all criteria, one for each, or one for a group."""
 _MARK_CHARS: Final = 16
 _WORD_JOINER: Final = "\u2060"
 CONTROL_TOKENS: Final = re.compile(
@@ -76,7 +77,7 @@ class RenderedPrompt:
 class Prompt:
     """The files of one layout, read and hashed."""
 
-    layout: PromptLayout
+    layout: Layout
     sha256: str
     """Of all files that shape the messages; changes when any of them does."""
     _system: str
@@ -99,8 +100,37 @@ class Prompt:
 
         Returns:
             The messages. With the layout `shared_prefix`, the user messages of all responses to a
-            task are equal up to the response.
+            task are equal up to the response; with `by_criterion`, those for all criteria of a
+            response are equal up to the criterion.
         """
+        response = fenced(view.response, label="RESPONSE", seed=view.task_id)
+        return self._filled(view, response, passage_chars=passage_chars)
+
+    def render_group(
+        self, views: Mapping[str, JudgeView], *, seed: str, passage_chars: int
+    ) -> RenderedPrompt:
+        """Fill the prompt `listwise` for all responses to a task.
+
+        Args:
+            views: what the judge sees, by what each response is called, in the order to show.
+            seed: of the marks of their fences; one that no response can know.
+            passage_chars: as in `render`.
+
+        Returns:
+            The messages.
+        """
+        shown = [
+            fenced(view.response, label=f"RESPONSE {name}", seed=seed)
+            for name, view in views.items()
+        ]
+        first = next(iter(views.values()))
+        return self._filled(
+            first, "\n\n".join(shown), passage_chars=passage_chars, responses=tuple(views)
+        )
+
+    def _filled(
+        self, view: JudgeView, response: str, *, passage_chars: int, responses: Sequence[str] = ()
+    ) -> RenderedPrompt:
         passage = view.grounding.reveal()
         kept = passage[:passage_chars]
         truncated = len(kept) < len(passage)
@@ -110,7 +140,8 @@ class Prompt:
         user = self._user.render(
             passage=shown,
             question=view.question,
-            response=fenced(view.response, label="RESPONSE", seed=view.task_id),
+            response=response,
+            responses=responses,
             evidence=self._evidence,
             **_about(view.rubric, self._criteria),  # pyright: ignore[reportArgumentType]  # frozen, so it has a hash
         )
@@ -120,11 +151,11 @@ class Prompt:
 
 
 @lru_cache
-def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
+def load_prompt(layout: Layout, *, evidence: bool = False) -> Prompt:
     """Read the files of a layout.
 
     Args:
-        layout: `paper` or `shared_prefix`.
+        layout: which file.
         evidence: whether to ask for a quote for each criterion.
 
     Returns:
@@ -134,7 +165,8 @@ def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
     from jinja2 import BaseLoader, Environment, StrictUndefined
 
     folder = resources.files("rubric_judge") / "prompts"
-    names = [f"system_{_VERSION}.txt", f"{layout}_{_VERSION}.jinja", f"criteria_{_VERSION}.jinja"]
+    system = "listwise_system" if layout == "listwise" else "system"
+    names = [f"{system}_{_VERSION}.txt", f"{layout}_{_VERSION}.jinja", f"criteria_{_VERSION}.jinja"]
     if evidence:
         names.append(f"evidence_{_VERSION}.txt")
     texts = [folder.joinpath(name).read_text(encoding="utf-8").rstrip("\n") for name in names]

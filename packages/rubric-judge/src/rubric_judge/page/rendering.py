@@ -61,6 +61,7 @@ def render_page(
     *,
     style: str,
     scripts: Sequence[str],
+    asks: bool = False,
 ) -> str:
     """Render a template that extends `frame.html.j2`, with its style and its scripts inside.
 
@@ -76,6 +77,7 @@ def render_page(
         content: what the template is given.
         style: name of a style sheet.
         scripts: names of scripts, the package's own or the kit's, run in this order at the end.
+        asks: whether the scripts may ask the server that the page came from.
     """
     # Loaded at its first use: the packages with pages stay quick to import.
     import jinja2
@@ -95,6 +97,7 @@ def render_page(
     return environment.get_template(template).render(
         **content,
         page_style=_asset(_KIT, "page.css") + _asset(package, style),
+        page_asks=asks,
         page_scripts=sources,
         page_hashes=[_sha256(source) for source in sources],
     )

@@ -12,10 +12,11 @@ from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger.entry import check_replicate
 from rubric_judge.ledger.store import Ledger
+from rubric_judge.pool.groups import wanted_of
 from rubric_judge.pool.replicas import Replicas
-from rubric_judge.pool.schedule import Call, Hedger, Hedging
+from rubric_judge.pool.schedule import Call, Hedger, Hedging, Results, Wanted
 from rubric_judge.pool.statistics import PoolStatistics
-from rubric_judge.pool.step import PoolState, Step, watched_deadline
+from rubric_judge.pool.step import PoolState, Step, watched_deadline, without_answer
 from rubric_judge.provider.limits import Limited
 
 
@@ -25,6 +26,9 @@ class JudgePool:
     A worker holds up to `micro_batch` responses at once, so at most `workers · micro_batch` calls
     are in flight. The responses to one task are judged next to each other and by one replica, in
     whatever order they are given, so that an endpoint meets their shared prefix while it is warm.
+
+    A `GroupJudge` is called once for all different responses to a task that are given together, and
+    the ledger finds such a judgement only with the same group.
 
     It serves one event loop after another, and not two at once: each thread with a loop of its own
     needs a pool, and judges, of its own.
@@ -100,23 +104,22 @@ class JudgePool:
             replicate: which repetition of the same judgements this is, for the ledger.
 
         Returns:
-            One result for each view, in the order of the views. An exception that a judge lets
-            out, or scores that are not the rubric's, become `unavailable` with reason
-            `judge_error`, and a cancellation that did not come from outside of the judge becomes
-            `cancelled`; neither ever fails the others.
+            One result for each view, in their order. An exception that a judge lets out, or scores
+            that are not the rubric's, become `unavailable (judge_error)`, and a cancellation that
+            did not come from outside of it `cancelled`; neither ever fails those of other calls.
 
         Raises:
             SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
                 flight are cancelled first.
             LedgerError: the ledger cannot be read, or takes no entries.
             EventLoopError: the pool, or a limiter of its judges, is in use on another event loop.
+            JudgeSetupError: a group is larger than a `GroupJudge` takes; nothing was asked.
             ValueError: `deadline_s` is not above 0, or `replicate` is no count.
             Exception: whatever `on_result` raises; the calls in flight are cancelled first.
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        _check_deadline(deadline_s)
-        check_replicate(replicate)
+        _check(deadline_s, replicate)
         results: list[JudgeResult | None] = [None] * len(views)
         judge = fingerprint(self._judge)
 
@@ -126,27 +129,28 @@ class JudgePool:
                 if on_result is not None:
                     on_result(position, result)
 
-        def settle(call: Call, result: JudgeResult, latency_s: float | None) -> None:
-            self._state.tally.judged(call.view, result, latency_s, len(call.positions))
-            if self._ledger is not None:
-                self._ledger.record(call.key, call.view, result, judge=judge, replicate=replicate)
-            place(call.positions, result)
+        def settle(call: Call, settled: Results, latency_s: float | None) -> None:
+            for one, result in zip(call.wanted, settled, strict=True):
+                self._state.tally.judged(one.view, result, latency_s, len(one.positions))
+                if self._ledger is not None:
+                    self._ledger.record(one.key, one.view, result, judge=judge, replicate=replicate)
+                place(one.positions, result)
 
-        calls = self._calls(views, judge=judge, replicate=replicate, place=place)
+        calls = self._calls(views, replicate=replicate, place=place)
         with watched_deadline(deadline_s, judge=self._judge.name):
             await Step(calls, self._state, settle=settle).run()
         for call in calls:
-            if results[call.positions[0]] is None:
+            if results[call.wanted[0].positions[0]] is None:
                 settle(call, self._too_late(call, deadline_s), None)
         return cast("list[JudgeResult]", results)
 
     def knows(self, views: Sequence[JudgeView], *, replicate: int = 0) -> bool:
         """Return whether the ledger holds every judgement, so that none will be asked for."""
-        ledger, judge = self._ledger, fingerprint(self._judge)
+        ledger = self._ledger
         if ledger is None:
             return not views
-        keys = (ledger.key(view, judge=judge, replicate=replicate) for view in views)
-        return all(ledger.find(key) is not None for key in keys)
+        calls = self._wanted(views, replicate=replicate)
+        return all(ledger.find(one.key) is not None for wanted in calls for one in wanted)
 
     async def check(self) -> list[JudgeSetupError]:
         """Ask each replica whether it is there, where it can say so: within seconds.
@@ -189,32 +193,42 @@ class JudgePool:
             limiters=tuple(limiter.statistics() for limiter in limiters.values()),
         )
 
+    def _wanted(self, views: Sequence[JudgeView], *, replicate: int) -> list[list[Wanted]]:
+        ledger, judge = self._ledger, fingerprint(self._judge)
+        if ledger is None:
+            return wanted_of(views, self._judge, key=None)
+
+        def key(view: JudgeView, group: str) -> str:
+            by = f"{judge} in group {group}" if group else judge
+            return ledger.key(view, judge=by, replicate=replicate)
+
+        return wanted_of(views, self._judge, key=key)
+
     def _calls(
         self,
         views: Sequence[JudgeView],
         *,
-        judge: str,
         replicate: int,
         place: Callable[[Sequence[int], JudgeResult], None],
     ) -> list[Call]:
-        any_replica = self._state.replicas.all[0]
-        if self._ledger is None:
-            return [Call([number], view, "", any_replica) for number, view in enumerate(views)]
-        calls: dict[str, Call] = {}
-        for position, view in enumerate(views):
-            key = self._ledger.key(view, judge=judge, replicate=replicate)
-            calls.setdefault(key, Call([], view, key, any_replica)).positions.append(position)
-        for key, call in tuple(calls.items()):
-            if (found := self._ledger.find(key)) is not None:
-                del calls[key]
-                self._state.tally.found(found, times=len(call.positions))
-                place(call.positions, found)
-        return list(calls.values())
+        any_replica, ledger = self._state.replicas.all[0], self._ledger
+        calls: list[Call] = []
+        for wanted in self._wanted(views, replicate=replicate):
+            found = [ledger.find(one.key) for one in wanted] if ledger else [None]
+            # Of a group, all or none: scores of two calls are not of one comparison.
+            if None in found:
+                calls.append(Call(wanted, any_replica))
+                continue
+            for one, result in zip(wanted, cast("list[JudgeResult]", found), strict=True):
+                self._state.tally.found(result, times=len(one.positions))
+                place(one.positions, result)
+        return calls
 
-    def _too_late(self, call: Call, deadline_s: float | None) -> JudgeResult:
+    def _too_late(self, call: Call, deadline_s: float | None) -> Results:
         begun = call.begun_s > 0
         doing = "waited for" if begun else "not asked for yet"
-        return JudgeResult.unavailable(
+        return without_answer(
+            len(call.wanted),
             Reason.TIMEOUT,
             judge=self._judge.name,
             detail=f"{doing} when the step's deadline_s={deadline_s} was over",
@@ -222,6 +236,7 @@ class JudgePool:
         )
 
 
-def _check_deadline(deadline_s: float | None) -> None:
+def _check(deadline_s: float | None, replicate: int) -> None:
+    check_replicate(replicate)
     if deadline_s is not None and not deadline_s > 0:
         raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")

@@ -17,7 +17,13 @@ from typing import Any, Final, cast
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView
-from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
+from rubric_judge.capabilities import (
+    check,
+    close,
+    fingerprint,
+    refuse_groups,
+    wants_warm_call,
+)
 from rubric_judge.config import JudgeSpec
 from rubric_judge.load import load_judge
 from rubric_judge.pool.step import ask
@@ -66,6 +72,7 @@ class JudgeActor:
             JudgeSetupError, ConfigError, PluginError: as `load_judge`.
         """
         judge = self._judge
+        refuse_groups(judge, by="Ray's actors get them one by one")
         return judge.name, fingerprint(judge), wants_warm_call(judge)
 
     async def check(self) -> None:

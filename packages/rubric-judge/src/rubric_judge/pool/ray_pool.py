@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import warnings
+from collections.abc import Iterable
 from functools import partial
 from importlib import import_module
 from itertools import count
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 import anyio
 
 from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_core.errors import needing_extra
-from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig, PluginConfig
+from rubric_judge.config import CascadeConfig, HybridConfig, JudgeConfig, JudgeSpec
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool import ray_actors
@@ -289,7 +290,7 @@ def _ray() -> Any:
 
 
 def _check_spec(spec: object) -> None:
-    if not isinstance(spec, JudgeConfig | LexicalConfig | PluginConfig | HybridConfig):
+    if not isinstance(spec, get_args(get_args(JudgeSpec)[0])):
         raise JudgeSetupError(
             f"spec={type(spec).__name__}: give the judge's configuration, such as JudgeConfig or "
             "what read_judge_spec returns; each actor makes a judge of it"
@@ -299,4 +300,16 @@ def _check_spec(spec: object) -> None:
 def _limits(spec: JudgeSpec) -> LimitsConfig:
     if isinstance(spec, HybridConfig):
         return _limits(spec.judge)
+    if isinstance(spec, CascadeConfig):  # one limiter for all endpoints: the tightest of each
+        every = [_limits(judge) for judge in spec.judges]
+        return LimitsConfig(
+            max_in_flight=_lowest(one.max_in_flight for one in every),
+            rpm=_lowest(one.rpm for one in every),
+            tpm=_lowest(one.tpm for one in every),
+            adaptive=any(one.adaptive for one in every),
+        )
     return spec.limits if isinstance(spec, JudgeConfig) else LimitsConfig()
+
+
+def _lowest(limits: Iterable[int | None]) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)

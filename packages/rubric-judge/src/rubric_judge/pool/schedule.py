@@ -6,12 +6,16 @@ import statistics
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import JudgeResult, JudgeView, Usage
 from rubric_judge.pool.replicas import Replica, Replicas
+
+Results: TypeAlias = tuple[JudgeResult, ...]
+"""What a call brings: one result for each judgement that is wanted of it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -21,19 +25,27 @@ class Hedge:
     replica: Replica
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
-    result: JudgeResult | None = None
+    results: Results | None = None
     """None where it was cancelled."""
 
 
 @dataclass(slots=True, eq=False)
-class Call:
-    """One judgement to ask for."""
+class Wanted:
+    """One judgement that is wanted."""
 
     positions: list[int]
     """Where its result belongs; several where the same is asked for more than once."""
     view: JudgeView
-    key: str
+    key: str = ""
     """Its key in the ledger; empty without one."""
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One call of a judge: for one judgement, or for all of a group where a `GroupJudge` is."""
+
+    wanted: Sequence[Wanted]
+    """At least one, all of one task."""
     replica: Replica
     """Where it is sent; any, before it is."""
     moves: int = 0
@@ -46,23 +58,30 @@ class Call:
     """When it was first sent; 0 before."""
     started_s: float = 0.0
     """When it was last sent."""
-    answer: JudgeResult | None = None
+    answer: Results | None = None
     """The first usable answer."""
     first: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     second: Hedge | None = None
 
-    def add_spent(self, result: JudgeResult | None) -> None:
-        """Count what was done for nothing; None of a call that was cancelled."""
-        self.spent += 1 if result is None else result.attempts
-        if result is not None and result.usage is not None:
-            self.usage = result.usage.plus(self.usage)
+    @property
+    def task_id(self) -> str:
+        """The task of all that is wanted."""
+        return self.wanted[0].view.task_id
 
-    def with_spent(self, result: JudgeResult) -> JudgeResult:
-        """Return the result with all that it took."""
+    def add_spent(self, results: Results | None) -> None:
+        """Count what was done for nothing; None of a call that was cancelled."""
+        self.spent += 1 if results is None else sum(result.attempts for result in results)
+        for result in results or ():
+            if result.usage is not None:
+                self.usage = result.usage.plus(self.usage)
+
+    def with_spent(self, results: Results) -> Results:
+        """Return the results with all that it took; what was for nothing is with the first."""
         if not self.spent:
-            return result
-        usage = self.usage if result.usage is None else result.usage.plus(self.usage)
-        return result.with_call(attempts=result.attempts + self.spent, usage=usage)
+            return results
+        first, *others = results
+        usage = self.usage if first.usage is None else first.usage.plus(self.usage)
+        return first.with_call(attempts=first.attempts + self.spent, usage=usage), *others
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +109,7 @@ class Schedule:
         """
         groups: dict[str, _Group] = {}
         for call in calls:
-            group = groups.setdefault(call.view.task_id, _Group(call.view.task_id, deque()))
+            group = groups.setdefault(call.task_id, _Group(call.task_id, deque()))
             group.calls.append(call)
         self.unsettled = len(calls)
         self._replicas = replicas
@@ -114,13 +133,13 @@ class Schedule:
 
     def settled(self, call: Call) -> None:
         """Count a call off: it has its result, and the others of its group may go."""
-        if (group := self._begun.get(call.view.task_id)) is not None:
+        if (group := self._begun.get(call.task_id)) is not None:
             group.is_warming = False
         self.unsettled -= 1
 
     def again(self, call: Call) -> None:
         """Put back a call that is to be sent elsewhere, before the others of its group."""
-        group_id = call.view.task_id
+        group_id = call.task_id
         group = self._begun.setdefault(group_id, _Group(group_id, deque()))
         group.is_warming = False
         group.calls.appendleft(call)

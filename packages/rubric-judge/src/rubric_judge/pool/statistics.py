@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason, Usage
+from rubric_judge.pool.cascades import CascadeStatistics, CascadeTally
 from rubric_judge.provider.limits import LimiterStatistics
 
 _LATENCIES_KEPT = 8192
@@ -81,6 +82,8 @@ class PoolStatistics:
     replicas: tuple[ReplicaStatistics, ...]
     limiters: tuple[LimiterStatistics, ...]
     """One for each limiter that the judges have; several judges may share one."""
+    cascade: CascadeStatistics | None = None
+    """Of judges that are cascades; None where none is."""
 
     @property
     def by_fallback(self) -> dict[str, int]:
@@ -128,6 +131,7 @@ class Tally:
     invalid_from_ledger: int = 0
     passages_truncated: int = 0
     criteria: int = 0
+    cascades: CascadeTally = field(default_factory=CascadeTally)
 
     def call_started(self, mark: object) -> None:
         """Count a call in."""
@@ -139,6 +143,7 @@ class Tally:
         self.from_ledger += times
         self.invalid_from_ledger += times * (result.outcome is Outcome.INVALID)
         self._outcome(result, times)
+        self.cascades.count(result, times=times, is_asked=False)
 
     def judged(
         self, view: JudgeView, result: JudgeResult, latency_s: float | None, times: int
@@ -152,6 +157,7 @@ class Tally:
             times: responses that it is the judgement of: they are the same.
         """
         self._outcome(result, times)
+        self.cascades.count(result, times=times, is_asked=True)
         self.attempts += result.attempts
         self.passages_truncated += result.passage_truncated
         if latency_s is not None:
@@ -171,6 +177,7 @@ class Tally:
             "by_outcome": dict(self.by_outcome),
             "by_reason": dict(self.by_reason),
             "by_answerer": dict(self.by_answerer),
+            "cascade": self.cascades.statistics(),
             "latency": _latency_quantiles(list(self.latencies_s)),
             "cached_token_frac": self._cached_tokens_per(self.cached_reported_tokens),
             "cached_tokens_per_criterion": self._cached_tokens_per(self.cached_reported_criteria),

@@ -16,24 +16,33 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason
+from rubric_core.judgement import result as judgement
 from rubric_judge import events
+from rubric_judge.capabilities import GroupJudge
 from rubric_judge.errors import EventLoopError
 from rubric_judge.pool.replicas import Replica, Replicas
-from rubric_judge.pool.schedule import Call, Hedge, Hedger, Schedule
+from rubric_judge.pool.schedule import Call, Hedge, Hedger, Results, Schedule
 from rubric_judge.pool.statistics import Tally
 from rubric_judge.provider.event_loop import LoopGuard
 
 
 async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
-    """Judge one response.
+    """Judge one response; see `ask_for`."""
+    (result,) = await ask_for(judge, (view,))
+    return result
+
+
+async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
+    """Make one call of a judge.
 
     Args:
-        judge: the judge.
-        view: what it sees.
+        judge: the judge; a `GroupJudge` where there are several views.
+        views: what it sees.
 
     Returns:
-        Its result. An exception that it lets out, or scores that are not the rubric's, are
-        `unavailable` with reason `judge_error`; a cancellation of its own making is `cancelled`.
+        A result for each view. An exception that it lets out, or what is no result for each, with
+        scores that are its rubric's and one outcome, are `unavailable` with reason `judge_error`; a
+        cancellation of its own making is `cancelled`.
 
     Raises:
         SystemExit, KeyboardInterrupt: the judge asked for the program to end.
@@ -42,30 +51,42 @@ async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
     Cancellation from outside of the judge passes through.
     """
     try:
+        is_of_groups = isinstance(judge, GroupJudge)
+        answers = await judge.judge_group(views) if is_of_groups else [await judge.judge(views[0])]
         # An instance passes through; what else a plugin may return is an error.
-        result = JudgeResult.model_validate(await judge.judge(view))
-        if result.outcome is Outcome.SCORED:
-            view.rubric.check_scores(result.scores)
+        results = tuple(map(JudgeResult.model_validate, answers))
+        for view, result in zip(views, results, strict=True):
+            if result.outcome is Outcome.SCORED:
+                view.rubric.check_scores(result.scores)
+        (_,) = {result.outcome for result in results}
     except anyio.get_cancelled_exc_class():
         # A library below the judge may cancel its own task and let that out. Only where the call
         # itself is being cancelled is the deadline past for good.
         if anyio.current_effective_deadline() == -math.inf:
             raise
-        return JudgeResult.unavailable(
-            Reason.CANCELLED, judge=judge.name, detail="the judge cancelled its own call"
-        )
+        detail = "the judge cancelled its own call"
+        return without_answer(len(views), Reason.CANCELLED, judge=judge.name, detail=detail)
     # The first is the caller's mistake; the others are not about this call.
     except (EventLoopError, SystemExit, KeyboardInterrupt, GeneratorExit):
         raise
     # The named boundary for judges: one that breaks its promise not to raise costs its own
     # judgement, not the step. The message may hold a text, so only the type and place go on.
     except BaseException as error:  # noqa: BLE001
-        kind = type(error).__name__
+        kind, task_id = type(error).__name__, views[0].task_id
         where = innermost(traceback.extract_tb(error.__traceback__))
-        events.unexpected_exception(judge=judge.name, task_id=view.task_id, error=kind, where=where)
+        events.unexpected_exception(judge=judge.name, task_id=task_id, error=kind, where=where)
         detail = f"the judge raised {kind}"
-        return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=judge.name, detail=detail)
-    return result
+        return without_answer(len(views), Reason.JUDGE_ERROR, judge=judge.name, detail=detail)
+    return results
+
+
+def without_answer(
+    count: int, reason: Reason, *, judge: str, detail: str, attempts: int = 1
+) -> Results:
+    """Return the results of a call that came to nothing, whose attempts are counted once."""
+    result = JudgeResult.unavailable(reason, judge=judge, detail=detail)
+    shares = judgement.call_shares(judgement.Call(attempts=attempts), count)
+    return tuple(result.with_call(**share) for share in shares)
 
 
 def innermost(frames: Sequence[traceback.FrameSummary]) -> str:
@@ -155,14 +176,14 @@ class Step:
         calls: Sequence[Call],
         state: PoolState,
         *,
-        settle: Callable[[Call, JudgeResult, float], None],
+        settle: Callable[[Call, Results, float], None],
     ) -> None:
         """Prepare the schedule.
 
         Args:
             calls: the judgements to ask for.
             state: the pool's judges and counts.
-            settle: called with each call, its result and the seconds it took, as it ends.
+            settle: called with each call, its results and the seconds it took, as it ends.
         """
         self._state = state
         self._settle = settle
@@ -235,34 +256,34 @@ class Step:
             self._state.slots.release_on_behalf_of(slot)
             self._state.changed()
 
-    async def _answered(self, call: Call, slot: object) -> JudgeResult:
+    async def _answered(self, call: Call, slot: object) -> Results:
         if self._state.hedger is not None:
             self._state.hedger.started()
         call.started_s = time.perf_counter()
         call.begun_s = call.begun_s or call.started_s
-        result: JudgeResult | None = None
+        results: Results | None = None
         with call.first:
-            result = await self._ask(call, call.replica, mark=slot)
-            if call.answer is None and _is_usable(result):
-                call.answer = result
+            results = await self._ask(call, call.replica, mark=slot)
+            if call.answer is None and _is_usable(results):
+                call.answer = results
         if (second := call.second) is not None:
             if call.answer is not None:
                 second.scope.cancel()
             await second.ended.wait()
             call.second = None
             # Of the two, one is the result; the other's attempts were made all the same.
-            is_second = call.answer is not None and call.answer is not result
-            call.add_spent(result if is_second else second.result)
+            is_second = call.answer is not None and call.answer is not results
+            call.add_spent(results if is_second else second.results)
         # Without either, only the answer of the second has cancelled the first.
-        return cast("JudgeResult", call.answer or result)
+        return cast("Results", call.answer or results)
 
     async def _second(self, call: Call, hedge: Hedge, group: TaskGroup) -> None:
         self._state.tally.hedged += 1
         try:
             with hedge.scope:
-                hedge.result = await self._ask(call, hedge.replica, mark=hedge)
-            if call.answer is None and _is_usable(hedge.result):
-                call.answer = hedge.result
+                hedge.results = await self._ask(call, hedge.replica, mark=hedge)
+            if call.answer is None and _is_usable(hedge.results):
+                call.answer = hedge.results
                 self._state.tally.hedge_wins += 1
                 call.first.cancel()
         except (SystemExit, KeyboardInterrupt, EventLoopError) as end:
@@ -271,36 +292,36 @@ class Step:
         finally:
             hedge.ended.set()
 
-    async def _ask(self, call: Call, replica: Replica, *, mark: object) -> JudgeResult:
+    async def _ask(self, call: Call, replica: Replica, *, mark: object) -> Results:
         state = self._state
         started_s = time.perf_counter()
-        result: JudgeResult | None = None
+        results: Results | None = None
         replica.call_started(mark)
         state.tally.call_started(mark)
         try:
-            result = await ask(replica.judge, call.view)
-            return result
+            results = await ask_for(replica.judge, [wanted.view for wanted in call.wanted])
+            return results
         finally:
-            replica.ended(mark, result)
+            replica.ended(mark, results[0] if results else None)
             state.tally.in_flight.discard(mark)
-            if state.hedger is not None and _is_usable(result):
+            if state.hedger is not None and _is_usable(results):
                 state.hedger.answered(time.perf_counter() - started_s)
 
-    def _end(self, call: Call, result: JudgeResult) -> None:
+    def _end(self, call: Call, results: Results) -> None:
         replicas = self._state.replicas
         if (
-            result.reason is Reason.CONNECTION
+            results[0].reason is Reason.CONNECTION
             and call.moves < len(replicas.all) - 1
             and replicas.another_is_up(call.replica)
         ):
             call.moves += 1
-            call.add_spent(result)
+            call.add_spent(results)
             call.first = anyio.CancelScope()
             self._state.tally.moved += 1
             self._schedule.again(call)
             return
         self._schedule.settled(call)
-        self._settle(call, call.with_spent(result), time.perf_counter() - call.begun_s)
+        self._settle(call, call.with_spent(results), time.perf_counter() - call.begun_s)
 
     async def _hedge_stragglers(self, group: TaskGroup, hedger: Hedger) -> None:
         while True:
@@ -322,5 +343,5 @@ class Step:
                 group.start_soon(self._second, call, call.second, group)
 
 
-def _is_usable(result: JudgeResult | None) -> bool:
-    return result is not None and result.outcome is not Outcome.UNAVAILABLE
+def _is_usable(results: Results | None) -> bool:
+    return results is not None and results[0].outcome is not Outcome.UNAVAILABLE

@@ -103,7 +103,7 @@ def proxy_for(address: str) -> str | None:
 
     parts = urlsplit(address)
     host = parts.hostname or ""
-    if _is_this_machine(host) or proxy_bypass(host):
+    if is_this_machine(host) or proxy_bypass(host):
         return None
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
@@ -118,7 +118,8 @@ def proxy_for(address: str) -> str | None:
     return proxy if separator else f"http://{proxy}"
 
 
-def _is_this_machine(host: str) -> bool:
+def is_this_machine(host: str) -> bool:
+    """Whether only this machine can reach a host: its address is a loopback, or its name is."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

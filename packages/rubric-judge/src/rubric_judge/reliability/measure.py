@@ -133,6 +133,7 @@ class _Study:
             invalid_frac=outcomes[Outcome.INVALID] / outcomes.total(),
             unavailable_frac=outcomes[Outcome.UNAVAILABLE] / outcomes.total(),
             reasons=dict(ratings.reasons_J[j].most_common()),
+            cost=ratings.costs_J[j],
             mean_reward=estimate(ratio(np.nansum(rewards_NR, axis=1), count_N)),
             tau2=estimate(expected.tau2),
             predicted=estimate(expected.predicted),

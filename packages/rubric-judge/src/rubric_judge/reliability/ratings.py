@@ -16,9 +16,11 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rubric_core import JudgeResult, Outcome, Task, criterion_scores_z
+from rubric_core import JudgeResult, JudgeView, Outcome, Task, criterion_scores_z
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
+from rubric_judge.labels.rows import LabelSource, holds_labels, read_labels
+from rubric_judge.reliability.cost import JudgementCost, judgement_cost
 from rubric_judge.responses import read_judgements
 
 
@@ -54,6 +56,7 @@ class Ratings:
     """z_j = s_j / w_j; nan also for weight 0 and beyond the rubric's M."""
     outcomes_J: tuple[Counter[Outcome], ...]
     reasons_J: tuple[Counter[str], ...]
+    costs_J: tuple[JudgementCost, ...]
 
     @cached_property
     def task_ids_N(self) -> tuple[str, ...]:
@@ -128,22 +131,35 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
         reasons_J=tuple(
             Counter(one.reason.value for one in results if one.reason) for results in results_J
         ),
+        costs_J=tuple(map(judgement_cost, results_J)),
     )
 
 
-def read_ratings(path: Path, tasks: Mapping[str, Task]) -> Iterator[Rating]:
-    """Read a judgement file, as `rubric-judge score` writes it or a person's scores are written.
+def read_ratings(
+    path: Path,
+    tasks: Mapping[str, Task],
+    *,
+    views: Mapping[int, JudgeView] | None = None,
+    notes: list[str] | None = None,
+) -> Iterator[Rating]:
+    """Read a judgement file, as `rubric-judge score` writes it, or a file of labels.
 
     Args:
         path: JSON Lines with `line`, `task_id`, `reward` and `result`. The judge is
             `result.judge`, or the file's name where that is empty; rewards follow from the scores
-            and are not read.
+            and are not read. Or labels, of which a response with a score for every criterion with
+            weight is a judgement by its rater.
         tasks: tasks by id.
+        views: responses by line, to check labels by, where they are known.
+        notes: gets a sentence on responses that a rater has labelled in part, which are left out.
 
     Raises:
         RubricFileError: a line that is no judgement, or of an unknown task or another rubric.
         OSError: the file cannot be read.
     """
+    if holds_labels(path):
+        yield from _of_labels(path, LabelSource(tasks, views), [] if notes is None else notes)
+        return
     for number, row in read_judgements(path):
         task = tasks.get(row.task_id)
         if task is None:
@@ -155,6 +171,27 @@ def read_ratings(path: Path, tasks: Mapping[str, Task]) -> Iterator[Rating]:
             except SchemaError as error:
                 raise RubricFileError(str(error), path=path, line=number) from None
         yield Rating(row.result.judge or path.stem, row.task_id, row.line, row.result)
+
+
+def _of_labels(path: Path, source: LabelSource, notes: list[str]) -> Iterator[Rating]:
+    """Put labels together to judgements."""
+    given: defaultdict[tuple[str, int, str], dict[str, float | None]] = defaultdict(dict)
+    for label in read_labels(path, source):
+        given[label.rater, label.line, label.task_id][label.criterion] = label.score
+    partial: Counter[str] = Counter()
+    for (rater, line, task_id), scores in given.items():
+        rubric = source.tasks[task_id].rubric
+        # What has no weight earns nothing, and nobody is asked for it.
+        whole = {one.id: scores.get(one.id) if one.weight else 0.0 for one in rubric}
+        known = {name: score for name, score in whole.items() if score is not None}
+        if len(known) == len(rubric):
+            yield Rating(rater, task_id, line, JudgeResult.scored(rubric, known, judge=rater))
+        else:
+            partial[rater] += 1
+    notes += [
+        f"{path}: {count} responses that {rater!r} has labelled in part are left out"
+        for rater, count in partial.items()
+    ]
 
 
 IntArray: TypeAlias = NDArray[np.intp]

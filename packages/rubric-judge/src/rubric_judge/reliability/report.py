@@ -9,6 +9,7 @@ from pydantic import Field
 
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.page.tables import Part, Report, TextTable, markdown_page, or_dash
+from rubric_judge.reliability.cost import COST_ROWS, JudgementCost
 
 
 class CriterionNoise(Part):
@@ -37,6 +38,8 @@ class JudgeReliability(Part):
     unavailable_frac: float
     reasons: dict[str, int]
     """Judgements without scores, by reason. None of them enters a statistic."""
+    cost: JudgementCost
+    """What a judgement takes."""
     mean_reward: Estimate
     tau2: Estimate
     """τ²: variance of z over replicates, pooled over criteria."""
@@ -212,8 +215,10 @@ _JUDGE_ROWS: Final[tuple[tuple[str, Callable[[JudgeReliability], str]], ...]] = 
 
 
 def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> TextTable:
-    rows = tuple((name, *(cell(one) for one in judges)) for name, cell in _JUDGE_ROWS)
-    return TextTable("Each judge alone", ("", *columns), rows)
+    rows = [(name, *(cell(one) for one in judges)) for name, cell in _JUDGE_ROWS]
+    cost = [(name, *(cell(one.cost) for one in judges)) for name, cell in COST_ROWS]
+    told = [row for row in cost if set(row[1:]) != {or_dash(None, "")}]
+    return TextTable("Each judge alone", ("", *columns), (*rows, *told))
 
 
 def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> TextTable:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Literal
 
 from pydantic import Field
 
 from rubric_judge.provider.model_config import Settings
+from rubric_judge.provider.settings import is_this_machine
 
 OnUnavailable = Literal["retry", "zero"]
 
@@ -59,7 +59,4 @@ class ServeConfig(Settings):
     @property
     def is_private(self) -> bool:
         """Whether only this machine can reach the address."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_this_machine(self.host)

@@ -11,6 +11,7 @@ import anyio
 from rubric_core import JudgeResult, JudgeView, SchemaError, Task
 from rubric_core.schema.task import TaskRow
 from rubric_judge.adapters.rows import TaskSource
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.serve.config import ServeConfig
 from rubric_judge.serve.schemas import RefusedError, check_size
@@ -105,9 +106,11 @@ class JudgeService:
             One result for each view, in their order.
 
         Raises:
-            RefusedError: the queue is full; or the service ended first, or the client has gone.
+            RefusedError: the queue is full; a group is larger than the judge takes; or the service
+                ended first, or the client has gone.
         """
         results: list[JudgeResult] | None = None
+        refused: RefusedError | None = None
         with self._admit(len(views)):
             async with anyio.create_task_group() as group:
                 self._open.add(group.cancel_scope)
@@ -121,9 +124,13 @@ class JudgeService:
                     results = await self._pool.judge_all(
                         views, on_result=self._note, deadline_s=self.config.deadline_s
                     )
+                except JudgeSetupError as error:  # a group that no call can hold
+                    refused = RefusedError("invalid_request", str(error))
                 finally:
                     self._open.discard(group.cancel_scope)
                 group.cancel_scope.cancel()
+        if refused is not None:
+            raise refused
         if results is None:
             raise RefusedError(
                 "draining", "the service ended before these responses were judged: ask again"

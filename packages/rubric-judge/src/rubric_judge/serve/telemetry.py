@@ -14,6 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from rubric_core import JudgeResult, Outcome
+from rubric_judge.pool.cascades import CascadeStatistics
 from rubric_judge.pool.statistics import PoolStatistics
 
 _log = structlog.get_logger("rubric_judge.serve")
@@ -81,6 +82,8 @@ class ServiceMetrics(Collector):
         for name, count in pool.by_fallback.items():
             fallbacks.add_metric((name,), count)
         yield fallbacks
+        if pool.cascade is not None:
+            yield from _cascade(pool.cascade)
         used, cached_frac = pool.usage, pool.cached_token_frac
         waiting = max(self._queued() - pool.in_flight, 0)
         for family, name, text, value in (
@@ -97,6 +100,21 @@ class ServiceMetrics(Collector):
             # What no server has reported is left out: it is not 0.
             if value is not None:
                 yield family(_PREFIX + name, text, value=value)
+
+
+def _cascade(found: CascadeStatistics) -> Iterator[Metric]:
+    decided = _COUNT(f"{_PREFIX}cascade_criteria", "Criteria by who decided.", labels=("judge",))
+    for judge, level in found.levels.items():
+        decided.add_metric((judge,), level.decided)
+    yield decided
+    what = "Criteria that were kept and audited, by whether the last judge agrees."
+    audits = _COUNT(f"{_PREFIX}cascade_audits", what, labels=("verdict",))
+    audits.add_metric(("same",), found.audited - found.audited_otherwise)
+    audits.add_metric(("other",), found.audited_otherwise)
+    yield audits
+    if found.bound is not None:
+        what = "Upper bound of the risk, as calibrated."
+        yield _GAUGE(f"{_PREFIX}cascade_risk_bound", what, value=found.bound)
 
 
 _WITHIN_S = 10.0

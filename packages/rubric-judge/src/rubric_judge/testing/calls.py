@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, cast
 
 from rubric_judge.testing.faults import Fault
@@ -34,6 +34,23 @@ class FakeCall:
     weights: Mapping[str, float]
     """Weights by criterion id, read from the request's JSON schema."""
     fault: Fault | None
+    responses: tuple[str, ...] = ()
+    """What the responses are called that a listwise judge asks about, read from the schema."""
+
+    def of(self, response: str) -> FakeCall:
+        """Return the call as if this one of its `responses` were judged alone.
+
+        Raises:
+            ValueError: the prompt does not hold it between its lines.
+        """
+        pattern = (
+            rf"----- BEGIN RESPONSE {response} (\w+) -----\n(.*)\n----- END RESPONSE {response} \1"
+        )
+        found = re.search(pattern, self.messages[-1]["content"], re.DOTALL)
+        if found is None:
+            raise ValueError(f"call {self.number} does not show the response {response}")
+        message = {"role": "user", "content": found[2]}
+        return replace(self, body={**self.body, "messages": [message]}, responses=())
 
     @property
     def messages(self) -> list[dict[str, str]]:
@@ -65,7 +82,8 @@ class CallRecord:
 
 
 Award = Callable[[FakeCall], Mapping[str, float] | float | str]
-"""Scores by criterion id, one share z of every weight, or the reply's text itself."""
+"""Scores by criterion id, one share z of every weight, or the reply's text itself. In a
+listwise judge's call it is of one response (`FakeCall.of`), and a text is the whole reply."""
 
 
 def marked(response: str, *, view: int, share: float) -> str:

@@ -140,7 +140,9 @@ class FakeEndpoint:
         drawn = next(self._faults)
         headers = {name.lower(): value for name, value in request.headers.items()}
         weights = replies.weights_asked_for(body)
-        call = FakeCall(self.counts.total(), arrived_s, body, headers, weights, drawn.fault)
+        responses = replies.responses_asked_for(body)
+        number = self.counts.total()
+        call = FakeCall(number, arrived_s, body, headers, weights, drawn.fault, responses)
         self.counts[call.fault] += 1
         if self.keep == "calls":
             self.calls.append(call)
@@ -159,17 +161,29 @@ class FakeEndpoint:
         return await self._send(request, call.fault, answer)
 
     def _judgement(self, call: FakeCall, drawn: Drawn) -> bytes:
-        award = self.award(call) if callable(self.award) else self.award
-        if not isinstance(award, str) and not isinstance(award, Mapping):
-            award = {name: weight * award for name, weight in call.weights.items()}
-        self._note(call, drawn, award)
         weights, fault = call.weights, call.fault
-        text = award if isinstance(award, str) else replies.reply_text(award, weights, fault)
-        if drawn.text is not None and (isinstance(award, Mapping) or drawn.text.place == "body"):
+        alone = [call.of(name) for name in call.responses] or [call]
+        awards = [self._awarded(one) for one in alone]
+        for one, award in zip(alone, awards, strict=True):
+            self._note(one, drawn, award)
+        text = next((award for award in awards if isinstance(award, str)), None)
+        is_given, scores = text is not None, cast("list[Mapping[str, float]]", awards)
+        if text is None and call.responses:
+            by_name = dict(zip(call.responses, scores, strict=True))
+            text = replies.group_reply_text(by_name, weights, fault)
+        elif text is None:
+            text = replies.reply_text(scores[0], weights, fault)
+        if drawn.text is not None and (not is_given or drawn.text.place == "body"):
             text = replies.hostile_text(text, drawn.text)
         prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
         written_tokens = len(text) // 4
         return _body(call, text, fault, prompt_tokens=prompt_tokens, written_tokens=written_tokens)
+
+    def _awarded(self, call: FakeCall) -> Mapping[str, float] | str:
+        award = self.award(call) if callable(self.award) else self.award
+        if isinstance(award, str | Mapping):
+            return award
+        return {name: weight * award for name, weight in call.weights.items()}
 
     def _plain(self, call: FakeCall, drawn: Drawn, served: ServedModel) -> bytes:
         plain = served.plain(call)

@@ -33,6 +33,14 @@ def weights_asked_for(request: Mapping[str, object]) -> dict[str, float]:
     return {name: bounds["maximum"] for name, bounds in definition.items() if "maximum" in bounds}
 
 
+def responses_asked_for(request: Mapping[str, object]) -> tuple[str, ...]:
+    """Read from the same schema what the responses of a group are called; nothing for one."""
+    definition: Any = request
+    for key in ("response_format", "json_schema", "schema", "$defs", "GroupScores", "properties"):
+        definition = definition.get(key) or {}
+    return tuple(definition)
+
+
 def reply_text(
     scores: Mapping[str, float], weights: Mapping[str, float], fault: Fault | None
 ) -> str:
@@ -59,6 +67,28 @@ def reply_text(
         }
         _spoil(reply, weights, fault)
     text = json.dumps(reply)
+    return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
+
+
+def group_reply_text(
+    scores: Mapping[str, Mapping[str, float]], weights: Mapping[str, float], fault: Fault | None
+) -> str:
+    """Write a listwise judge's reply; a fault of a score or an id is one of the first response.
+
+    Args:
+        scores: what is awarded, by response and criterion.
+        weights: what could be awarded.
+        fault: None for a valid reply; one of totals, which there are none of, leaves it as it is.
+    """
+    of_first: dict[str, Any] = {
+        "reasoning": "Each response was compared with the others.",
+        "scores": dict(next(iter(scores.values()))),
+        "total": 0.0,
+        "max_total": 0.0,
+    }
+    _spoil(of_first, weights, fault)
+    by_response = {**scores, next(iter(scores)): of_first["scores"]}
+    text = json.dumps({"reasoning": of_first["reasoning"], "scores": by_response})
     return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
 
 

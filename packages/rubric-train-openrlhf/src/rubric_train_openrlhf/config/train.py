@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import inf, isfinite
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from rubric_core.reward.estimators import AdvantageConfig, GroupAdvantages
+from rubric_judge.config import ListwiseConfig
 from rubric_train_openrlhf.config import sections
 from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.objective import ObjectiveConfig
@@ -88,6 +89,8 @@ class TrainConfig(PolicySettings):
         buffer, heldout = penalty.buffer_tokens if penalty else 0, self.validation
         temperature = heldout.temperature
         is_untold = self.sft is not None and "learning_rate" not in self.sft.model_fields_set
+        spec, largest = self.judge.spec, max(rollout.group_size, heldout.samples)
+        most = spec.max_group if isinstance(spec, ListwiseConfig) else inf
         paths = {"out": self.out, "data.train": self.data.train}
         is_corrected = self.judge.correction != "none"
         return {
@@ -117,6 +120,9 @@ class TrainConfig(PolicySettings):
             "a tiny policy; set one for the model: 8 billion weights take about 5e-6, and adapters "
             "(cluster.warm_start.lora) about ten times that": is_untold
             and not isinstance(self.model, sections.TinyModel),
+            f"{largest} responses to a prompt (rollout.group_size, validation.samples) are over "
+            f"judge.spec.max_group={most}: a listwise judge scores them in one call; raise "
+            "max_group as far as the context of its model goes": largest > most,
             f"objective.kl_coef={self.objective.kl_coef} must be a finite number": not isfinite(
                 self.objective.kl_coef
             ),
@@ -132,6 +138,9 @@ class TrainConfig(PolicySettings):
         return {
             f"device={self.device!r} and cluster.device={self.cluster.device!r} disagree; leave "
             "device at 'auto'": self.device not in {"auto", self.cluster.device},
+            "judge.spec.type='listwise' needs all responses of a group at once, and the engines of "
+            "a cluster hand them over one by one; use type: llm, or "
+            "backend: local": isinstance(self.judge.spec, ListwiseConfig),
             "precision='float32': flash attention computes in 16 bits; use precision='bfloat16', "
             "or cluster.deepspeed.attention='sdpa'": self.precision == "float32" and is_flash,
         }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -15,7 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rubric_core import Judge, JudgeResult, JudgeView, PolicyView
 from rubric_judge import JudgePool, Ledger
-from rubric_judge.capabilities import close, fingerprint, wants_warm_call
+from rubric_judge.capabilities import GroupJudge, close, fingerprint, wants_warm_call
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
 from rubric_train_openrlhf.policy import EncodedPrompt, Policy, Rollouts, sample_groups
@@ -62,12 +64,24 @@ class _Contained:
         self.fingerprint = fingerprint(judge)
         self.warm_call = wants_warm_call(judge)
 
+        if isinstance(judge, GroupJudge):
+            self.max_group = judge.max_group
+            self.judge_group = partial(_contained, judge.judge_group)
+
     async def judge(self, view: JudgeView) -> JudgeResult:
-        try:
-            return await self._judge.judge(view)
-        except (SystemExit, KeyboardInterrupt) as exc:
-            # Ctrl-C reaches the main thread alone: here both are something that the judge did.
-            raise RuntimeError(type(exc).__name__) from exc
+        return await _contained(self._judge.judge, view)
+
+
+_Seen = TypeVar("_Seen")
+_Said = TypeVar("_Said")
+
+
+async def _contained(ask: Callable[[_Seen], Awaitable[_Said]], seen: _Seen) -> _Said:
+    try:
+        return await ask(seen)
+    except (SystemExit, KeyboardInterrupt) as exc:
+        # Ctrl-C reaches the main thread alone: here both are something that the judge did.
+        raise RuntimeError(type(exc).__name__) from exc
 
 
 @contextmanager

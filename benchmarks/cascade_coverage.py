@@ -1,0 +1,180 @@
+"""How often a calibrated cascade breaks its promise, over how often it may, with planted judges.
+
+A cheap judge is planted whose answers are right with a known probability on easy, hard and blind
+items; on the blind ones it is wrong in nearly every answer, which no measure of uncertainty sees.
+Each repetition draws labelled responses, finds the threshold as `rubric-judge cascade` does, and
+looks up the true risk there, which follows from the plant exactly.
+
+    uv run python benchmarks/cascade_coverage.py [--quick] [--json PATH]
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from record import finish
+from scipy import optimize, stats
+
+from rubric_core import Criterion, JudgeResult, Rubric
+from rubric_core.arrays import FloatArray
+from rubric_judge.calibration.thresholds import GRID, fixed_sequence, p_value
+from rubric_judge.cascade.uncertainty import HALF, measured
+
+CLAIM = (
+    "a cascade's risk is above α in at most δ of 2,000 calibrations, and at α = .1 the calls to "
+    "the last judge fall by half"
+)
+TARGET = 1.0
+K = 5
+AUDIT_FRAC = 0.05
+ALPHA, DELTA = 0.1, 0.05
+LAST_ERROR = 0.03
+"""Share of the labels that the last judge contradicts."""
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A cheap judge: how many items are of each kind, and how often an answer is right there."""
+
+    shares: tuple[float, float, float]
+    """Easy, hard, blind."""
+    right: tuple[float, float, float]
+    responses: int
+    """Labelled in each calibration."""
+    criteria: int = 1
+    """Of each response; all are of its kind, so that their errors are correlated."""
+
+    def risk(self, threshold: float | None) -> float:
+        """Return the probability that the cascade contradicts the label."""
+        wrong_kept, _ = self._kept(threshold, wrong=True)
+        kept, _ = self._kept(threshold, wrong=False)
+        return wrong_kept + (1 - kept) * LAST_ERROR
+
+    def escalated(self, threshold: float | None) -> float:
+        """Return the probability that a response is put to the last judge, audits included."""
+        return 1 - self._kept(threshold, wrong=False)[1]
+
+    def _kept(self, threshold: float | None, *, wrong: bool) -> tuple[float, float]:
+        """Return the probability of a criterion, and of all of a response, to be kept."""
+        counts = np.arange(K + 1)
+        passes = _is_kept(counts, threshold) & (~_is_right(counts) | (not wrong))
+        by_kind = [float(stats.binom.pmf(counts, K, q)[passes].sum()) for q in self.right]
+        unaudited = np.array(by_kind) * (1 - AUDIT_FRAC)
+        shares = np.array(self.shares)
+        return float(shares @ unaudited), float(shares @ unaudited**self.criteria)
+
+
+def _uncertainties() -> FloatArray:
+    """Return the uncertainty by the number of right answers, as the judge measures it."""
+    criterion = Criterion(id="c", weight=1.0)
+    rubric = Rubric(criteria=(criterion,))
+    met, unmet = (JudgeResult.scored(rubric, {"c": z}, judge="planted") for z in (1.0, 0.0))
+    answers = ([met] * n + [unmet] * (K - n) for n in range(K + 1))
+    return np.array([measured(one, criterion, "consistency").uncertainty for one in answers])
+
+
+_UNCERTAINTY = _uncertainties()
+
+
+def _is_kept(counts: Any, threshold: float | None) -> Any:
+    return np.zeros_like(counts, bool) if threshold is None else _UNCERTAINTY[counts] <= threshold
+
+
+def _is_right(counts: Any) -> Any:
+    return counts >= HALF * K
+
+
+def threshold_found(plant: Plant, rng: np.random.Generator) -> float | None:
+    """Draw labelled responses and return the threshold they allow; raise where none does."""
+    shape = plant.responses, plant.criteria
+    kind_N = rng.choice(3, size=plant.responses, p=plant.shares)
+    counts = rng.binomial(K, np.array(plant.right)[kind_N][:, None], size=shape)
+    audited, last_wrong = rng.random(shape) < AUDIT_FRAC, rng.random(shape) < LAST_ERROR
+
+    def p_values() -> Iterator[float]:
+        for threshold in GRID:
+            kept = _is_kept(counts, threshold) & ~audited
+            losses = np.where(kept, ~_is_right(counts), last_wrong)
+            yield p_value(losses.mean(axis=1), ALPHA)
+
+    passed = fixed_sequence(p_values(), delta=DELTA)
+    # Where even the last judge is refused, nothing is promised and everything stays with it.
+    return GRID[passed - 1] if passed else None
+
+
+def at_the_edge(responses: int, *, criteria: int = 1) -> Plant:
+    """Return a plant whose risk is just above α at a threshold, where a violation is likeliest."""
+
+    def plant(blind: float) -> Plant:
+        return Plant((0.8 - blind, 0.2, blind), (0.99, 0.6, 0.1), responses, criteria)
+
+    def excess(blind: float) -> float:
+        return plant(blind).risk(0.85) - ALPHA - 1e-6
+
+    return plant(float(optimize.brentq(excess, 0.0, 0.3)))
+
+
+def check_cascade(repetitions: int, rng: np.random.Generator) -> dict[str, Any]:
+    """Calibrate planted cascades again and again.
+
+    Args:
+        repetitions: calibrations of each plant.
+        rng: draws everything.
+
+    Returns:
+        For each plant the share of calibrations whose true risk is above α, and the mean share of
+        responses that are put to the last judge; `worst`, the largest of those shares over δ; and
+        `calls_frac`, the last judge's calls of the plant of known error.
+    """
+    known = Plant((0.72, 0.2, 0.08), (0.99, 0.6, 0.1), responses=500)
+    plants = {
+        "known error": known,
+        "at the edge": at_the_edge(500),
+        "at the edge, few labels": at_the_edge(80),
+        "at the edge, four criteria": at_the_edge(500, criteria=4),
+    }
+    found: dict[str, Any] = {}
+    for name, plant in plants.items():
+        thresholds = [threshold_found(plant, rng) for _ in range(repetitions)]
+        risk = {threshold: plant.risk(threshold) for threshold in set(thresholds)}
+        escalated = {threshold: plant.escalated(threshold) for threshold in risk}
+        found[name] = {
+            "violations": float(np.mean([risk[one] > ALPHA for one in thresholds])),
+            "risk": float(np.mean([risk[one] for one in thresholds])),
+            "escalated": float(np.mean([escalated[one] for one in thresholds])),
+        }
+    worst = max(one["violations"] for one in found.values()) / DELTA
+    return {"worst": worst, "calls_frac": found["known error"]["escalated"], "plants": found}
+
+
+def main() -> None:
+    """Measure, print, and end with 0 where both promises are kept."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="200 repetitions")
+    parser.add_argument("--json", type=Path, help="file for the record")
+    arguments = parser.parse_args()
+    repetitions = 200 if arguments.quick else 2000
+    found = check_cascade(repetitions, np.random.default_rng(20261))
+    for name, plant in found["plants"].items():
+        figures = ", ".join(f"{key} {value:.4f}" for key, value in plant.items())
+        print(f"{name}: {figures}")
+    # The share itself is an estimate: two standard errors of a share that is exactly δ.
+    allowed = TARGET + 2 * float(np.sqrt(DELTA * (1 - DELTA) / repetitions)) / DELTA
+    record = {
+        "claim": CLAIM,
+        "value": found["worst"],
+        "target": TARGET,
+        "direction": "at most",
+        "passed": found["worst"] <= allowed and found["calls_frac"] <= HALF,
+        "details": {**found, "repetitions": repetitions, "alpha": ALPHA, "delta": DELTA},
+    }
+    finish(record, arguments.json)
+
+
+if __name__ == "__main__":
+    main()

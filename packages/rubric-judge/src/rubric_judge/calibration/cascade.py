@@ -1,0 +1,273 @@
+"""A cascade's thresholds from people's labels: the very judge is run at each threshold in turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+
+from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome
+from rubric_judge.calibration.thresholds import GRID, RiskTest, risk_test
+from rubric_judge.capabilities import fingerprint
+from rubric_judge.cascade.judge import CascadeJudge
+from rubric_judge.cascade.record import CascadeCalibration, Threshold
+from rubric_judge.cascade.uncertainty import agree
+from rubric_judge.config import CascadeConfig
+from rubric_judge.labels.rows import Label
+from rubric_judge.ledger.store import Ledger
+from rubric_judge.pool.pool import JudgePool
+
+Unit = Literal["response", "task"]
+_Group: TypeAlias = str | None
+"""Criteria that share a threshold: one id, or None for all of them."""
+_Thresholds: TypeAlias = dict[_Group, float | None]
+
+
+@dataclass(frozen=True)
+class CascadeTarget:
+    """What is promised, and of whom."""
+
+    risk: float = 0.1
+    """α: the share of verdicts that may contradict the labels."""
+    confidence: float = 0.95
+    """1 − δ, of all thresholds together."""
+    per_criterion: bool = False
+    """Whether each criterion gets a threshold and a promise of its own."""
+    tolerance: float | None = None
+    """How far a score may be from its label, as a share of the weight; None: the same side of
+    half of it."""
+    unit: Unit = "response"
+    """What was drawn independently. `response`: other responses to tasks like these; `task`: other
+    tasks, whose responses resemble each other."""
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ConfigError: one is out of bounds; says which.
+        """
+        for name, low, value in (
+            ("risk", 0.0, self.risk),
+            ("confidence", 0.5, self.confidence),
+            ("tolerance", 0.0, self.tolerance),
+        ):
+            if value is not None and not low < value < 1:
+                raise ConfigError(
+                    f"--{name} {value:g}: give a number between {low:g} and 1", location=name
+                )
+
+
+class _Labels:
+    """People's shares z of each labelled criterion, and how their contradictions are averaged."""
+
+    def __init__(
+        self, labels: Iterable[Label], views: Sequence[tuple[int, JudgeView]], target: CascadeTarget
+    ) -> None:
+        given: dict[int, dict[str, list[float]]] = {}
+        by_line = dict(views)
+        for label in labels:
+            weight = by_line[label.line].rubric[label.criterion].weight
+            if label.score is not None and weight:
+                scores = given.setdefault(label.line, {}).setdefault(label.criterion, [])
+                scores.append(label.score / weight)
+        self.shares = {
+            line: {name: math.fsum(all_) / len(all_) for name, all_ in criteria.items()}
+            for line, criteria in given.items()
+        }
+        """Mean of the raters, by line and criterion."""
+        if not self.shares:
+            raise ConfigError(
+                "the labels hold no score of a criterion with weight: label some responses",
+                location="labels",
+            )
+        self.views = [by_line[line] for line in self.shares]
+        self.target = target
+        names = sorted({name for criteria in self.shares.values() for name in criteria})
+        self.groups: tuple[_Group, ...] = tuple(names) if target.per_criterion else (None,)
+
+    def test(self, group: _Group, results: Sequence[JudgeResult], *, delta: float) -> RiskTest:
+        """Test whether the risk of a group of criteria is above α.
+
+        Responses that the judge was not reached for are left out, as their reward is.
+        """
+        units: dict[object, list[float]] = {}
+        for line, view, result in zip(self.shares, self.views, results, strict=True):
+            unit = view.task_id if self.target.unit == "task" else line
+            losses = self._losses(group, line, view, result)
+            if losses and result.outcome is not Outcome.UNAVAILABLE:
+                units.setdefault(unit, []).append(math.fsum(losses) / len(losses))
+        if not units:
+            raise ConfigError("the judges were not reached for any labelled response: run it again",
+                              location="judge")  # fmt: skip
+        losses_N = np.array([math.fsum(all_) / len(all_) for all_ in units.values()])
+        return risk_test(losses_N, risk=self.target.risk, delta=delta)
+
+    def _losses(
+        self, group: _Group, line: int, view: JudgeView, result: JudgeResult
+    ) -> list[float]:
+        # An invalid answer earns 0 for every criterion.
+        return [
+            not agree(
+                result.scores.get(name, 0.0) / view.rubric[name].weight,
+                share,
+                tolerance=self.target.tolerance,
+            )
+            for name, share in self.shares[line].items()
+            if group in (None, name)
+        ]
+
+    def escalated(self, group: _Group, results: Sequence[JudgeResult], last: str) -> float:
+        """Return the share of labelled criteria that the last judge decided, audits aside."""
+        counted = [
+            trace.decided_by[name] == last and name not in trace.audits
+            for line, result in zip(self.shares, results, strict=True)
+            if (trace := result.cascade) is not None and result.outcome is Outcome.SCORED
+            for name in self.shares[line]
+            if group in (None, name)
+        ]
+        return sum(counted) / len(counted) if counted else 1.0
+
+
+class CascadeRun:
+    """The judges of a cascade at work on labelled responses, at one threshold after another.
+
+    What a judge has answered is looked up in the ledger, where each of its k answers is a
+    replicate: a threshold costs only the calls that no earlier one has made, and a calibration that
+    was stopped goes on where it was.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        config: CascadeConfig,
+        ledger: Ledger | None,
+        *,
+        workers: int = 8,
+    ) -> None:
+        """Take the judges.
+
+        Args:
+            judges: those of the configuration, in order.
+            config: what is to be calibrated; its label queue gets nothing from here.
+            ledger: where answers are looked up and kept; without one each threshold asks anew.
+            workers: responses that are judged at once.
+        """
+        self.judges = tuple(judges)
+        self.config = config.model_copy(update={"label_queue": None})
+        self._ledger = ledger
+        self._workers = workers
+
+    async def judge(
+        self, views: Sequence[JudgeView], calibration: CascadeCalibration
+    ) -> tuple[list[JudgeResult], str]:
+        """Judge every view at the calibration's thresholds; return also how the last is called."""
+        cascade = CascadeJudge(self.judges, self.config, calibration, ask=self._ask)
+        pool = JudgePool(cascade, workers=self._workers, micro_batch=1)
+        return await pool.judge_all(views), cascade.names[-1]
+
+    async def _ask(self, judge: Judge, view: JudgeView, sample: int) -> JudgeResult:
+        if self._ledger is None:
+            return await judge.judge(view)
+        who = fingerprint(judge)
+        key = self._ledger.key(view, judge=who, replicate=sample)
+        if (known := self._ledger.find(key)) is not None:
+            return known
+        result = await judge.judge(view)
+        self._ledger.record(key, view, result, judge=who, replicate=sample)
+        return result
+
+
+_NOTHING: Final = Threshold(n=1, risk=1, bound=1, escalated=1, last_risk=1)
+
+
+async def calibrate_cascade(
+    run: CascadeRun,
+    labels: Iterable[Label],
+    views: Sequence[tuple[int, JudgeView]],
+    target: CascadeTarget,
+    *,
+    on_threshold: Callable[[float | None], None] = lambda _: None,
+) -> CascadeCalibration:
+    """Find how unsure each judge may be, so that P(risk > α) ≤ δ.
+
+    Thresholds are tested in the order of `GRID`, from "everything is escalated" on, each with the
+    labels' p-value for "the risk is above α", until the first that is not rejected. The judge that
+    is tested is the one that will be used, audits included, so that nothing is assumed of how a
+    score depends on what else is asked. With `per_criterion`, δ is shared out equally, and while
+    one criterion's threshold rises the others' are those that passed.
+
+    Args:
+        run: the judges.
+        labels: as `read_labels` gives them; of several raters the mean counts.
+        views: as `read_responses` gives them.
+        target: what is to be promised.
+        on_threshold: told each threshold before it is tested.
+
+    Raises:
+        ConfigError: no label can be used, no judge was reached, or the last judge alone was not
+            shown to be within α; says by how much.
+    """
+    given = _Labels(labels, views, target)
+    delta = (1 - target.confidence) / len(given.groups)
+    passed: _Thresholds = {}
+    found: dict[_Group, Threshold] = {}
+    rising = set(given.groups)
+    for threshold in GRID:
+        on_threshold(threshold)
+        trial = {group: threshold if group in rising else passed[group] for group in given.groups}
+        at = {group: _NOTHING.model_copy(update={"threshold": t}) for group, t in trial.items()}
+        results, last = await run.judge(given.views, _record(run, target, at))
+        for group in sorted(rising, key=str):
+            test = given.test(group, results, delta=delta)
+            if test.p_value > delta:
+                if threshold is None:
+                    raise _too_risky(group, test, target, delta)
+                rising.discard(group)
+                continue
+            passed[group] = threshold
+            first = found.get(group)
+            found[group] = Threshold(
+                threshold=threshold,
+                n=test.n,
+                risk=test.risk,
+                bound=test.bound,
+                escalated=given.escalated(group, results, last),
+                last_risk=first.last_risk if first else test.risk,
+            )
+        if not rising:
+            break
+    return _record(run, target, found)
+
+
+def _record(
+    run: CascadeRun, target: CascadeTarget, found: dict[_Group, Threshold]
+) -> CascadeCalibration:
+    return CascadeCalibration(
+        judges=tuple(map(fingerprint, run.judges)),
+        uncertainty=run.config.uncertainty,
+        k=run.config.k,
+        audit_frac=run.config.audit_frac,
+        tolerance=target.tolerance,
+        unit=target.unit,
+        risk=target.risk,
+        confidence=target.confidence,
+        pooled=found.get(None),
+        criteria={name: one for name, one in found.items() if name is not None},
+    )
+
+
+def _too_risky(group: _Group, test: RiskTest, target: CascadeTarget, delta: float) -> ConfigError:
+    """Say why not even the last judge alone will do."""
+    whom = "the last judge" + ("" if group is None else f", on criterion {group!r},")
+    fewest = math.ceil(math.log(delta) / math.log1p(-target.risk))
+    seen = f"it contradicts {test.risk:.1%} of the labels of {test.n} {target.unit}s"
+    bound = f"up to {test.bound:.1%} at this confidence"
+    remedy = f"label more (at least {fewest} {target.unit}s)" if test.n < fewest else "label more"
+    return ConfigError(
+        f"--risk {target.risk:g}: {whom} alone is not shown to keep to it: {seen}, {bound}; "
+        f"{remedy}, take a better judge, or allow a higher risk",
+        location="risk",
+    )

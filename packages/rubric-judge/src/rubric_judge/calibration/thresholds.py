@@ -1,0 +1,97 @@
+"""Thresholds with a finite-sample promise: learn then test, in a fixed sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from rubric_core.arrays import FloatArray
+from rubric_core.errors import needing_extra
+
+with needing_extra("rubric-judge", "reliability", by="the calibration of a cascade"):
+    from scipy import optimize, special, stats
+
+GRID: Final = (None, *(step / 20 for step in range(21)))
+"""Thresholds in the order in which they are tested, from "everything is escalated" on. Chosen
+before any label is seen, as the promise needs it."""
+
+
+_TINY: Final = 1e-12
+
+
+class RiskTest(NamedTuple):
+    """What the labels say of one threshold."""
+
+    n: int
+    risk: float
+    """Mean loss."""
+    p_value: float
+    """Of the hypothesis that the risk is above α."""
+    bound: float
+    """Upper confidence bound of the risk."""
+
+
+def p_value(losses_N: FloatArray, risk: float) -> float:
+    """Return the p-value of "the mean loss is above `risk`".
+
+        all losses 0 or 1:  P(Bin(n, α) ≤ Σ L)                                 (exact)
+        otherwise:          min(exp(−n kl(L̄, α)), e · P(Bin(n, α) ≤ ⌈n L̄⌉))    (Hoeffding, Bentkus)
+
+    Args:
+        losses_N: shape [N], independent, each in [0, 1].
+        risk: α in (0, 1).
+
+    Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), §2.2 and Prop. 3.
+    """
+    n, mean = len(losses_N), float(np.mean(losses_N))
+    binom, rel_entr = cast("Any", stats).binom, cast("Any", special).rel_entr  # no type stubs
+    if np.isin(losses_N, (0.0, 1.0)).all():
+        return float(binom.cdf(round(n * mean), n, risk))
+    if mean >= risk:
+        return 1.0
+    divergence = float(rel_entr(mean, risk) + rel_entr(1 - mean, 1 - risk))
+    bentkus = np.e * float(binom.cdf(np.ceil(n * mean - 1e-9), n, risk))
+    return min(float(np.exp(-n * divergence)), bentkus, 1.0)
+
+
+def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
+    """Test one threshold.
+
+    Args:
+        losses_N: shape [N], the losses of independent units in [0, 1]; N ≥ 1.
+        risk: α.
+        delta: δ, of the bound.
+
+    Returns:
+        With the bound that inverts the test: the least risk that is rejected at δ. For losses of 0
+        and 1 it is Clopper and Pearson's.
+    """
+
+    def excess(at: float) -> float:
+        return p_value(losses_N, at) - delta
+
+    mean, almost = float(np.mean(losses_N)), float(np.nextafter(1.0, 0.0))
+    brentq = cast("Any", optimize).brentq
+    bound = float(brentq(excess, max(mean, _TINY), almost)) if excess(almost) < 0 else 1.0
+    return RiskTest(len(losses_N), mean, p_value(losses_N, risk), bound)
+
+
+def fixed_sequence(p_values: Iterable[float], *, delta: float) -> int:
+    """Return how many hypotheses are rejected, one after the other, until the first that is not.
+
+    Each is tested at δ, and the chance that a true one is among those rejected is at most δ.
+
+    Args:
+        p_values: in an order that was fixed beforehand; read no further than needed.
+        delta: δ.
+
+    Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), fixed-sequence testing.
+    """
+    rejected = 0
+    for value in p_values:
+        if value > delta:
+            break
+        rejected += 1
+    return rejected

@@ -1,0 +1,319 @@
+"""The cascade itself: judges in order, each criterion decided by the first that is sure of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import reduce
+
+import anyio
+
+from rubric_core import (
+    CascadeLevel,
+    CascadeTrace,
+    Criterion,
+    Judge,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Rubric,
+    Usage,
+)
+from rubric_judge.by_identity import ByIdentity
+from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
+from rubric_judge.cascade.queue import ask_for_labels
+from rubric_judge.cascade.record import CascadeCalibration
+from rubric_judge.cascade.uncertainty import Measured, agree, measured
+from rubric_judge.config import CascadeConfig
+
+_VERSION = "cascade_v1"
+_RUBRICS_KEPT = 4096
+_ROUNDING = 1e-9
+
+Ask = Callable[[Judge, JudgeView, int], Awaitable[JudgeResult]]
+"""Puts a view to a judge; the number says which of its answers this is."""
+
+
+class _Progress:
+    """What became of one response so far."""
+
+    def __init__(self, rubric: Rubric) -> None:
+        self.open = {c.id: c for c in rubric if c.weight}
+        self.found: dict[str, list[tuple[int, Measured]]] = {name: [] for name in self.open}
+        """What each judge said of a criterion, by its number."""
+        self.kept: dict[str, int] = {}
+        """The judge that is sure of a criterion."""
+        self.answers: dict[int, list[JudgeResult]] = {}
+        self.asked: dict[int, int] = {}
+        """Criteria that each judge was asked about."""
+
+
+class CascadeJudge:
+    """Asks the first judge for every criterion, and the next for those it is unsure of.
+
+        s_j of the first judge with u_j ≤ λ_j;  of the last judge otherwise, and where audited
+
+    A judge but the last gives k answers, whose mean counts; it decides nothing where one of them is
+    invalid or unavailable. Where the last judge's answer is, so is the whole: a total over some of
+    the criteria would be another reward. Which criteria are audited follows from a hash of what is
+    judged, so that a judgement that is made again audits the same.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        config: CascadeConfig,
+        calibration: CascadeCalibration,
+        *,
+        ask: Ask | None = None,
+    ) -> None:
+        """Take the judges and their thresholds.
+
+        Args:
+            judges: two or more, the cheapest first.
+            config: the measure and the audits; `config.judges` are not loaded here.
+            calibration: the thresholds.
+            ask: how a judge is asked; `judge.judge(view)` when left out.
+
+        Raises:
+            ConfigError: the calibration is of other judges or settings.
+        """
+        calibration.require(config, judges, source=str(config.calibration or "calibration"))
+        self._judges = tuple(judges)
+        self._config = config
+        self._calibration = calibration
+        self._ask = ask or _ask
+        names = [judge.name for judge in judges]
+        shared = Counter(names)
+        self.names = [
+            f"{name} ({place})" if shared[name] > 1 else name
+            for place, name in enumerate(names, start=1)
+        ]
+        """How results call the judges: their names, numbered where two are the same."""
+        # One object for a group: what a judge keeps for a rubric is kept for its parts.
+        self._parts = ByIdentity(_Parts, most=_RUBRICS_KEPT)
+
+    @property
+    def name(self) -> str:
+        """The version and the names of the judges."""
+        return f"{_VERSION}: {' > '.join(self.names)}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the judges, the measure, the thresholds and the audits."""
+        settings = self._config.model_dump(
+            mode="json", include={"uncertainty", "k", "audit_frac"}
+        ) | {"calibration": self._calibration.model_dump(mode="json")}
+        digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
+        return f"{_VERSION} {digest}: {' > '.join(map(fingerprint, self._judges))}"
+
+    @property
+    def warm_call(self) -> bool:
+        """Whether the first judge wants the first response of a group alone."""
+        return wants_warm_call(self._judges[0])
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response.
+
+        Args:
+            view: everything the judges see.
+
+        Returns:
+            Scored; the last judge's failure; or `unavailable` with reason `judge_error`, when the
+            label queue cannot be written.
+        """
+        started_s = time.perf_counter()
+        state, last = _Progress(view.rubric), len(self._judges) - 1
+        for number in range(last):
+            if state.open:
+                await self._decide(number, view, state)
+        audited = [name for name in state.kept if self._is_audited(view, name)]
+        if asked := {*state.open, *audited}:
+            (result,) = await self._answers(last, view, asked, state)
+            if result.outcome is not Outcome.SCORED:
+                return self._whole(result, state, started_s, self._trace(state, {}, {}))
+            for name in asked:
+                criterion = view.rubric[name]
+                state.found[name].append((last, measured([result], criterion, "margin")))
+        decided = {name: found[-1] for name, found in state.found.items()}
+        audits = {name: self._agree(state.found[name], view.rubric[name]) for name in audited}
+        try:
+            self._queue(view, state)
+        except OSError as error:
+            detail = f"the label queue cannot be written ({error.strerror})"
+            failed = JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=detail)
+            return self._whole(failed, state, started_s, self._trace(state, {}, {}))
+        scores = {c.id: decided[c.id][1].score if c.weight else 0.0 for c in view.rubric}
+        trace = self._trace(state, {name: by for name, (by, _) in decided.items()}, audits)
+        reasoning = self._account(trace, state)
+        scored = JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning=reasoning)
+        evidence = {
+            name: state.answers[by][0].evidence[name]
+            for name, (by, _) in decided.items()
+            if name in state.answers[by][0].evidence
+        }
+        ordered = {name: evidence[name] for name in view.rubric.ids if name in evidence}
+        scored = JudgeResult.model_validate({**dict(scored), "evidence": ordered})
+        return self._whole(scored, state, started_s, trace)
+
+    async def check(self) -> None:
+        """Check every judge.
+
+        Raises:
+            JudgeSetupError: an endpoint is not there.
+        """
+        for judge in self._judges:
+            await check(judge)
+
+    async def aclose(self) -> None:
+        """Close the judges."""
+        for judge in self._judges:
+            await close(judge)
+
+    async def _decide(self, number: int, view: JudgeView, state: _Progress) -> None:
+        """Let a judge keep what it is sure of."""
+        results = await self._answers(number, view, set(state.open), state)
+        if any(result.outcome is not Outcome.SCORED for result in results):
+            return
+        for name, criterion in list(state.open.items()):
+            seen = measured(results, criterion, self._config.uncertainty)
+            state.found[name].append((number, seen))
+            threshold = self._calibration.threshold(name)
+            if threshold is not None and seen.uncertainty <= threshold + _ROUNDING:
+                state.kept[name] = number
+                del state.open[name]
+
+    async def _answers(
+        self, number: int, view: JudgeView, criteria: set[str], state: _Progress
+    ) -> list[JudgeResult]:
+        """Ask a judge for some criteria, k times at once; the last one once."""
+        part = self._parts(view.rubric).of(criteria)
+        is_last = number == len(self._judges) - 1
+        results: dict[int, JudgeResult] = {}
+
+        async def ask(sample: int) -> None:
+            rubric = part if is_last else self._parts(part).turned(self._config, sample)
+            asked = view if rubric is view.rubric else view.model_copy(update={"rubric": rubric})
+            results[sample] = await self._ask(self._judges[number], asked, sample)
+
+        if is_last or self._config.k == 1:
+            await ask(0)
+        else:
+            try:
+                async with anyio.create_task_group() as group:
+                    for sample in range(self._config.k):
+                        group.start_soon(ask, sample)
+            except BaseExceptionGroup as several:  # whoever asks knows the exceptions themselves
+                raise several.exceptions[0] from None
+        state.asked[number] = len(criteria)
+        state.answers[number] = [results[sample] for sample in sorted(results)]
+        return state.answers[number]
+
+    def _is_audited(self, view: JudgeView, criterion: str) -> bool:
+        parts = (view.grounding.sha256, view.question, view.response, criterion)
+        digest = hashlib.sha256(json.dumps(("audit", *parts)).encode()).digest()
+        return int.from_bytes(digest[:8]) < self._config.audit_frac * 2**64
+
+    def _queue(self, view: JudgeView, state: _Progress) -> None:
+        if self._config.label_queue is None:
+            return
+        differing = [
+            name
+            for name, found in state.found.items()
+            if len({seen.is_met(view.rubric[name].weight) for _, seen in found}) > 1
+        ]
+        if differing:
+            ask_for_labels(self._config.label_queue, view, differing)
+
+    def _agree(self, found: Sequence[tuple[int, Measured]], criterion: Criterion) -> bool:
+        (_, kept), (_, final) = found[-2:]
+        shares = (one.score / criterion.weight for one in (kept, final))
+        return agree(*shares, tolerance=self._calibration.tolerance)
+
+    def _trace(
+        self, state: _Progress, decided: Mapping[str, int], audits: Mapping[str, bool]
+    ) -> CascadeTrace:
+        levels = [
+            CascadeLevel(
+                judge=self.names[number],
+                calls=len(results),
+                criteria=state.asked[number],
+                usage=_usage(results),
+            )
+            for number, results in sorted(state.answers.items())
+        ]
+        return CascadeTrace(
+            judges=self.names,
+            decided_by={name: self.names[by] for name, by in decided.items()},
+            audits=dict(audits),
+            levels=levels,
+            risk=self._calibration.risk,
+            confidence=self._calibration.confidence,
+            bound=self._calibration.bound,
+        )
+
+    def _whole(
+        self, result: JudgeResult, state: _Progress, started_s: float, trace: CascadeTrace
+    ) -> JudgeResult:
+        """Put what is known of all calls into a result."""
+        every = [one for results in state.answers.values() for one in results]
+        first = every[0].answered_by
+        is_one = all(one.answered_by == first for one in every)
+        known = {
+            "judge": self.name,
+            "answered_by": first if is_one else None,
+            "usage": _usage(every),
+            "latency_s": time.perf_counter() - started_s,
+            "attempts": sum(one.attempts for one in every),
+            "passage_truncated": any(one.passage_truncated for one in every),
+            "cascade": trace,
+        }
+        return JudgeResult.model_validate({**dict(result), **known})
+
+    def _account(self, trace: CascadeTrace, state: _Progress) -> str:
+        parts: list[str] = []
+        for number, results in sorted(state.answers.items()):
+            judge = self.names[number]
+            mine = [name for name, by in trace.decided_by.items() if by == judge]
+            if mine:
+                parts.append(f"By {judge}: {', '.join(mine)}.\n{results[0].reasoning}".strip())
+        return "\n\n".join(parts)
+
+
+class _Parts:
+    """A rubric's parts and their reversals, each made once."""
+
+    def __init__(self, rubric: Rubric) -> None:
+        self._rubric = rubric
+        self._weighty = {c.id for c in rubric if c.weight}
+        self._made: dict[frozenset[str], Rubric] = {frozenset(self._weighty): rubric}
+        self._back: Rubric | None = None
+
+    def of(self, criteria: set[str]) -> Rubric:
+        """Return the rubric of some criteria; all of it where they are all that have weight."""
+        key = frozenset(criteria)
+        if key not in self._made:
+            chosen = tuple(c for c in self._rubric if c.id in criteria)
+            self._made[key] = Rubric(criteria=chosen)
+        return self._made[key]
+
+    def turned(self, config: CascadeConfig, sample: int) -> Rubric:
+        """Return the rubric in the order of one of a judge's answers."""
+        if config.uncertainty != "orders" or sample % 2 == 0:
+            return self._rubric
+        self._back = self._back or Rubric(criteria=tuple(reversed(tuple(self._rubric))))
+        return self._back
+
+
+async def _ask(judge: Judge, view: JudgeView, sample: int) -> JudgeResult:
+    del sample
+    return await judge.judge(view)
+
+
+def _usage(results: Sequence[JudgeResult]) -> Usage | None:
+    known = [one.usage for one in results if one.usage is not None]
+    return reduce(Usage.plus, known) if known else None

@@ -1,0 +1,119 @@
+"""The calibration of a cascade, as it is written to `cascade.json`, and whom it is valid for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import Field
+
+from rubric_core import ConfigError, Judge
+from rubric_core.files import read_file
+from rubric_judge.capabilities import fingerprint
+from rubric_judge.config import CascadeConfig, Uncertainty
+from rubric_judge.provider.model_config import Settings
+
+
+class Threshold(Settings):
+    """How unsure a judge may be and keep its score, and what that was seen to cost."""
+
+    threshold: float | None = Field(default=None, ge=0, le=1)
+    """Highest uncertainty at which a score is kept; None: every score is escalated."""
+    n: int = Field(ge=1)
+    """Units (responses or tasks) that it was tested on."""
+    risk: float = Field(ge=0, le=1)
+    """Share of their labels that the cascade's verdicts contradict."""
+    bound: float = Field(ge=0, le=1)
+    """Upper bound of the risk at the confidence."""
+    escalated: float = Field(ge=0, le=1)
+    """Share of the labelled criteria that reached the last judge for want of certainty."""
+    last_risk: float = Field(ge=0, le=1)
+    """Share of the labels that the last judge contradicts where it decides everything."""
+
+
+class CascadeCalibration(Settings):
+    """Thresholds of one cascade, found by learn-then-test, and the promise that comes with them.
+
+    P(risk > α) ≤ δ,   risk = P(the cascade's verdict contradicts the label)
+    """
+
+    version: int = 1
+    judges: tuple[str, ...]
+    """Fingerprints, in order."""
+    uncertainty: Uncertainty
+    k: int = Field(ge=1)
+    audit_frac: float = Field(ge=0, le=1)
+    tolerance: float | None = Field(default=None, gt=0, lt=1)
+    """A score contradicts a label when they are further apart, as shares of the weight; None: when
+    they lie on different sides of half of it."""
+    unit: str
+    """What was drawn independently: `response` or `task`."""
+    risk: float = Field(gt=0, lt=1)
+    """α."""
+    confidence: float = Field(gt=0, lt=1)
+    """1 − δ, of all thresholds together."""
+    pooled: Threshold | None = None
+    """For every criterion."""
+    criteria: dict[str, Threshold] = Field(default_factory=dict)
+    """For each criterion by id, instead of `pooled`; one that is not here is always escalated."""
+
+    def threshold(self, criterion: str) -> float | None:
+        """Return the highest uncertainty at which the criterion's score is kept; None for none."""
+        found = self.pooled or self.criteria.get(criterion)
+        return found.threshold if found else None
+
+    @property
+    def bound(self) -> float:
+        """Upper bound of the risk; the largest of the criteria where each has its threshold."""
+        return max(one.bound for one in (self.pooled, *self.criteria.values()) if one)
+
+    def require(self, config: CascadeConfig, judges: Sequence[Judge], *, source: str) -> None:
+        """Refuse judges and settings that were not calibrated.
+
+        Args:
+            config: of the cascade that is to be used.
+            judges: its judges, in order.
+            source: what the calibration is called in an error.
+
+        Raises:
+            ConfigError: says which, and what to do.
+        """
+        again = "calibrate this cascade, or use the one that was calibrated"
+        if len(judges) != len(self.judges):
+            count = f"it is of {len(self.judges)} judges, not of {len(judges)}"
+            raise ConfigError(f"{source}: {count}: {again}", location="calibration")
+        for number, (known, judge) in enumerate(zip(self.judges, judges, strict=True), start=1):
+            if (given := fingerprint(judge)) != known:
+                what = f"judge {number} was {known!r} and is {given!r}"
+                raise ConfigError(f"{source}: {what}: {again}", location="calibration")
+        for name in ("uncertainty", "k", "audit_frac"):
+            known, given = getattr(self, name), getattr(config, name)
+            if known != given:
+                what = f"{name} was {known!r} and is {given!r}"
+                raise ConfigError(f"{source}: {what}: {again}", location="calibration")
+
+
+_COMMAND = "`rubric-judge cascade TASKS RESPONSES --labels L --judge CASCADE --risk .1`"
+
+
+def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibration:
+    """Read the calibration that a configuration names, and check that it is of these judges.
+
+    Raises:
+        ConfigError: none is named, it cannot be read, or it is of another cascade.
+    """
+    if config.calibration is None:
+        raise ConfigError(
+            f"calibration: a cascade needs thresholds: {_COMMAND} writes them",
+            location="calibration",
+        )
+    source = str(config.calibration)
+    try:
+        found = CascadeCalibration.model_validate_json(read_file(config.calibration))
+    except OSError as error:
+        problem = f"{source}: cannot be read ({error.strerror}): {_COMMAND} writes it"
+        raise ConfigError(problem, location="calibration") from None
+    except ValueError:
+        problem = f"{source}: this is no calibration of a cascade: {_COMMAND} writes one"
+        raise ConfigError(problem, location="calibration") from None
+    found.require(config, judges, source=source)
+    return found

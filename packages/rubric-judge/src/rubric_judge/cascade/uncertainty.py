@@ -1,0 +1,69 @@
+"""How sure a judge is of each criterion, seen from several of its answers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rubric_core import Criterion, JudgeResult
+from rubric_judge.config import Uncertainty
+
+HALF = 0.5
+"""A criterion counts as met from this share of its weight on."""
+
+
+_ROUNDING = 1e-9
+
+
+class Measured(NamedTuple):
+    """One criterion as one judge sees it."""
+
+    score: float
+    """Mean of its scores."""
+    uncertainty: float
+    """0 (sure) to 1."""
+
+    def is_met(self, weight: float) -> bool:
+        """Whether the score says that the criterion is met."""
+        return self.score >= HALF * weight
+
+
+def agree(one: float, other: float, *, tolerance: float | None) -> bool:
+    """Return whether two scores, as shares of the weight, come to the same.
+
+    Args:
+        one: a share.
+        other: a share.
+        tolerance: how far apart they may be; None: on which side of half they lie is what counts.
+    """
+    if tolerance is None:
+        return (one >= HALF) == (other >= HALF)
+    return abs(one - other) <= tolerance + _ROUNDING
+
+
+def measured(results: Sequence[JudgeResult], criterion: Criterion, kind: Uncertainty) -> Measured:
+    """Return the mean score of a criterion and how unsure it is.
+
+        z_i = s_i / w
+        consistency   u = 2 · std(z)           (population; the largest std of shares is ½)
+        margin        u = 2 · min(z̄, 1 − z̄)    (0 where z̄ is a whole verdict, 1 at half)
+        orders        u = |mean of z in order − mean of z in reverse|
+
+    Args:
+        results: scored ones, in the order of the samples.
+        criterion: with a weight above 0.
+        kind: the measure.
+    """
+    shares = [min(result.scores[criterion.id] / criterion.weight, 1.0) for result in results]
+    mean = math.fsum(shares) / len(shares)
+    score = min(criterion.weight * mean, criterion.weight)
+    match kind:
+        case "consistency":
+            return Measured(score, min(2 * statistics.pstdev(shares), 1.0))
+        case "margin":
+            return Measured(score, max(2 * min(mean, 1 - mean), 0.0))
+        case "orders":
+            ahead, back = shares[::2], shares[1::2]
+            return Measured(score, abs(statistics.fmean(ahead) - statistics.fmean(back)))

@@ -1,0 +1,129 @@
+"""`rubric-judge label` and `label-import`: people's scores, typed here or in another tool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from rubric_core import read_tasks
+from rubric_core.errors import needing_extra
+from rubric_judge.cli.app import app, require_writable
+from rubric_judge.console.command import Count, Positive, console, print_pairs, working
+from rubric_judge.responses import read_responses
+
+if TYPE_CHECKING:
+    from rubric_judge.labels.rows import LabelSource
+
+Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
+
+
+def label(  # noqa: PLR0913  # each is an option of the command
+    tasks: Path,
+    responses: Path,
+    /,
+    *,
+    out: Path,
+    rater: str | None = None,
+    judgements: Path | None = None,
+    count: Positive = 300,
+    seed: Count = 0,
+    host: str = "127.0.0.1",
+    port: Port = 8100,
+    token_env: str | None = None,
+) -> int:
+    """Serve a page where people score responses criterion by criterion, until Ctrl-C.
+
+    Example: rubric-judge label tasks.jsonl answers.jsonl --out labels.jsonl
+
+    Every score is on the disk before the page says so; the same command goes on where it was
+    stopped. Nobody sees a judge's score, or another person's.
+
+    Args:
+        tasks: Tasks, JSON Lines (or Parquet).
+        responses: JSON Lines with task_id and response.
+        out: File of labels, which grows; what it holds already is kept.
+        rater: The one who labels; without it, the page asks for a name.
+        judgements: A judge's judgements of these responses: labels are shared out among low, middle
+            and high scores of each criterion, so that every class is there. They are not shown.
+        count: Labels wanted from each rater, about; whole responses are drawn.
+        seed: Seed of the draw, and of each rater's order.
+        host: Address to listen on; any but this machine's own needs a token.
+        port: Port to listen on; 0 takes a free one, which is printed.
+        token_env: Environment variable with the token that raters type into the page.
+
+    Returns:
+        Exit status.
+    """
+    from rubric_judge.labels.sampling import draw, judged_levels
+    from rubric_judge.labels.store import open_labels
+
+    with needing_extra("rubric-judge", "serve", by="the page of labels"):
+        from rubric_judge.label_page.desk import Desk
+        from rubric_judge.label_page.server import serve_page
+
+    require_writable(out, flag="--out", inputs=(tasks, responses, judgements))
+    with working(app) as progress, progress.phase("reading tasks and responses"):
+        source = _read(tasks, responses)
+        levels = judged_levels(judgements, source) if judgements else {}
+        drawn = draw(source, levels, count=count, seed=seed)
+    with open_labels(out, source) as store:
+        desk = Desk(source, drawn, store, seed=seed, rater=rater)
+        what = f"{desk.cells} labels of {len(drawn)} responses"
+        print(f"to label: {what}; {len(store)} labels are in {out}", flush=True)
+        serve_page(desk, host=host, port=port, token_env=token_env, on_start=_say_address)
+        print_pairs([*store.raters().items(), ("written", out)])
+    return 0
+
+
+def import_labels(
+    format_: Annotated[Literal["csv", "label_studio", "argilla"], Parameter(name="FORMAT")],
+    export: Path,
+    tasks: Path,
+    responses: Path,
+    /,
+    *,
+    out: Path,
+    rater: str | None = None,
+) -> int:
+    """Read labels that were given elsewhere and write them as `rubric-judge label` does.
+
+    Example: rubric-judge label-import csv scores.csv tasks.jsonl answers.jsonl --out labels.jsonl
+
+    Args:
+        format_: csv, label_studio (its export JSON) or argilla (`dataset.records.to_json`).
+        export: File to read.
+        tasks: Tasks, JSON Lines (or Parquet).
+        responses: JSON Lines with task_id and response, as they were labelled.
+        out: New file of labels.
+        rater: Name of the rater where the file holds none.
+
+    Returns:
+        Exit status.
+    """
+    from rubric_judge.labels.exports import READERS
+    from rubric_judge.labels.foreign import import_given, write_labels
+
+    require_writable(out, flag="--out", inputs=(export, tasks, responses))
+    source = _read(tasks, responses)
+    found = READERS[format_](export)
+    written = write_labels(out, import_given(export, found, source, rater=rater))
+    if not written:
+        console(stderr=True).print(f"{export} holds no label", soft_wrap=True)
+        return 1
+    print_pairs([*Counter(one.rater for one in written).items(), ("written", out)])
+    return 0
+
+
+def _say_address(url: str) -> None:
+    print(f"rubric-judge label is on {url}", flush=True)
+
+
+def _read(tasks: Path, responses: Path) -> LabelSource:
+    from rubric_judge.labels.rows import LabelSource
+
+    by_id = {task.task_id: task for task in read_tasks(tasks)}
+    return LabelSource(by_id, dict(read_responses(responses, by_id)))

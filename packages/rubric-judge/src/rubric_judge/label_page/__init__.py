@@ -1,0 +1,1 @@
+"""The page that labels are typed into, and its small server."""

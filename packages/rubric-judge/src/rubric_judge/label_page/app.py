@@ -1,0 +1,119 @@
+"""The page and what it asks for: the next texts, and that a label be kept."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Annotated, Final
+
+from fastapi import FastAPI, Query, Request, Response
+from fastapi.responses import HTMLResponse, JSONResponse
+from pydantic import SecretStr
+
+from rubric_core.errors import SchemaError
+from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Rater, Scored
+from rubric_judge.page.rendering import render_page
+from rubric_judge.provider.settings import is_this_machine
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_LARGEST_BODY: Final = 64 * 2**10
+_OF_ITSELF: Final = {None, "same-origin", "none"}
+
+
+def build_app(desk: Desk, *, token: SecretStr | None = None) -> FastAPI:
+    """Build the application.
+
+    The page itself holds no text and needs no token; all that it asks for does, if there is one.
+    Without one, only this machine is answered, and only to a page of its own.
+
+    Args:
+        desk: what is labelled.
+        token: what requests must bear.
+    """
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    page = render_page(
+        __package__ or "", "label.html.j2", {}, style="label.css", scripts=["label.js"], asks=True
+    )
+
+    @app.middleware("http")
+    async def guarded(  # pyright: ignore[reportUnusedFunction]  # the decorator keeps it
+        request: Request, answer: Callable[[Request], Awaitable[Response]]
+    ) -> Response:
+        refused = _refused(request, token)
+        response = _problem(*refused) if refused else await answer(request)
+        response.headers.update(_HEADERS)
+        return response
+
+    app.add_exception_handler(SchemaError, _not_kept)
+    app.add_exception_handler(OSError, _not_written)
+    _add_routes(app, desk, page)
+    return app
+
+
+# The decorators keep the functions.
+# pyright: reportUnusedFunction=false
+def _add_routes(app: FastAPI, desk: Desk, page: str) -> None:
+    @app.get("/", response_class=HTMLResponse)
+    def start() -> str:
+        return page
+
+    @app.get("/v1/raters")
+    def raters() -> dict[str, object]:
+        return desk.raters()
+
+    @app.get("/v1/work")
+    def work(rater: Annotated[Rater, Query()]) -> dict[str, object]:
+        return desk.work(rater)
+
+    @app.get("/v1/responses/{line}")
+    def texts(line: int) -> dict[str, object]:
+        return desk.texts(line)
+
+    @app.put("/v1/label", status_code=204)
+    def keep(scored: Scored) -> None:
+        desk.keep(scored)
+
+    @app.delete("/v1/label", status_code=204)
+    def take_back(cell: Annotated[Cell, Query()]) -> None:
+        desk.take_back(cell)
+
+
+def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | None:
+    """Say why a request is not answered, or None."""
+    headers = request.headers
+    if headers.get("sec-fetch-site") not in _OF_ITSELF and request.url.path != "/":
+        return HTTPStatus.FORBIDDEN, "another site's page may not ask"
+    length = headers.get("content-length", "0")
+    if not length.isdigit() or int(length) > _LARGEST_BODY or "transfer-encoding" in headers:
+        return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {_LARGEST_BODY} bytes"
+    if token is None:
+        # A name that another site has pointed at this machine is not one of this machine's.
+        host = request.url.hostname if headers.get("host") else None
+        if not is_this_machine(host or ""):
+            return HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost"
+    elif request.url.path != "/":
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        right = secrets.compare_digest(given.strip().encode(), token.get_secret_value().encode())
+        if scheme.lower() != "bearer" or not right:
+            return HTTPStatus.UNAUTHORIZED, "the token is missing or wrong"
+    return None
+
+
+async def _not_kept(_request: Request, error: Exception) -> Response:
+    status = HTTPStatus.NOT_FOUND if isinstance(error, NotDrawnError) else HTTPStatus.CONFLICT
+    return _problem(status, str(error))
+
+
+async def _not_written(_request: Request, error: Exception) -> Response:
+    problem = error.strerror if isinstance(error, OSError) else None
+    return _problem(HTTPStatus.INSUFFICIENT_STORAGE, f"cannot be written: {problem or 'no reason'}")
+
+
+def _problem(status: int, message: str) -> Response:
+    return JSONResponse({"detail": message}, status_code=status)

@@ -1,0 +1,145 @@
+"""What there is to label, for whom, in which order: what the page asks for, without HTTP."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from rubric_core import Criterion, JudgeView
+from rubric_core.errors import SchemaError
+from rubric_judge.labels.rows import Label, LabelSource, label_problems
+from rubric_judge.labels.sampling import Drawn, in_order
+from rubric_judge.labels.store import LabelStore
+from rubric_judge.ledger.entry import hash_rubric, hash_text
+from rubric_judge.page.rendering import visible
+
+LONGEST_NAME: Final = 80
+Rater = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_NAME)
+]
+
+
+class NotDrawnError(SchemaError):
+    """A response or criterion that is not among those to be labelled."""
+
+
+class Cell(BaseModel):
+    """One criterion of one response, and whose label of it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    rater: Rater
+    line: Annotated[int, Field(ge=1)]
+    criterion: str
+
+
+class Scored(Cell):
+    """What a key was pressed for."""
+
+    score: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    """None: the rater cannot tell."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """The drawn responses, the raters' orders and the file. It knows no judge's score."""
+
+    source: LabelSource
+    drawn: list[Drawn]
+    store: LabelStore
+    seed: int
+    rater: str | None = None
+    """The only one who labels here; None where the page asks for a name."""
+
+    @cached_property
+    def _by_line(self) -> dict[int, Drawn]:
+        return {one.line: one for one in self.drawn}
+
+    @property
+    def cells(self) -> int:
+        """Labels wanted from each rater."""
+        return sum(len(one.criteria) for one in self.drawn)
+
+    def work(self, rater: str) -> dict[str, object]:
+        """Return what a rater is to label, in their order, and what they have labelled so far."""
+        self._check_rater(rater)
+        order = in_order(self.drawn, rater=rater, seed=self.seed)
+        place = {cell: i for i, cell in enumerate(order)}
+        given = [one for one in self.store.of(rater) if (one.line, one.criterion) in place]
+        return {
+            "cells": [{"line": line, "criterion": criterion} for line, criterion in order],
+            "given": [
+                {"place": place[one.line, one.criterion], "score": one.score} for one in given
+            ],
+        }
+
+    def raters(self) -> dict[str, object]:
+        """Return who labels, or who has labelled and how much."""
+        return {"fixed": self.rater, "labels": self.store.raters()}
+
+    def texts(self, line: int) -> dict[str, object]:
+        """Return what a rater reads of a response, its control characters made visible."""
+        view, drawn = self._view(line), self._by_line[line]
+        return {
+            "question": visible(view.question),
+            "passage": visible(view.grounding.reveal()),
+            "response": visible(view.response),
+            "criteria": {name: _shown(view.rubric[name]) for name in drawn.criteria},
+        }
+
+    def keep(self, scored: Scored) -> None:
+        """Write a label; it is on the disk on return.
+
+        Raises:
+            SchemaError: it is not to be labelled, or the score is beyond the weight; or another
+                program has changed the file.
+            OSError: it could not be written.
+        """
+        self._check_rater(scored.rater)
+        view = self._view(scored.line, scored.criterion)
+        label = Label(
+            **scored.model_dump(),
+            task_id=view.task_id,
+            response_sha256=hash_text(view.response),
+            rubric_sha256=hash_rubric(view.rubric),
+            at=time.time(),
+            inclusion=self._by_line[scored.line].inclusion,
+        )
+        for field, problem in label_problems(label, self.source):
+            raise SchemaError(problem, field=field)
+        self.store.put(label)
+
+    def take_back(self, cell: Cell) -> None:
+        """Remove a label, if it is there.
+
+        Raises:
+            SchemaError, OSError: as `keep`.
+        """
+        self._check_rater(cell.rater)
+        self._view(cell.line, cell.criterion)
+        self.store.remove((cell.rater, cell.line, cell.criterion))
+
+    def _check_rater(self, rater: str) -> None:
+        if self.rater not in (None, rater):
+            raise NotDrawnError(f"only {self.rater!r} labels here: start another page for others")
+
+    def _view(self, line: int, criterion: str | None = None) -> JudgeView:
+        drawn, views = self._by_line.get(line), self.source.views or {}
+        if drawn is None or (criterion is not None and criterion not in drawn.criteria):
+            raise NotDrawnError(f"response {line} or its criterion is not to be labelled here")
+        return views[line]
+
+
+def _shown(criterion: Criterion) -> dict[str, object]:
+    texts = {
+        "name": criterion.name or criterion.id,
+        "description": criterion.description,
+        "guide": criterion.scoring_guide,
+    }
+    elements = [visible(text) for text in criterion.required_elements]
+    shown = {key: visible(text) for key, text in texts.items()}
+    return {**shown, "elements": elements, "weight": criterion.weight}

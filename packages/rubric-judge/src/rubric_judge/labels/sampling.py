@@ -1,0 +1,166 @@
+"""Which responses are worth labelling: a random sample that holds every class, with its weights.
+
+**N** responses, **C** cells (a response and one of its criteria), **S** strata.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubric_core import Outcome
+from rubric_core.arrays import FloatArray
+from rubric_core.errors import RubricFileError, SchemaError
+from rubric_judge.labels.rows import LabelSource
+from rubric_judge.responses import read_judgements
+
+IntArray: TypeAlias = NDArray[np.intp]
+
+_LEVELS: Final = 3
+"""Bins of the judge's score z in [0, 1]."""
+_AT_RANDOM: Final = 0.1
+"""Share of the sample that is drawn without regard to strata, so that no response is left out for
+certain and no weight is beyond ten times the mean."""
+_ROUNDS: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """A response that is to be labelled."""
+
+    line: int
+    criteria: tuple[str, ...]
+    """Ids of the criteria with weight; the others can earn nothing."""
+    inclusion: float
+    """Probability with which it was drawn, in (0, 1]."""
+
+
+def judged_levels(path: Path, source: LabelSource) -> dict[int, dict[str, int]]:
+    """Read a judge's scores, each as a level from 0 to 2, by line and criterion.
+
+    Args:
+        path: a judgement file; of several judgements of a response the first counts, and one
+            without scores is passed over.
+        source: the tasks and responses that were judged.
+
+    Raises:
+        RubricFileError: a judgement of another task, response or rubric. Says file and line.
+        OSError: the file cannot be read.
+    """
+    levels: dict[int, dict[str, int]] = {}
+    for number, row in read_judgements(path):
+        view = (source.views or {}).get(row.line)
+        if view is None or view.task_id != row.task_id:
+            problem = f"response {row.line} is none of task {row.task_id!r}"
+            remedy = "give the judgements of the responses that are to be labelled"
+            raise RubricFileError(f"{problem}: {remedy}", path=path, line=number, field="line")
+        if row.result.outcome is not Outcome.SCORED:
+            continue
+        try:
+            view.rubric.check_scores(row.result.scores)
+        except SchemaError as error:
+            raise RubricFileError(str(error), path=path, line=number) from None
+        levels.setdefault(
+            row.line,
+            {
+                one.id: min(int(_LEVELS * row.result.scores[one.id] / one.weight), _LEVELS - 1)
+                for one in view.rubric
+                if one.weight > 0
+            },
+        )
+    return levels
+
+
+def draw(
+    source: LabelSource, levels: Mapping[int, Mapping[str, int]], *, count: int, seed: int
+) -> list[Drawn]:
+    """Draw the responses whose labels tell most of a judge.
+
+    Whole responses are drawn, since to read one is what takes the time. Their inclusion
+    probabilities π maximise Σ_s log Σ_{c in s} π_c over strata s, where c are cells and a stratum
+    is a criterion at one level of the judge's score: labels are shared out among strata as evenly
+    as whole responses allow. The draw is systematic, so that each response is drawn with exactly
+    its π, and 1 / π weighs it in an estimate for all responses.
+
+    Args:
+        source: with the responses.
+        levels: of `judged_levels`; what is not judged is a level of its own.
+        count: labels wanted from each rater; about as many are drawn, and at least one response.
+        seed: of the draw.
+
+    Returns:
+        The responses drawn, in the order of their lines.
+
+    Source: Horvitz & Thompson, JASA 47 (1952); Madow, Ann. Math. Statist. 20 (1949).
+    """
+    criteria = {
+        line: tuple(one.id for one in view.rubric if one.weight > 0)
+        for line, view in (source.views or {}).items()
+    }
+    lines, sizes_N = list(criteria), np.array([len(ids) for ids in criteria.values()], np.float64)
+    strata = [
+        [(name, levels.get(line, {}).get(name, -1)) for name in criteria[line]] for line in lines
+    ]
+    places = {
+        stratum: s for s, stratum in enumerate(sorted({one for row in strata for one in row}))
+    }
+    stratum_C = np.array([places[one] for row in strata for one in row], np.intp)
+    row_C = np.repeat(np.arange(len(lines)), sizes_N.astype(np.intp))
+    wanted = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
+    pi_N = _inclusion(row_C, stratum_C, sizes_N, wanted=wanted)
+    generator = random.Random(f"draw {seed}")
+    order = sorted(range(len(lines)), key=lambda n: (strata[n], generator.random()))
+    drawn = sorted(order[k] for k in _systematic(pi_N[order], start=generator.random()))
+    return [Drawn(lines[n], criteria[lines[n]], float(min(pi_N[n], 1.0))) for n in drawn]
+
+
+def in_order(drawn: list[Drawn], *, rater: str, seed: int) -> list[tuple[int, str]]:
+    """Return a rater's order of (line, criterion): responses shuffled, and criteria in each."""
+    generator = random.Random(f"order {seed} {rater}")
+    responses = generator.sample(drawn, len(drawn))
+    return [
+        (one.line, name)
+        for one in responses
+        for name in generator.sample(one.criteria, len(one.criteria))
+    ]
+
+
+def _inclusion(
+    row_C: IntArray, stratum_C: IntArray, sizes_N: FloatArray, *, wanted: float
+) -> FloatArray:
+    """Return π, shape [N]: multiplied by its gradient, over and over, and kept to the count."""
+    even_N = _kept_to(np.ones_like(sizes_N), sizes_N, wanted)
+    pi_N = even_N
+    for _ in range(_ROUNDS):
+        expected_S = np.bincount(stratum_C, weights=pi_N[row_C])
+        gain_N = np.bincount(row_C, weights=1 / expected_S[stratum_C]) / sizes_N
+        pi_N = _kept_to(pi_N * gain_N, sizes_N, wanted)
+    return (1 - _AT_RANDOM) * pi_N + _AT_RANDOM * even_N
+
+
+def _kept_to(pi_N: FloatArray, sizes_N: FloatArray, wanted: float) -> FloatArray:
+    """Scale π until Σ π · size is what is wanted, none above 1."""
+    certain_N = np.zeros(len(pi_N), np.bool_)
+    while not certain_N.all():
+        left = wanted - sizes_N[certain_N].sum()
+        scaled_N = pi_N * left / (pi_N * sizes_N)[~certain_N].sum()
+        above_N = ~certain_N & (scaled_N >= 1)
+        certain_N |= above_N
+        if not above_N.any():
+            return np.where(certain_N, 1.0, scaled_N)
+    return np.ones_like(pi_N)
+
+
+def _systematic(pi_N: FloatArray, *, start: float) -> list[int]:
+    """Draw places with probabilities π: where start, start + 1, … fall into their running sum."""
+    sum_N = np.cumsum(pi_N)
+    if abs(sum_N[-1] - round(sum_N[-1])) < 1e-6:  # noqa: PLR2004  # what rounding has left
+        sum_N *= round(sum_N[-1]) / sum_N[-1]
+    points = np.arange(start, sum_N[-1], 1.0)
+    return [int(place) for place in np.searchsorted(sum_N, points, side="right")]

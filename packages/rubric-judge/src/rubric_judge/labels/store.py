@@ -1,0 +1,167 @@
+"""The file that labels are typed into: one process writes it, and no kill loses what it kept."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from rubric_core.errors import RubricFileError
+from rubric_core.files import append_whole, open_to_append, read_file, replacing
+from rubric_core.locks import file_lock
+from rubric_judge.labels.rows import Label, LabelSource, read_labels
+
+Cell = tuple[str, int, str]
+"""Rater, line of the response, id of the criterion."""
+
+_START: Final = b'{"line":'
+"""What a line of ours begins with; a last line that does and has no end was torn by a crash."""
+
+
+class LabelStore:
+    """All labels of a file, which holds each (rater, response, criterion) once at every moment.
+
+    A new label is appended; one that changes or is taken back has the file written anew beside the
+    old one, which it then replaces. Either is on the disk when the method returns.
+    """
+
+    def __init__(self, path: Path, labels: Iterator[Label]) -> None:
+        """Take the labels that the file holds; `open_labels` reads and locks it first."""
+        self._path = path.resolve()
+        self._labels: dict[Cell, Label] = {label.cell: label for label in labels}
+        self._mutex = threading.Lock()
+        self._open()
+
+    def _open(self) -> None:
+        self._file = open_to_append(self._path)
+        self._known = os.fstat(self._file.fileno())
+        _sync_folder(self._path.parent)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def of(self, rater: str) -> list[Label]:
+        """Return a rater's labels, the oldest first."""
+        with self._mutex:
+            own = [label for label in self._labels.values() if label.rater == rater]
+        return sorted(own, key=lambda label: label.at or 0)
+
+    def raters(self) -> dict[str, int]:
+        """Return how many labels each rater has given."""
+        with self._mutex:
+            names = [rater for rater, _, _ in self._labels]
+        return {name: names.count(name) for name in dict.fromkeys(names)}
+
+    def put(self, label: Label) -> None:
+        """Keep a label, in place of an older one of the same cell.
+
+        The same score a second time, from a page that did not hear of the first, changes nothing.
+
+        Raises:
+            RubricFileError: another program has changed the file.
+            OSError: it could not be written; the file is as it was.
+        """
+        with self._mutex:
+            before = self._labels.get(label.cell)
+            if before is None:
+                self._append(label)
+                self._labels[label.cell] = label
+            elif before.score != label.score:
+                self._rewrite(self._labels | {label.cell: label})
+
+    def remove(self, cell: Cell) -> None:
+        """Take a label back; one that is not there is no error.
+
+        Raises:
+            RubricFileError: another program has changed the file.
+            OSError: it could not be written; the file is as it was.
+        """
+        with self._mutex:
+            if cell in self._labels:
+                self._rewrite({key: one for key, one in self._labels.items() if key != cell})
+
+    def _append(self, label: Label) -> None:
+        self._refuse_changed()
+        descriptor, size = self._file.fileno(), self._known.st_size
+        append_whole(descriptor, label.line_of_file(), size=size)
+        try:
+            os.fsync(descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, size)
+            raise
+        self._known = os.fstat(descriptor)
+
+    def _rewrite(self, labels: Mapping[Cell, Label]) -> None:
+        self._refuse_changed()
+        with replacing(self._path) as file:
+            file.writelines(label.line_of_file() for label in labels.values())
+        self._labels = dict(labels)
+        self._file.close()
+        self._open()
+
+    def _refuse_changed(self) -> None:
+        with suppress(FileNotFoundError):
+            now = self._path.stat()
+            if os.path.samestat(now, self._known) and now.st_size == self._known.st_size:
+                return
+        problem = "another program has changed this file, and nothing more is written to it"
+        raise RubricFileError(f"{problem}: stop the labelling and start it again", path=self._path)
+
+
+@contextmanager
+def open_labels(path: Path, source: LabelSource) -> Generator[LabelStore]:
+    """Open a file of labels, made if it is missing, for this process alone.
+
+    Args:
+        path: the file; a last line that a crash has torn is cut off.
+        source: what is labelled; labels that are there already are checked against it.
+
+    Raises:
+        FolderLockError: another process labels into the file.
+        RubricFileError: as `read_labels`.
+        OSError: it cannot be read or written.
+    """
+    with file_lock(path):
+        _mend(path)
+        store = LabelStore(path, read_labels(path, source))
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+def _mend(path: Path) -> None:
+    """End the last line, or cut it off where it is not whole: nobody was told that it is kept."""
+    with open_to_append(path) as file:
+        content = read_file(path)
+        whole, last = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
+        if not last:
+            return
+        try:
+            Label.model_validate_json(last)
+        except ValidationError:
+            if last.startswith(_START) or _START.startswith(last):
+                file.truncate(len(whole))
+        else:
+            file.write(b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,130 @@
+"""One judgement by one call for each criterion, so that an error of one is none of another."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rubric_core import (
+    Answerer,
+    Criterion,
+    Evidence,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Rubric,
+    Usage,
+)
+from rubric_core.judgement.result import Call
+
+_Ask = Callable[[JudgeView], Awaitable[JudgeResult]]
+
+
+class _Part(NamedTuple):
+    criterion: Criterion
+    result: JudgeResult
+    ended_s: float
+
+
+async def judge_by_criterion(ask: _Ask, view: JudgeView, *, warm: bool) -> JudgeResult:
+    """Ask for each criterion alone, all at once, and put the answers together.
+
+        s_j from the call for c_j;   r = Σ s_j / W
+
+    A criterion without weight scores 0 without a call. All calls are carried to their end, so that
+    what a failed judgement took is known.
+
+    Args:
+        ask: judges a view by one call.
+        view: what is judged.
+        warm: whether the first call goes alone, for servers that share a prefix only once a call
+            that has it is done.
+
+    Returns:
+        Scored, if every criterion is. Where an answer is invalid, the whole is, with the reason of
+        the first of them; else where one is unavailable, the whole is. Usage and attempts are
+        those of all calls together; the latency is from the first attempt to the last answer.
+
+    Raises:
+        Exception: whatever `ask` raises; the other calls are cancelled first.
+
+    Cancellation passes through.
+    """
+    asked = [criterion for criterion in view.rubric if criterion.weight]
+    first = asked[:1] if warm else []
+    parts = await _judged(ask, view, first) if first else []
+    parts += await _judged(ask, view, asked[len(first) :])
+    result = _joined(view.rubric, parts)
+    return result.with_call(**_together(parts))
+
+
+async def _judged(ask: _Ask, view: JudgeView, criteria: Sequence[Criterion]) -> list[_Part]:
+    parts: dict[int, _Part] = {}
+    raised: list[BaseException] = []
+
+    async def judge(place: int, criterion: Criterion, group: TaskGroup) -> None:
+        alone = Rubric(criteria=(criterion,))
+        try:
+            result = await ask(view.model_copy(update={"rubric": alone}))
+        # Raised in the caller's task, not out of a group: which exception it is says what is done.
+        except BaseException as error:
+            if anyio.current_effective_deadline() == -math.inf:  # cancelled from outside
+                raise
+            raised.append(error)
+            group.cancel_scope.cancel()
+        else:
+            parts[place] = _Part(criterion, result, time.perf_counter())
+
+    async with anyio.create_task_group() as group:
+        for place, criterion in enumerate(criteria):
+            group.start_soon(judge, place, criterion, group)
+    if raised:
+        raise raised[0]
+    return [parts[place] for place in range(len(criteria))]
+
+
+def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
+    for outcome in (Outcome.INVALID, Outcome.UNAVAILABLE):
+        for criterion, result, _ in parts:
+            if result.outcome is outcome and result.reason is not None:
+                detail = f"criterion {criterion.id!r}: {result.detail or result.reason.value}"
+                if outcome is Outcome.INVALID:
+                    return JudgeResult.invalid(result.reason, detail=detail)
+                return JudgeResult.unavailable(result.reason, detail=detail)
+    scores = dict.fromkeys(rubric.ids, 0.0)
+    reasons: list[str] = []
+    evidence: dict[str, Evidence] = {}
+    for criterion, result, _ in parts:
+        scores |= result.scores
+        evidence |= result.evidence
+        reasons += [f"{criterion.id}: {result.reasoning}"] if result.reasoning else []
+    whole = JudgeResult.scored(rubric, scores, judge="", reasoning="\n".join(reasons))
+    return JudgeResult.model_validate({**dict(whole), "evidence": evidence})
+
+
+def _together(parts: Sequence[_Part]) -> Call:
+    results = [part.result for part in parts]
+    usage: Usage | None = None
+    for result in results:
+        if result.usage is not None:
+            usage = result.usage.plus(usage)
+    begun_s = min(part.ended_s - (part.result.latency_s or 0.0) for part in parts)
+    return Call(
+        judge=results[0].judge,
+        answered_by=_answerer([result.answered_by for result in results]),
+        usage=usage,
+        latency_s=max(part.ended_s for part in parts) - begun_s,
+        attempts=sum(result.attempts for result in results),
+        passage_truncated=any(result.passage_truncated for result in results),
+    )
+
+
+def _answerer(each: Sequence[Answerer | None]) -> Answerer | None:
+    """Return who answered; where a fallback did for any criterion, that."""
+    known = [by for by in each if by is not None]
+    return next((by for by in known if by.fallback), known[0] if known else None)

@@ -1,0 +1,115 @@
+"""A language model as judge of all responses to a task at once, in one call."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from string import ascii_uppercase
+
+from rubric_core import JudgeResult, JudgeView
+from rubric_core.errors import ReplyError
+from rubric_core.judgement.reply import read_group_reply
+from rubric_core.judgement.result import call_shares
+from rubric_judge import events
+from rubric_judge.capabilities import check_group, group_identity
+from rubric_judge.config import ListwiseConfig
+from rubric_judge.llm.model_judge import ModelJudge
+from rubric_judge.llm.prompt import load_prompt
+from rubric_judge.llm.replies import group_reply_model
+from rubric_judge.provider.chat import ChatClient
+from rubric_judge.provider.limits import Limiter
+
+
+class ListwiseJudge(ModelJudge):
+    """Scores the responses to a task beside each other; a `GroupJudge`.
+
+        r_i = Σ_j s_ij / W  for every response i, if the whole reply is valid;  else 0 for all
+
+    The model sees the responses as A, B, C, … in an order that is drawn by their content: it does
+    not follow that of the rows, and another group has another. One departure from the contract
+    makes every judgement of the group invalid.
+
+    Close it with `aclose`, or use it as an asynchronous context manager.
+    """
+
+    def __init__(
+        self,
+        config: ListwiseConfig,
+        *,
+        client: ChatClient | None = None,
+        limiter: Limiter | None = None,
+    ) -> None:
+        """Read the prompt, the key and the `litellm_config`; nothing is sent.
+
+        Args:
+            config: model, limits, largest group.
+            client: carries the calls; one made of the configuration when left out.
+            limiter: lets attempts through; one of this judge's own when left out.
+
+        Raises:
+            JudgeSetupError: the configuration names a variable for a key that is not set.
+            ConfigError: the `litellm_config` cannot be used.
+        """
+        self._config = config
+        settings = {"passage_chars": config.passage_chars}
+        super().__init__(config, load_prompt("listwise"), settings, client=client, limiter=limiter)
+
+    @property
+    def max_group(self) -> int:
+        """Most different responses in one call."""
+        return self._config.max_group
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response alone: a group of one."""
+        (result,) = await self.judge_group([view])
+        return result
+
+    async def judge_group(self, views: Sequence[JudgeView]) -> list[JudgeResult]:
+        """Judge different responses to one task; see `GroupJudge.judge_group`.
+
+        Raises:
+            JudgeSetupError, ValueError: as `check_group`.
+        """
+        check_group(self, views)
+        seed = group_identity(view.response for view in views)
+        order = sorted(range(len(views)), key=lambda n: _draw(views[n].response, seed=seed))
+        names = _letters(len(views))
+        shown = {name: views[place] for name, place in zip(names, order, strict=True)}
+        rendered = self._prompt.render_group(
+            shown, seed=seed, passage_chars=self._config.passage_chars
+        )
+        rubric, task_id = views[0].rubric, views[0].task_id
+        answer = await self._ask(rendered, group_reply_model(rubric, names), task_id=task_id)
+        by_name = dict.fromkeys(names, answer.failure) if answer.failure else None
+        by_name = by_name or _read(views[0], names, answer.text)
+        events.call_finished(by_name[names[0]].with_call(**answer.call), task_id=task_id)
+        shares = call_shares(answer.call, len(views))
+        results = dict(zip(order, (by_name[name] for name in names), strict=True))
+        return [results[place].with_call(**share) for place, share in enumerate(shares)]
+
+
+def _read(view: JudgeView, names: Sequence[str], text: str) -> dict[str, JudgeResult]:
+    try:
+        reply = read_group_reply(view.rubric, names, text)
+    except ReplyError as error:
+        return dict.fromkeys(names, JudgeResult.invalid(error.reason, detail=str(error)))
+    return {
+        name: JudgeResult.scored(
+            view.rubric,
+            reply.scores[name],
+            judge="",
+            reasoning=f"Response {name} of {len(names)}. {reply.reasoning}".rstrip(),
+        )
+        for name in names
+    }
+
+
+def _draw(response: str, *, seed: str) -> bytes:
+    """Return a response's lot for its place, which depends on the others too."""
+    return hashlib.sha256(f"{seed}\x1f{response}".encode()).digest()
+
+
+def _letters(count: int) -> list[str]:
+    """Return A, B, …, Z, AA, AB, …."""
+    one = list(ascii_uppercase)
+    return (one + [first + second for first in one for second in one])[:count]

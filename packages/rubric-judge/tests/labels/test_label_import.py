@@ -1,0 +1,316 @@
+"""Labels out of tables and of other tools' exports, and what `reliability` makes of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubric_core.errors import RubricFileError
+from rubric_judge.labels.exports import READERS
+from rubric_judge.labels.foreign import import_given
+from rubric_judge.labels.rows import Label, LabelSource, read_labels
+
+Command = Callable[..., tuple[int, str, str]]
+Imported = Callable[..., list[Label]]
+
+
+@pytest.fixture
+def imported(tmp_path: Path, source: LabelSource) -> Imported:
+    """Return a function that writes an export and reads its labels."""
+
+    def read(kind: str, content: object, *, rater: str | None = None) -> list[Label]:
+        path = tmp_path / "export"
+        text = content if isinstance(content, str) else json.dumps(content)
+        path.write_text(text, "utf-8")
+        return list(import_given(path, READERS[kind](path), source, rater=rater))
+
+    return read
+
+
+def _told(labels: list[Label]) -> list[tuple[str, int, str, float | None]]:
+    return [(one.rater, one.line, one.criterion, one.score) for one in labels]
+
+
+# --- CSV ------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_read_by_line_or_by_task_and_text(
+    imported: Imported, source: LabelSource
+) -> None:
+    by_line = (
+        "\ufeffline, criterion,score,rater\r\n1,fact,2.5,Anna\r\n2,extra,,Ben\r\n2,tone,yes,Ben\r\n"
+    )
+    view = (source.views or {})[7]
+    by_text = f'task_id,response,criterion,score\n{view.task_id},"{view.response}",limit,no\n'
+
+    labels = imported("csv", by_line)
+    assert _told(labels) == [
+        ("Anna", 1, "fact", 2.5),
+        ("Ben", 2, "extra", None),
+        ("Ben", 2, "tone", 0.5),
+    ]
+    assert all(one.response_sha256 and one.rubric_sha256 for one in labels)
+    assert _told(imported("csv", by_text, rater="Zoe")) == [("Zoe", 7, "limit", 0.0)]
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ("line,score\n1,1\n", r"export:1: has no column criterion"),
+        ("criterion,score\nfact,1\n", r"export:1: has no column line or task_id"),
+        ("line,criterion,score\n1,fact\n", r"export:2: has not the 3 cells of the header"),
+        ("line,criterion,score\n1,fact,1,2\n", r"export:2: has not the 3 cells of the header"),
+        (
+            "line,criterion,score\n1,fact,1\n\n99,fact,1\n",
+            r"export:4: there is no response in line 99",
+        ),
+        ("line,criterion,score\nx,fact,1\n", r"export:2: line 'x' is no line number"),
+        (
+            "line,criterion,score\n1,facts,1\n",
+            r"export:2: its task has no criterion 'facts', but fact",
+        ),
+        ("line,criterion,score\n1,fact,4\n", r"export:2: .*no number from 0 to its weight 3"),
+        ("line,criterion,score\n1,fact,nan\n", r"export:2: .*no number from 0 to its weight 3"),
+        ("line,criterion,score\n1,fact,good\n", r"export:2: .*no number from 0 to its weight 3"),
+        ("line,criterion,score\n1,fact,1\n1,fact,1\n", r"export:3: .*'R' has scored at 2"),
+        ("task_id,criterion,score\nnone,fact,1\n", r"export:2: 'none' is said .* fits 0"),
+        ("line,task_id,criterion,score\n1,none,fact,1\n", r"export:2: response 1 is of task"),
+        ('line,criterion,score\n1,"fact,1\n', r"export:2: is no CSV"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused_with_its_line(
+    imported: Imported, table: str, told: str
+) -> None:
+    with pytest.raises(RubricFileError, match=told):
+        imported("csv", table, rater="R")
+
+
+def test_scores_of_nobody_and_of_a_task_with_several_responses_are_refused(
+    imported: Imported, source: LabelSource
+) -> None:
+    task_id = (source.views or {})[1].task_id
+    with pytest.raises(RubricFileError, match=r"export:2: names no rater: name one with --rater"):
+        imported("csv", "line,criterion,score\n1,fact,1\n")
+    with pytest.raises(RubricFileError, match=r"fits 4: give the response's line"):
+        imported("csv", f"task_id,criterion,score\n{task_id},fact,1\n", rater="R")
+
+
+# --- Label Studio ---------------------------------------------------------------------------------
+
+
+def _control(name: str, kind: str, value: object, **more: Any) -> dict[str, Any]:
+    held = {"textarea": "text"}.get(kind, kind)
+    return {
+        "id": "x1",
+        "from_name": name,
+        "to_name": "answer",
+        "type": kind,
+        "origin": "manual",
+        "value": {held: value},
+        **more,
+    }
+
+
+def _studio_task(data: dict[str, Any], *annotations: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "id": 7,
+        "data": data,
+        "annotations": [
+            {"id": 1, "was_cancelled": False, "ground_truth": False, "lead_time": 4.9, **one}
+            for one in annotations
+        ],
+        "predictions": [{"result": [_control("fact", "rating", 1)]}],
+        "drafts": [],
+        "created_at": "2025-11-05T08:23:07.103031Z",
+        "project": 1,
+    }
+
+
+def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
+    export = [
+        _studio_task(
+            {"line": 1},
+            {
+                "completed_by": {"id": 3, "email": "anna@example.org", "first_name": ""},
+                "result": [_control("fact", "rating", 2), _control("limit", "choices", ["met"])],
+            },
+            {"completed_by": 4, "result": [_control("fact", "number", 1.5)]},
+            {"completed_by": 5, "was_cancelled": True, "result": [_control("fact", "rating", 3)]},
+        ),
+        _studio_task(
+            {"line": "2", "criterion": "tone"},
+            {"completed_by": 4, "result": [_control("score", "textarea", ["0.25"])]},
+        ),
+    ]
+
+    assert _told(imported("label_studio", export)) == [
+        ("anna@example.org", 1, "fact", 2.0),
+        ("anna@example.org", 1, "limit", 1.0),
+        ("4", 1, "fact", 1.5),
+        ("4", 2, "tone", 0.25),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("export", "told"),
+    [
+        ([{"id": 1, "text": "…", "fact": 2, "annotator": 1}], r"export:1: .*not as JSON-MIN"),
+        ({"tasks": []}, "holds no list of records"),
+        ("not json", r"export:1: not one JSON document"),
+        (
+            [
+                _studio_task(
+                    {"line": 1}, {"completed_by": 1, "result": [_control("fact", "labels", [])]}
+                )
+            ],
+            r"export:1: holds a control of type 'labels'",
+        ),
+        (
+            [
+                _studio_task({"line": 1}),
+                _studio_task(
+                    {"line": 1},
+                    {"completed_by": 1, "result": [_control("fact", "choices", ["1", "2"])]},
+                ),
+            ],
+            r"export:2: holds 2 answers to one question",
+        ),
+        (
+            [
+                _studio_task(
+                    {"line": 1},
+                    {"completed_by": 1, "result": [_control("fact", "rating", 1)]},
+                    {"completed_by": 1, "result": [_control("fact", "rating", 2)]},
+                )
+            ],
+            r"export:1: scores what '1' has scored at 1",
+        ),
+    ],
+)
+def test_another_export_of_label_studio_is_refused(
+    imported: Imported, export: object, told: str
+) -> None:
+    with pytest.raises(RubricFileError, match=told):
+        imported("label_studio", export)
+
+
+# --- Argilla --------------------------------------------------------------------------------------
+
+USERS = ("6f1e1ee9-1a4c-4c0b-9df3-1f2a3b4c5d6e", "0aa1b2c3-0000-4000-8000-1234567890ab")
+
+
+def test_argillas_records_are_read_nested_and_flat(imported: Imported) -> None:
+    nested = {
+        "id": "r1",
+        "fields": {"response": "shown otherwise"},
+        "metadata": {"line": 1},
+        "suggestions": {"fact": {"value": 3, "score": None, "agent": "model"}},
+        "responses": {
+            "fact": [{"value": 2, "user_id": USERS[0]}, {"value": 1, "user_id": USERS[1]}],
+            "limit": [{"value": "unmet", "user_id": USERS[0]}],
+        },
+        "vectors": {},
+        "_server_id": "s1",
+    }
+    flat = {
+        "id": "r1",
+        "_server_id": "s1",
+        "line": 1,
+        "fact.responses": [2, 1, 3],
+        "fact.responses.users": [*USERS, "drafting"],
+        "fact.responses.status": ["submitted", "submitted", "draft"],
+        "limit.responses": ["unmet"],
+        "limit.responses.users": [USERS[0]],
+        "limit.responses.status": ["submitted"],
+        "tone.responses": None,
+        "fact.suggestion": 3,
+    }
+    expected = [
+        (USERS[0], 1, "fact", 2.0),
+        (USERS[1], 1, "fact", 1.0),
+        (USERS[0], 1, "limit", 0.0),
+    ]
+
+    assert _told(imported("argilla", [nested])) == expected
+    assert _told(imported("argilla", [flat])) == expected
+    assert imported("argilla", [{**nested, "responses": {}}]) == []
+
+
+def test_what_is_no_export_of_argilla_is_refused(imported: Imported) -> None:
+    with pytest.raises(RubricFileError, match=r"export:1: has no responses: .*to_json"):
+        imported("argilla", [{"text": "…", "label": 1}])
+
+
+# --- commands -------------------------------------------------------------------------------------
+
+
+def test_the_command_writes_labels_that_reliability_reads(
+    command: Command,
+    write_source: Callable[[Path, LabelSource], None],
+    make_source: Callable[..., LabelSource],
+    tmp_path: Path,
+) -> None:
+    source = make_source(tasks=9, responses=3)
+    write_source(tmp_path, source)
+    rows = [
+        f"{line},{name},{weight * (line % 3) / 2},{rater}"
+        for rater in ("Anna", "Ben")
+        for line in source.views or {}
+        for name, weight in (("fact", 3), ("limit", 1), ("tone", 0.5), ("extra", 10))
+        if not (rater == "Ben" and line == 5 and name == "tone")
+    ]
+    (tmp_path / "scores.csv").write_text("\n".join(["line,criterion,score,rater", *rows]))
+    words = ("label-import", "csv", "scores.csv", "tasks.jsonl", "answers.jsonl", "--out")
+    status, printed, _ = command(*words, "labels.jsonl")
+
+    assert status == 0
+    assert "108" in printed
+    assert "107" in printed
+    assert len(list(read_labels(tmp_path / "labels.jsonl", source))) == 215
+    status, _, complaint = command(*words, "labels.jsonl")
+    assert (status, "there are labels already" in complaint) == (2, True)
+    quick = ("--resamples", "30", "--out", "agreement")
+    status, _, said = command("reliability", "tasks.jsonl", "--judgements", "labels.jsonl", *quick)
+    assert status == 0
+    assert "labels.jsonl: 1 responses that 'Ben' has labelled in part are left out" in said
+    report = json.loads((tmp_path / "agreement/reliability.json").read_text())
+    assert [(one["judge"], one["judgements"]) for one in report["judges"]] == [
+        ("Anna", 27),
+        ("Ben", 26),
+    ]
+    assert report["pairs"][0]["bias"]["value"] == 0.0
+
+
+def test_a_score_that_could_not_be_told_leaves_its_response_out(
+    command: Command,
+    write_source: Callable[[Path, LabelSource], None],
+    source: LabelSource,
+    tmp_path: Path,
+) -> None:
+    write_source(tmp_path, source)
+    names = ("fact", "limit", "tone", "extra")
+    rows = [f"{line},{name},{'' if line == 3 else 0}" for line in (1, 2, 3) for name in names]
+    (tmp_path / "scores.csv").write_text("\n".join(["line,criterion,score", *rows]))
+    words = ("csv", "scores.csv", "tasks.jsonl", "answers.jsonl", "--rater", "Zoe")
+    command("label-import", *words, "--out", "labels.jsonl")
+    quick = ("--resamples", "30", "--out", "alone")
+    _, _, said = command("reliability", "tasks.jsonl", "--judgements", "labels.jsonl", *quick)
+
+    assert "1 responses that 'Zoe' has labelled in part are left out" in said
+
+
+def test_an_export_without_a_label_ends_with_1(
+    command: Command,
+    write_source: Callable[[Path, LabelSource], None],
+    source: LabelSource,
+    tmp_path: Path,
+) -> None:
+    write_source(tmp_path, source)
+    (tmp_path / "scores.csv").write_text("line,criterion,score\n")
+    words = ("csv", "scores.csv", "tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl")
+
+    assert command("label-import", *words)[0] == 1

@@ -1,0 +1,236 @@
+"""The page's server: what it gives away, what it keeps, whom it answers."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from pydantic import SecretStr
+
+from rubric_judge.label_page.app import build_app
+from rubric_judge.label_page.desk import Desk
+from rubric_judge.labels.rows import LabelSource, read_labels
+from rubric_judge.labels.sampling import draw
+from rubric_judge.labels.store import open_labels
+
+BEARER = "a-token-of-more-than-sixteen-characters"
+ANNA = {"rater": "Anna", "line": 1, "criterion": "fact"}
+Serving = Callable[[FastAPI], httpx.Client]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, source: LabelSource) -> Iterator[Desk]:
+    drawn = draw(
+        source, {line: {"fact": line % 3} for line in source.views or {}}, count=80, seed=0
+    )
+    with open_labels(tmp_path / "labels.jsonl", source) as store:
+        yield Desk(source, drawn, store, seed=0)
+
+
+@pytest.fixture
+def serving() -> Iterator[Serving]:
+    """Return a function that serves an application on a real socket and gives a client."""
+    with ExitStack() as ends:
+
+        def serve(app: FastAPI) -> httpx.Client:
+            server = uvicorn.Server(uvicorn.Config(app, log_config=None, ws="none", lifespan="off"))
+            bound = ends.enter_context(socket.create_server(("127.0.0.1", 0)))
+            thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+            thread.start()
+            ends.callback(thread.join, 20)
+            ends.callback(setattr, server, "should_exit", True)  # noqa: FBT003
+            port = bound.getsockname()[1]
+            return ends.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20))
+
+        yield serve
+
+
+@pytest.fixture
+def client(desk: Desk, serving: Serving) -> httpx.Client:
+    return serving(build_app(desk))
+
+
+def test_labels_are_kept_changed_and_taken_back(
+    client: httpx.Client, tmp_path: Path, source: LabelSource
+) -> None:
+    work = client.get("/v1/work", params={"rater": "Anna"}).json()
+    assert len(work["cells"]) == 80
+    assert work["given"] == []
+
+    for score in (2.5, None, 3):
+        assert client.put("/v1/label", json={**ANNA, "score": score}).status_code == 204
+        (label,) = read_labels(tmp_path / "labels.jsonl", source)
+        assert label.score == score
+    assert (label.response_sha256, label.inclusion) != (None, None)
+    place = work["cells"].index({"line": 1, "criterion": "fact"})
+    again = client.get("/v1/work", params={"rater": " Anna "}).json()
+    assert again == {"cells": work["cells"], "given": [{"place": place, "score": 3.0}]}
+    assert client.get("/v1/work", params={"rater": "Ben"}).json()["given"] == []
+    assert client.get("/v1/raters").json() == {"fixed": None, "labels": {"Anna": 1}}
+    assert client.delete("/v1/label", params=ANNA).status_code == 204
+    assert (tmp_path / "labels.jsonl").read_text() == ""
+
+
+def test_nothing_tells_of_a_judge_or_of_another_rater(client: httpx.Client) -> None:
+    client.put("/v1/label", json={**ANNA, "rater": "Zoe", "score": 2})
+    texts = client.get("/v1/responses/1").json()
+    work = client.get("/v1/work", params={"rater": "Anna"}).json()
+
+    assert set(texts) == {"question", "passage", "response", "criteria"}
+    assert set(texts["criteria"]) == {"fact", "limit", "tone", "extra"}
+    assert set(texts["criteria"]["fact"]) == {"name", "description", "guide", "elements", "weight"}
+    assert {tuple(cell) for cell in work["cells"]} == {("line", "criterion")}
+    assert "Zoe" not in json.dumps(work)
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "told"),
+    [
+        ({"score": 3.5}, 409, "3.5 is more than the criterion's weight 3"),
+        ({"score": -1}, 422, ""),
+        ({"score": "many"}, 422, ""),
+        ({"rater": "  "}, 422, ""),
+        ({"rater": "A" * 81}, 422, ""),
+        ({"line": 99}, 404, "response 99 or its criterion is not to be labelled here"),
+        ({"criterion": "note"}, 404, "is not to be labelled here"),
+        ({"other": 1}, 422, ""),
+    ],
+)
+def test_what_is_no_label_of_these_responses_is_refused(
+    client: httpx.Client, desk: Desk, change: dict[str, Any], status: int, told: str
+) -> None:
+    refused = client.put("/v1/label", json={**ANNA, "score": 1, **change})
+
+    assert refused.status_code == status
+    assert told in str(refused.json()["detail"])
+    assert len(desk.store) == 0
+
+
+def test_a_file_that_was_changed_or_a_full_disk_is_told_to_the_page(
+    client: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        refused = client.put("/v1/label", json={**ANNA, "score": 1})
+    assert (refused.status_code, refused.json()["detail"]) == (
+        507,
+        "cannot be written: No space left on device",
+    )
+    (tmp_path / "labels.jsonl").write_text("")
+    (tmp_path / "labels.jsonl").unlink()
+    refused = client.put("/v1/label", json={**ANNA, "score": 1})
+    assert refused.status_code == 409
+    assert "another program has changed this file" in refused.json()["detail"]
+
+
+def test_only_this_machines_own_page_is_answered(client: httpx.Client, desk: Desk) -> None:
+    for host in ("evil.example:8100", "127.0.0.1.evil.example", ""):
+        for path in ("/", "/v1/responses/1"):
+            assert client.get(path, headers={"Host": host}).status_code == 421
+    assert client.get("/", headers={"Host": "localhost:8100"}).status_code == 200
+    assert client.get("/", headers={"Sec-Fetch-Site": "cross-site"}).status_code == 200
+    for site in ("cross-site", "same-site"):
+        headers = {"Sec-Fetch-Site": site}
+        put = client.put("/v1/label", json={**ANNA, "score": 1}, headers=headers)
+        assert put.status_code == 403
+    typed = client.put(
+        "/v1/label",
+        content=json.dumps({**ANNA, "score": 1}),
+        headers={"Content-Type": "text/plain"},
+    )
+    assert typed.status_code == 422
+    assert client.put("/v1/label", content=b" " * 70_000).status_code == 413
+    assert len(desk.store) == 0
+    assert [client.get(path).status_code for path in ("/docs", "/openapi.json")] == [404, 404]
+
+
+def test_with_a_token_nothing_but_the_empty_page_is_given_without_it(
+    desk: Desk, serving: Serving
+) -> None:
+    client = serving(build_app(desk, token=SecretStr(BEARER)))
+    client.headers["Host"] = "labels.example"
+    page = client.get("/")
+
+    assert page.status_code == 200
+    assert "Passage 0." not in page.text
+    assert "default-src 'none'; connect-src 'self'; " in page.text
+    assert page.headers["content-security-policy"] == "frame-ancestors 'none'"
+    for given in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": BEARER}):
+        for path in ("/v1/raters", "/v1/work?rater=Anna", "/v1/responses/1"):
+            refused = client.get(path, headers=given)
+            assert (refused.status_code, "Passage" in refused.text) == (401, False)
+    right = {"Authorization": f"Bearer {BEARER}"}
+    assert client.get("/v1/responses/1", headers=right).json()["passage"] == "Passage 0."
+
+
+def test_where_a_rater_is_named_nobody_else_labels(desk: Desk, serving: Serving) -> None:
+    own = Desk(desk.source, desk.drawn, desk.store, seed=0, rater="Ben")
+    client = serving(build_app(own))
+
+    assert client.get("/v1/raters").json()["fixed"] == "Ben"
+    assert client.get("/v1/work", params={"rater": "Anna"}).status_code == 404
+    assert client.put("/v1/label", json={**ANNA, "score": 1}).status_code == 404
+    assert client.put("/v1/label", json={**ANNA, "rater": "Ben", "score": 1}).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (("--host", "192.0.2.1"), "name an environment variable with a token in --token-env"),
+        (("--host", "192.0.2.1", "--token-env", "UNSET_TOKEN"), "'UNSET_TOKEN' has 0 characters"),
+        (("--count", "0"), "--count"),
+        (("--judgements", "labels.jsonl"), "labels.jsonl"),
+    ],
+)
+def test_a_command_that_cannot_be_meant_is_refused(
+    command: Callable[..., tuple[int, str, str]],
+    write_source: Callable[[Path, LabelSource], None],
+    source: LabelSource,
+    tmp_path: Path,
+    options: tuple[str, ...],
+    told: str,
+) -> None:
+    write_source(tmp_path, source)
+    words = ("tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl", "--port", "0", *options)
+    status, _, complaint = command("label", *words)
+
+    assert status == 2
+    assert told in complaint
+    assert "Passage" not in complaint
+
+
+@pytest.mark.slow
+def test_the_command_keeps_others_out_and_goes_on_where_it_was_stopped(
+    labelling: Callable[..., Any],
+    command: Callable[..., tuple[int, str, str]],
+    write_source: Callable[[Path, LabelSource], None],
+    source: LabelSource,
+    tmp_path: Path,
+) -> None:
+    write_source(tmp_path, source)
+    with labelling(tmp_path, "--port", "0", "--rater", "Anna") as (process, address):
+        httpx.put(f"{address}/v1/label", json={**ANNA, "score": 2}).raise_for_status()
+        words = ("label", "tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl", "--port", "0")
+        status, _, complaint = command(*words)
+        assert status == 2
+        assert f"in use by another process, pid {process.pid}" in complaint
+        process.send_signal(signal.SIGTERM)
+        printed, complaint = process.communicate(timeout=30)
+    assert (process.returncode, complaint) == (0, "")
+    assert "Anna" in printed
+    with labelling(tmp_path, "--port", "0") as (_, address):
+        work = httpx.get(f"{address}/v1/work", params={"rater": "Anna"}).json()
+        assert [one["score"] for one in work["given"]] == [2.0]
