@@ -17,36 +17,14 @@ from functools import lru_cache
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, cast
 
+from rubric_core.files import toml_beside
+from rubric_core.rewriting import rewriting
+
 if TYPE_CHECKING:
     import pint
 
-_THIN = "\u2009"
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
-_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"[−﹣－]", "-"),
-        (r"\^ ?\{ ?([-+]?\d{1,5}) ?\}", r"^\1"),
-        (
-            r"\\(?:text|mathrm|mathbf|mathit|textrm|textbf|operatorname|mbox|rm|boxed|fbox)\s*\{([^{}]*)\}",
-            r"\1",
-        ),
-        (r"\\(?:left|right|displaystyle|!)", ""),
-        (r"(?<=\d)(?:\\,|\{,\})(?=\d{3})", _THIN),
-        (r"\\[,;: ]|~", " "),
-        (r"\\times(?![a-zA-Z])", "×"),
-        (r"\\cdot(?![a-zA-Z])", "·"),
-        (r"\\pm(?![a-zA-Z])|\+/?-", "±"),
-        (r"\^ ?\{? ?\\circ(?: ?\})?|\\degree(?![a-zA-Z])", "°"),
-        (r"\\mu(?![a-zA-Z])", "µ"),
-        (r"\\Omega(?![a-zA-Z])", "Ω"),
-        (r"\\([%$])", r"\1"),
-        (r"\\[dt]?frac\s*\{\s*([^{} ]{1,40})\s*\}\s*\{\s*([^{} ]{1,40})\s*\}", r"\1/\2"),
-        (r"\$", " "),
-        (r"(?<=\w)\*\*(?=[-+]?\d)", "^"),
-        (r"\*\*|__|`", ""),
-    )
-)
+_REWRITE = rewriting(toml_beside(__file__, "rewrites.toml")["plain_numbers"])
 _SUPERSCRIPT = re.compile(r"[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _MANTISSA = r"(?:(?:\d{1,3}(?:[,\u2009\u202f\u00a0]\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)"
 _NUMBER = re.compile(
@@ -74,9 +52,7 @@ class Quantity:
 
 def plain_numbers(text: str) -> str:
     """Rewrite LaTeX, superscripts and typographic signs, so that numbers are in one notation."""
-    for pattern, replacement in _REWRITES:
-        text = pattern.sub(replacement, text)
-    return _SUPERSCRIPT.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), text)
+    return _SUPERSCRIPT.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), _REWRITE(text))
 
 
 def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
