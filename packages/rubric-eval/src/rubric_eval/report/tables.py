@@ -12,7 +12,7 @@ from rubric_eval.hacking.results import Correlation
 from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_of
-from rubric_judge.page.tables import Cell, Column, Row, Table
+from rubric_judge.page.tables import Cell, Row, Table
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
@@ -21,28 +21,15 @@ _TABLES: Final = toml_beside(__file__, "tables.toml")
 
 
 def table_of(
-    section: str, rows: Iterable[Row], each: Mapping[str, str] | None = None, **values: object
+    section: str,
+    rows: Iterable[Row],
+    each: Mapping[str, str] | None = None,
+    *,
+    key: str = "",
+    **values: object,
 ) -> Table:
-    """Make a table of tables.toml.
-
-    Args:
-        section: of that file; the key of the table.
-        rows: with a cell for each column.
-        each: titles by key of the columns that only the numbers know.
-        values: for the slots of its texts.
-    """
-    words = _TABLES[section]
-    titles = (each or {}).items()
-    return Table(
-        key=section,
-        columns=(
-            *(Column(key=key, title=title, **words["each"]) for key, title in titles),
-            *(Column(**column) for column in words.get("columns", ())),
-        ),
-        rows=tuple(rows),
-        look=words.get("look", "grid"),
-        **{text: words.get(text, "").format(**values) for text in ("title", "caption", "first")},
-    )
+    """Make the table of a section of tables.toml, which is its key as well; see `Table.told`."""
+    return Table.told(_TABLES[section], rows, each, key=key or section, **values)
 
 
 def cell(value: float | str | Cell | Interval | Correlation | None) -> Cell:

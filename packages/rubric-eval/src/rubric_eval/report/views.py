@@ -174,15 +174,15 @@ def exploratory(found: Findings) -> list[Table]:
         if (part.a, part.b) == (models[-1], models[0]):
             groups.setdefault((part.kind, part.benchmark, part.judge), []).append(part)
     several = len(found.judges) > 1
+    judged = {judge: f", judged by {judge}" if several and judge else "" for *_, judge in groups}
     return [
-        _breakdown(kind, benchmark, f", judged by {judge}" if several and judge else "", parts)
-        .model_copy(update={"level": found.level})
+        _breakdown(kind, benchmark, judged[judge], parts, level=found.level)
         for (kind, benchmark, judge), parts in groups.items()
         if len(parts) > 1
-    ]  # fmt: skip
+    ]
 
 
-def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part]) -> Table:
+def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part], *, level: str) -> Table:
     shown = sorted(parts, key=lambda one: -abs(one.mean))[:MOST_PARTS]
     rows = (row(one.name, one, one.n) for one in sorted(shown, key=lambda one: -one.mean))
     return table_of(
@@ -193,7 +193,9 @@ def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part]) -> Tab
         heading=kind.capitalize(),
         where=f"{benchmark_title(benchmark)}{judged}",
         shown=f"the {len(shown)} greatest of {len(parts)}" if len(shown) < len(parts) else "",
-    ).model_copy(update={"key": f"by-{kind}-{benchmark}"})
+        key=f"by-{kind}-{benchmark}",
+        level=level,
+    )
 
 
 def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -> Table:
@@ -223,4 +225,5 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         {model: model for model in models},
         judged="" if is_alone else f"; judged by {judge}",
         others=others if left_out else "",
-    ).model_copy(update={"key": judge})
+        key=judge,
+    )
