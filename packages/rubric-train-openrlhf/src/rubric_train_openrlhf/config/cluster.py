@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
+from rubric_core.configuration import said_where
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
 from rubric_train_openrlhf.config.sections import (
@@ -14,7 +15,6 @@ from rubric_train_openrlhf.config.sections import (
     RolloutConfig,
     Section,
     leaves,
-    said_where,
 )
 
 FlagValue = bool | int | float | str | tuple[int | float | str, ...]

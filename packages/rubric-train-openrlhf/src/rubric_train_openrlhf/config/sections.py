@@ -213,17 +213,3 @@ def leaves(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, obj
             yield from leaves(cast("Mapping[Any, Any]", value), f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}", value
-
-
-def said_where(
-    holds: Mapping[str, bool], texts: Mapping[str, str], **values: object
-) -> tuple[str, ...]:
-    """The text of each thing that holds, in the order of the things.
-
-    Args:
-        holds: by the name of a text, whether it is to be said.
-        texts: each with slots for `values`, such as `{run.steps}`.
-        values: what the slots name.
-    """
-    chosen = [(texts[name], is_so) for name, is_so in holds.items()]
-    return tuple(text.format(**values) for text, is_so in chosen if is_so)

@@ -7,6 +7,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from rubric_core.configuration import said_where
 from rubric_core.files import toml_beside
 from rubric_core.reward.estimators import AdvantageConfig, GroupAdvantages
 from rubric_train_openrlhf.config import sections
@@ -85,7 +86,7 @@ class TrainConfig(PolicySettings):
             of_cluster = self.cluster.problems(self.rollout, self.optim)
         values = {"out": str(self.out), "train": str(self.data.train)}
         rate, lowest = SftConfig().learning_rate, sections.LOWEST_TEMPERATURE
-        said = sections.said_where(holds, _TEXTS, run=self, rate=rate, lowest=lowest, **values)
+        said = said_where(holds, _TEXTS, run=self, rate=rate, lowest=lowest, **values)
         return said + of_cluster
 
     def _misfits(self) -> dict[str, bool]:

@@ -15,9 +15,10 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 from rubric_core import MissingExtraError
+from rubric_core.configuration import said_where
 from rubric_core.files import read_file, toml_beside
 from rubric_train_openrlhf import objective as losses
-from rubric_train_openrlhf.config.sections import TinyModel, said_where
+from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 

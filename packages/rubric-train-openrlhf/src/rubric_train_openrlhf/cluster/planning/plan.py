@@ -13,12 +13,13 @@ from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
+from rubric_core.configuration import said_where
 from rubric_core.files import read_file, toml_beside
 from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.command import refusals
 from rubric_train_openrlhf.cluster.planning import shapes, sizing
 from rubric_train_openrlhf.config.loading import dump_config
-from rubric_train_openrlhf.config.sections import RolloutConfig, said_where
+from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 from rubric_train_openrlhf.step.tasks import heldout_questions
