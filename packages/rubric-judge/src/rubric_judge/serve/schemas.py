@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, Tag
@@ -210,21 +210,7 @@ class ErrorBody(_Body):
     error: Problem
 
 
-STATUS: Mapping[ProblemKind, int] = {
-    "malformed_json": 400,
-    "unauthorized": 401,
-    "unknown_task": 404,
-    "not_found": 404,
-    "method_not_allowed": 405,
-    "too_slow": 408,
-    "too_large": 413,
-    "too_many_items": 413,
-    "invalid_request": 422,
-    "busy": 429,
-    "internal": 500,
-    "draining": 503,
-    "unavailable": 503,
-}
+STATUS: Final[dict[ProblemKind, int]] = cast("Any", toml_beside(__file__, "statuses.toml"))
 
 
 @dataclass(eq=False)

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     import pint
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
-_REWRITE = rewriting(toml_beside(__file__, "rewrites.toml")["plain_numbers"])
+_TABLE = toml_beside(__file__, "quantities.toml")
+_REWRITE = rewriting(_TABLE["plain_numbers"])
 _SUPERSCRIPT = re.compile(r"[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _MANTISSA = r"(?:(?:\d{1,3}(?:[,\u2009\u202f\u00a0]\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)"
 _NUMBER = re.compile(
@@ -37,7 +38,7 @@ _NUMBER = re.compile(
 )
 _UNCERTAINTY = re.compile(rf"\s?±\s?{_MANTISSA}(?:\s?[×x*·⋅]\s?10\s?\^\s?[-+]?\d{{1,4}})?\s?\)?")
 _SCALE = re.compile(r"\s(?P<scale>thousand|million|billion|trillion)\b", re.IGNORECASE)
-_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_SCALES: dict[str, float] = _TABLE["scales"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +139,10 @@ _STATED = re.compile(r"(?:[=≈]|\b(?:is|are|was|were|be|equals))\s*\Z", re.IGNO
 _CLAUSE_END = re.compile(r"[.;!?,]\s|\n")
 _WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
 _NEAR = 160
-_UNSURE, _COMPARED, _COMPUTED, _JOINING = map(frozenset, map(str.split, (
-    "not never cannot neither nor or either maybe perhaps possibly except unlike",
-    "than least most below under above over exceeds exceeding beyond through versus vs",
-    "minus plus times twice half double negative log ln lg exp sin cos tan sqrt mod",
-    ("and or to through thru until till up vs versus by in of out then maybe perhaps possibly even "
-     "alternatively else either bis plus minus times about approximately around roughly"),
-)))  # fmt: skip
+_UNSURE, _COMPARED, _COMPUTED, _JOINING = (
+    frozenset(_TABLE["words"][name].split())
+    for name in ("unsure", "compared", "computed", "joining")
+)
 _SEPARATE = re.compile(r"[=≈]|(?<!\bvs)[.!?]\s|\n\s*\n|^:\s")
 _RANGE = re.compile(
     r"\s?,?\s?\(?(?:[-–—~→]|\.\.\.?|…|(?:or|to|through|versus|vs)\b)\s*", re.IGNORECASE
