@@ -118,23 +118,13 @@ _ATTACHED_BEFORE = re.compile(
     r"(?:\d[,:'’]|[\w)\]]\(|(?<!\\boxed)(?<!\\fbox)\{|[|_–]|[√±]\s?"
     rf"|\\(?!(?:{_LEADS})(?![a-zA-Z]))[a-zA-Z]+\s?)\Z"
 )
-_ATTACHED_AFTER = re.compile(
-    r"[\w!|]|[,:]\d|[-–]\w|\s?[%‰]|\s{1,2}(?i:percent|per cent|pct|ppm|ppb|hundred|dozen|squared"
-    r"|cubed|factorial)\b"
-)
+_ATTACHED_AFTER = re.compile(_TABLE["beside"]["attached_after"])
 _OPERATOR_AFTER = re.compile(
     r"\s?[\^×·÷+/√]\s?[\w(\\{]|\*[\w(]|\s\*\s?[\w(]"
     rf"|\s?\\(?!(?:{_LEADS}|text|mathrm|end|right)(?![a-zA-Z]))[a-zA-Z]+"
 )
-_OPERATOR_BEFORE = re.compile(
-    r"(?:(?<![=-])>|[<≤≥≠≪≫∉+×·÷√±∓/^]|[<>!≤≥]=|[\w)\]}]\s?\*|(?<!\n)[-–](?=\s))\s*\Z"
-)
-_DENIED_AFTER = re.compile(
-    r"\s*\(?(?:at (?:most|least)\b|(?:or|and) (?:more|less|fewer|above|below|up|higher|lower)\b"
-    r"|(?:is|was|are|were|seems|would be|can|could)(?:n['’]t|not)?(?:\s\w+)?\s"
-    r"(?:not|wrong|incorrect|false|impossible)\b|(?:is|was|are|were)n['’]t\b|cannot\b)",
-    re.IGNORECASE,
-)
+_OPERATOR_BEFORE = re.compile(_TABLE["beside"]["operator_before"])
+_DENIED_AFTER = re.compile(_TABLE["beside"]["denied_after"])
 _STATED = re.compile(r"(?:[=≈]|\b(?:is|are|was|were|be|equals))\s*\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[.;!?,]\s|\n")
 _WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
@@ -143,10 +133,8 @@ _UNSURE, _COMPARED, _COMPUTED, _JOINING = (
     frozenset(_TABLE["words"][name].split())
     for name in ("unsure", "compared", "computed", "joining")
 )
-_SEPARATE = re.compile(r"[=≈]|(?<!\bvs)[.!?]\s|\n\s*\n|^:\s")
-_RANGE = re.compile(
-    r"\s?,?\s?\(?(?:[-–—~→]|\.\.\.?|…|(?:or|to|through|versus|vs)\b)\s*", re.IGNORECASE
-)
+_SEPARATE = re.compile(_TABLE["beside"]["separate"])
+_RANGE = re.compile(_TABLE["beside"]["range"])
 
 
 def is_bare(text: str, quantity: Quantity) -> bool:
