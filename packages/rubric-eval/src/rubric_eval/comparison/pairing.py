@@ -10,12 +10,12 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from rubric_core.arrays import FloatArray
 from rubric_core.files import toml_beside
 from rubric_eval import statistics
 from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured, ModelQuality
-from rubric_eval.statistics.bootstrap import FloatArray
 
 _REFUSALS: Final = toml_beside(__file__, "refusals.toml")
 
