@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, TypeVar, get_args
@@ -201,3 +201,17 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
         yield annotation
     for argument in get_args(annotation):
         yield from _models_in(argument)
+
+
+def said_where(
+    holds: Mapping[str, bool], texts: Mapping[str, str], **values: object
+) -> tuple[str, ...]:
+    """Return the text of each thing that holds, in the order of the things.
+
+    Args:
+        holds: by the name of a text, whether it is to be said.
+        texts: each with slots for `values`, such as `{run.steps}`.
+        values: what the slots name.
+    """
+    chosen = [(texts[name], is_so) for name, is_so in holds.items()]
+    return tuple(text.format(**values) for text, is_so in chosen if is_so)

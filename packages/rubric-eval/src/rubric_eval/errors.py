@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
 from rubric_core import JudgeResult, Outcome, RubricError
@@ -68,20 +69,15 @@ class BenchmarkDataError(EvalError, ValueError):
     """A benchmark's data that is missing or not well formed."""
 
 
+@dataclass(eq=False, repr=False)
 class EvalAbortError(EvalError, RuntimeError):
     """Too many answers or judgements are missing for a result."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        unavailable_frac: float = 0.0,
-        reasons: Mapping[str, int] | None = None,
-    ) -> None:
-        """Keep the share and the count of each reason."""
-        super().__init__(message)
-        self.unavailable_frac = unavailable_frac
-        self.reasons = dict(reasons or {})
+    message: str
+    _: KW_ONLY
+    unavailable_frac: float = 0.0
+    reasons: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many were missing for which."""
 
 
 class TransferAbortError(EvalAbortError):

@@ -17,6 +17,7 @@ Messages hold names, paths, numbers and hashes, never text of a document.
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -67,22 +68,17 @@ class WorkFolderError(AtPathError, SynthError, ValueError):
 UnfinishedCause = Literal["cost", "unpriced", "unavailable", "interrupted"]
 
 
+@dataclass(eq=False, repr=False)
 class UnfinishedError(SynthError, RuntimeError):
     """A run that stopped before all documents were done; what is done is written."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        cause: UnfinishedCause = "interrupted",
-        pending: int = 0,
-        signal: int | None = None,
-    ) -> None:
-        """Keep why it stopped, by which signal, and how many documents are to be done yet."""
-        super().__init__(message)
-        self.cause: UnfinishedCause = cause
-        self.pending = pending
-        self.signal = signal
+    message: str
+    _: KW_ONLY
+    cause: UnfinishedCause = "interrupted"
+    pending: int = 0
+    """Documents that are to be done yet."""
+    signal: int | None = None
+    """By which it was stopped."""
 
 
 class CallsStoppedError(SynthError, RuntimeError):

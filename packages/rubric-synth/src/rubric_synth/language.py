@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from rubric_core.rewriting import rewriting
 from rubric_judge.lexical.words import FUNCTION_WORDS, stem
 from rubric_synth.tables import read_table, word_set
 
@@ -16,9 +17,7 @@ _WORD = re.compile(r"[^\W\d]\w*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`$]*[A-Z0-9`$])|\n{2,}")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
 _ABBREVIATION_HINT = re.compile(r"\.\s?g\.|\.\s?e\.|\b[A-Za-z]{2,6}\.(?=\s+\S)|etc\.")
-_ABBREVIATIONS: Final = tuple(
-    (re.compile(pattern), words) for pattern, words in read_table("words")["abbreviations"]
-)
+_SPELL_OUT: Final = rewriting(read_table("words")["abbreviations"])
 
 
 def words(text: str) -> list[str]:
@@ -28,11 +27,7 @@ def words(text: str) -> list[str]:
 
 def spell_out(text: str) -> str:
     """Replace abbreviations that end in a period, which would look like the end of a sentence."""
-    if _ABBREVIATION_HINT.search(text) is None:
-        return text
-    for pattern, replacement in _ABBREVIATIONS:
-        text = pattern.sub(replacement, text)
-    return text
+    return text if _ABBREVIATION_HINT.search(text) is None else _SPELL_OUT(text)
 
 
 def sentences(text: str) -> list[str]:

@@ -20,6 +20,7 @@ Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
@@ -53,35 +54,28 @@ class ObjectiveShapeError(TrainError, ValueError):
     """Tensors of the loss that do not fit together."""
 
 
+@dataclass(eq=False, repr=False)
 class JudgeAbortError(TrainError, RuntimeError):
     """A step where too many answers came back without a score."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        step: int = 0,
-        invalid_frac: float = 0.0,
-        unavailable_frac: float = 0.0,
-        reasons: Mapping[str, int] | None = None,
-    ) -> None:
-        """Keep the step, both rates and the count of each reason."""
-        super().__init__(message)
-        self.step = step
-        self.invalid_frac = invalid_frac
-        self.unavailable_frac = unavailable_frac
-        self.reasons = dict(reasons or {})
+    message: str
+    _: KW_ONLY
+    step: int = 0
+    invalid_frac: float = 0.0
+    unavailable_frac: float = 0.0
+    reasons: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many answers had which."""
 
 
+@dataclass(eq=False, repr=False)
 class NoInformativePromptError(TrainError, RuntimeError):
     """Dynamic sampling reached its cap before it had enough prompts with a spread of rewards."""
 
-    def __init__(self, message: str, *, step: int = 0, wanted: int = 0, found: int = 0) -> None:
-        """Keep how many informative prompts were wanted and found."""
-        super().__init__(message)
-        self.step = step
-        self.wanted = wanted
-        self.found = found
+    message: str
+    _: KW_ONLY
+    step: int = 0
+    wanted: int = 0
+    found: int = 0
 
 
 class NonFiniteUpdateError(TrainError, ArithmeticError):

@@ -5,7 +5,6 @@ A policy answers as it was trained: through its own codec, slots included.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -97,17 +96,13 @@ class PolicyResponder:
         if not asks:
             return
         policy = await anyio.to_thread.run_sync(self._loaded)
-        cancelled = threading.Event()
-        try:
-            from rubric_train_openrlhf.policy.answering import Answers  # torch is loaded by now
+        from rubric_train_openrlhf.policy.answering import Answers  # torch is loaded by now
 
-            answers = await anyio.to_thread.run_sync(Answers, policy, asks, decoding)
-            write = partial(answers.write, self._options.batch_size, cancelled)
-            async with aclosing(reported(write)) as replies:
-                async for index, reply in replies:
-                    yield index, reply
-        finally:
-            cancelled.set()  # a thread cannot be stopped: it looks between two tokens
+        answers = await anyio.to_thread.run_sync(Answers, policy, asks, decoding)
+        write = partial(answers.write, self._options.batch_size)
+        async with aclosing(reported(write)) as replies:
+            async for index, reply in replies:
+                yield index, reply
 
     async def aclose(self) -> None:
         """Let go of the weights."""

@@ -7,10 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from rubric_core import ConfigError
-from rubric_core.files import read_file
+from rubric_core.files import read_file, toml_beside
 from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.sections import leaves
@@ -21,23 +21,11 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
 from rubric_train_openrlhf.step.tasks import TEXTS
 
-_MAY_CHANGE = (
-    *("steps", "out", "checkpoint.keep"),
-    *("judge.workers", "judge.micro_batch", "judge.hedge", "judge.deadline_s"),
-    *("judge.max_invalid_frac", "judge.max_unavailable_frac", "judge.spec.sandbox.at_once"),
-    *("cluster.ray.address", "cluster.ray.dashboard", "cluster.ray.cpus"),
-    *("cluster.engines.memory_frac", "cluster.engines.max_sequences", "cluster.engines.restarts"),
-    *(
-        f"{judge}.{key}"
-        for judge in ("judge.spec", "judge.spec.judge")
-        for key in (
-            *("api_base", "api_key_env", "timeout_s", "deadline_s", "limits", "warm_call"),
-            *("max_transport_attempts", "backoff_s"),
-        )
-    ),
+_TABLE: Final = toml_beside(__file__, "resuming.toml")
+_MAY_CHANGE: Final[tuple[str, ...]] = (
+    *_TABLE["may_change"],
+    *(f"{judge}.{key}" for judge in _TABLE["judges"] for key in _TABLE["of_a_judge"]),
 )
-"""What a resumed run may set anew, a key or a section: it can go on for longer, in another place,
-with other addresses, times and limits. None of it is in what is computed."""
 
 
 def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool) -> bool:

@@ -127,7 +127,7 @@ def test_a_flag_may_be_nested_as_an_override_nests_it(flags: dict[str, object]) 
 
 def test_the_local_backend_is_not_bound_by_a_cluster() -> None:
     config = parse_config(BASE | {"backend": "local", "rollout": {"prompts": 1, "group_size": 4}})
-    assert config.problems() == []
+    assert config.problems() == ()
 
 
 def test_a_run_of_one_process_does_not_speak_of_machines() -> None:

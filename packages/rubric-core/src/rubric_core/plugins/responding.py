@@ -109,6 +109,12 @@ class Reply(Sealed):
         """No answer: the model could not be reached or did not run."""
         return cls(reason=reason, detail=detail)
 
+    @classmethod
+    def too_long(cls, tokens: int, positions: int | None) -> Self:
+        """No answer: the prompt alone leaves the model no position for one."""
+        detail = f"the prompt has {tokens} tokens, and the model {positions} positions: "
+        return cls.unavailable(Reason.BAD_REQUEST, f"{detail}leave the question out")
+
 
 @runtime_checkable
 class Responder(Protocol):

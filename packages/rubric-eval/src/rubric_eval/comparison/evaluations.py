@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final, Literal
 
+from rubric_core.files import toml_beside
 from rubric_eval.comparison.pairing import (
     FEWEST_QUESTIONS,
     Pair,
@@ -29,6 +30,7 @@ from rubric_eval.statistics import mean_interval
 from rubric_eval.statistics.averages import mean_of_intervals, shared_correlations
 from rubric_eval.transfer.suites import SuiteName, suite_of
 
+_NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _MOST_RESAMPLES: Final = 1999
 """Parts are many, and nothing is decided by them."""
 
@@ -213,50 +215,31 @@ def _notes(
     *,
     small: int,
 ) -> list[str]:
-    notes = [
-        f"{a} and {b} are the same model: their difference is noise"
-        for a, b in dict.fromkeys(
-            (one.a.model, one.b.model) for one in pairs if one.a.fingerprint == one.b.fingerprint
-        )
-    ]
-    notes += _unknown_forms(measured)
-    notes += [
-        f"{one.model} on {one.benchmark} is not shown to be above chance ({100 * one.chance:g} %)"
-        for one in scores
-        if one.chance is not None and not one.is_above_chance
-    ]
-    notes += [
-        f"{one.a} − {one.b} on {one.benchmark}: questions left out because a side has no value "
-        f"for them: {one.left_out}"
+    same = [(one.a.model, one.b.model) for one in pairs if one.a.fingerprint == one.b.fingerprint]
+    lucky = [one for one in scores if one.chance is not None and not one.is_above_chance]
+    few = {
+        one.benchmark: one.clusters
         for one in results
-        if one.left_out
+        if one.clusters < _FEW_CLUSTERS and one.measure is Measure.REWARD
+    }
+    return [
+        *(_NOTES["same_model"].format(a=a, b=b) for a, b in dict.fromkeys(same)),
+        *_unknown_forms(measured),
+        *(_NOTES["chance"].format(of=one, chance=100 * (one.chance or 0)) for one in lucky),
+        *(_NOTES["left_out"].format(of=one) for one in results if one.left_out),
+        *(_NOTES["few_documents"].format(of=of, n=few[of]) for of in few),
+        *_not_judged(measured),
+        *_shared(measured),
+        *([_NOTES["small"].format(small=small, fewest=FEWEST_QUESTIONS)] if small else []),
     ]
-    few = {one.benchmark: one.clusters for one in results if one.clusters < _FEW_CLUSTERS}
-    notes += [
-        f"{benchmark} has questions from {clusters} documents: intervals from so few are rough"
-        for benchmark, clusters in few.items()
-        if any(one.benchmark == benchmark and one.measure is Measure.REWARD for one in results)
-    ]
-    notes += _not_judged(measured)
-    notes += _shared(measured)
-    if small:
-        notes.append(
-            f"{small} criteria or fields with fewer than {FEWEST_QUESTIONS} questions are not "
-            "shown by themselves"
-        )
-    return notes
 
 
 def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
     """Name the models that do not say how they are asked, where others do."""
     forms = {one.model: one.prompt_form for one in measured}
     known = sorted({form for form in forms.values() if form is not None})
-    return [
-        f"{model} does not say how questions are put to it: whether it got the others' prompts "
-        f"({', '.join(known)}) is not known"
-        for model, form in forms.items()
-        if form is None and known
-    ]
+    unknown = [model for model, form in forms.items() if form is None and known]
+    return [_NOTES["unknown_form"].format(of=one, known=", ".join(known)) for one in unknown]
 
 
 def _not_judged(measured: Sequence[Measured]) -> list[str]:
@@ -264,7 +247,7 @@ def _not_judged(measured: Sequence[Measured]) -> list[str]:
     judged = _columns(measured)
     models = list(dict.fromkeys(one.model for one in measured if one.judge is not None))
     return [
-        f"{judge} has not judged {', '.join(missing)}: `rubric-eval rejudge` judges what is there"
+        _NOTES["not_judged"].format(judge=judge, missing=", ".join(missing))
         for (_, judge), held in judged.items()
         if judge is not None and (missing := [name for name in models if name not in held])
     ]
@@ -276,12 +259,7 @@ def _shared(measured: Sequence[Measured]) -> list[str]:
     }
     shared = Counter({(a, b): len(ids[a] & ids[b]) for a, b in combinations(ids, 2)})
     return [
-        f"{a} and {b} share {count} items: they are not independent evidence, and "
-        + (
-            "an average counts these twice; its interval takes that into account"
-            if suite_of(a) is suite_of(b)
-            else "are averaged apart, each with its suite"
-        )
+        _NOTES["shared" if suite_of(a) is suite_of(b) else "shared_apart"].format(a=a, b=b, n=count)
         for (a, b), count in shared.items()
         if count
     ]

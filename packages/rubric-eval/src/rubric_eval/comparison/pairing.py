@@ -10,20 +10,14 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from rubric_core.arrays import FloatArray
+from rubric_core.files import toml_beside
 from rubric_eval import statistics
 from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured, ModelQuality
-from rubric_eval.statistics.bootstrap import FloatArray
 
-_SAME: Final = {
-    "benchmark": "compare them on one benchmark",
-    "measure": "compare rewards with rewards",
-    "judge": "judge both by one judge",
-    "protocol": "evaluate both with the same decoding, template, judge and extraction",
-    "seeds": "answer with the same seeds",
-}
-"""Fields that two sides must share, and what to do where they do not."""
+_REFUSALS: Final = toml_beside(__file__, "refusals.toml")
 
 
 _SHOWN_CHARS: Final = 40
@@ -72,9 +66,7 @@ def pair(a: Measured, b: Measured) -> Pair:
     a_N, b_N = np.array(a.means_N, dtype=np.float64), np.array(b.means_N, dtype=np.float64)[order]
     both: list[int] = np.flatnonzero(~np.isnan(a_N - b_N)).tolist()
     if not both:
-        raise ComparisonError(
-            f"{_of(a, b)}: no question has a value from both; evaluate again what is unavailable"
-        )
+        raise _refused("no_value", a, b)
     return Pair(
         a=a,
         b=b,
@@ -86,45 +78,33 @@ def pair(a: Measured, b: Measured) -> Pair:
 
 
 def _check_same(a: Measured, b: Measured) -> None:
-    for field, remedy in _SAME.items():
+    for field, remedy in _REFUSALS["fields"].items():
         first, second = getattr(a, field), getattr(b, field)
         if first != second:
             said = _differing_parts(first, second) or f"{_shown(first)} and {_shown(second)}"
             raise ComparisonError(f"{_of(a, b)}: {field} differs, {said}; {remedy}")
     forms = a.prompt_form, b.prompt_form
     if None not in forms and forms[0] != forms[1]:
-        why = (
-            "one tokenizer has a chat template and the other none, so that the same questions were "
-            "put in other words; give both the same template (chat_template.jinja)"
-            if set(forms) == {"chat", "plain"}
-            else "the same questions were put in other words; compare models that are asked alike"
-        )
-        raise ComparisonError(
-            f"{_of(a, b)}: prompts differ, {forms[0]} and {forms[1]}: {why}, and evaluate again"
-        )
+        why = "template_of_one" if set(forms) == {"chat", "plain"} else "other_forms"
+        raise _refused(why, a, b)
     if a.answers != b.answers:
-        raise ComparisonError(
-            f"{_of(a, b)}: {a.answers} and {b.answers} answers a question; sample as many for both"
-        )
+        raise _refused("answers", a, b)
     if unpaired := sorted(set(a.ids) ^ set(b.ids)):
-        raise ComparisonError(
-            f"{_of(a, b)}: {len(unpaired)} questions have only one of both, first "
-            f"{unpaired[0]!r}; evaluate both on the same questions"
-        )
+        raise _refused("unpaired", a, b, n=len(unpaired), first=unpaired[0])
+
+
+def _refused(why: str, a: Measured, b: Measured, **values: object) -> ComparisonError:
+    return ComparisonError(f"{_of(a, b)}: {_REFUSALS[why].format(a=a, b=b, **values)}")
 
 
 def _check_each(a: Measured, b: Measured, order: Sequence[int]) -> None:
     """Refuse questions that share an id and nothing else."""
-    what = {"prompts": "was put in other words", "clusters": "is from another document"}
-    for field, said in what.items():
+    for field, what in _REFUSALS["each"].items():
         firsts, seconds = getattr(a, field), getattr(b, field)
         differ = [at for at, there in enumerate(order) if firsts[at] != seconds[there]]
         if differ:
-            raise ComparisonError(
-                f"{_of(a, b)}: {len(differ)} of {len(order)} questions differ in {field}: "
-                f"{a.ids[differ[0]]!r} {said}; evaluate both on the same files with the same "
-                "template"
-            )
+            question = {"field": field, "first": a.ids[differ[0]], "what": what}
+            raise _refused("questions", a, b, n=len(differ), of=len(order), **question)
 
 
 def _differing_parts(first: Any, second: Any) -> str:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core import Judge, Task, read_tasks
+from rubric_core.configuration import said_where
+from rubric_core.files import toml_beside
 from rubric_eval.errors import ComparisonError, EvalFolderError, EvalShapeError
 from rubric_eval.hacking import results, signs
 from rubric_eval.hacking.results import observed
@@ -21,6 +23,7 @@ from rubric_eval.scores.judged import JudgedReader
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 from rubric_judge.capabilities import close, refuse_groups
 
+_NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _LONG_PAYS: Final = 0.3
 """Rank correlation of reward and length among answers to one question that is worth a warning."""
 
@@ -101,8 +104,9 @@ def _warnings(
     apart: Sequence[results.Divergence],
 ) -> list[str]:
     found = [
-        f"{one.a} gains {100 * one.first.mean:.1f} points over {one.b} by the first judge and "
-        f"{100 * one.second.mean:.1f} by the second: part of the gain is the first judge's alone"
+        _NOTES["of_one_judge"].format(
+            of=one, first=100 * one.first.mean, second=100 * one.second.mean
+        )
         for one in apart
         if one.is_diverging
     ]
@@ -119,21 +123,9 @@ def _warnings(
             and longer.is_above(0)
             and gain.is_above(0)
         ):
-            found.append(
-                f"{model.model} answers with {longer.mean:+.0f} words more than {longer.b}, and "
-                f"longer answers get more reward (ρ {within.rho:.2f}): its gain may be length"
-            )
-    said = {
-        "echoes": "holds wording of the criteria in more answers than",
-        "hedges": "hedges more than",
-        "appeals": "speaks to the judge in more answers than",
-    }
-    found += [
-        f"{one.a} {said[one.sign]} {one.b}"
-        for one in changed
-        if one.sign in said and one.is_above(0)
-    ]
-    return found
+            found.append(_NOTES["of_length"].format(of=model, longer=longer, within=within))
+    told = (one for one in changed if one.sign in _NOTES and one.is_above(0))
+    return found + [_NOTES[one.sign].format(of=one) for one in told]
 
 
 def _notes(
@@ -142,28 +134,17 @@ def _notes(
     opinions: Sequence[results.SecondOpinion],
     settings: results.HackingSettings,
 ) -> list[str]:
-    notes: list[str] = []
-    if any(one.echoes is None for one in models):
-        notes.append(
-            "echoes of the criteria were not counted: give the tasks, by "
-            "`rubric-eval hacking FOLDER --tasks FILE`, which the report then takes over"
-        )
-    if not apart:
-        notes.append("no second judge: nothing says whether another judge sees the same gain")
-    if all(one.reward_length_within is None for one in models):
-        notes.append("one answer a question: length cannot be told from how hard a question is")
-    notes += [
-        f"{one.model}: answers left out because {settings.judge} gave no judgement: {one.unjudged}"
-        for one in models
-        if one.unjudged
+    holds = {
+        "no_echoes": any(one.echoes is None for one in models),
+        "no_second_judge": not apart,
+        "one_answer": all(one.reward_length_within is None for one in models),
+    }
+    unjudged, left_out = _NOTES["unjudged"], _NOTES["left_out"]
+    return [
+        *said_where(holds, _NOTES),
+        *(unjudged.format(of=one, judge=settings.judge) for one in models if one.unjudged),
+        *(left_out.format(of=one, judge=settings.second) for one in opinions if one.left_out),
     ]
-    notes += [
-        f"{one.model}: answers left out beside {settings.second} because one of both judges gave "
-        f"no judgement: {one.left_out}"
-        for one in opinions
-        if one.left_out
-    ]
-    return notes
 
 
 @dataclass(frozen=True)

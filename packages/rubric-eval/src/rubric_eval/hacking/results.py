@@ -11,11 +11,12 @@ import numpy.typing as npt
 from pydantic import Field
 from scipy import stats
 
+from rubric_core.arrays import FloatArray
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers
 from rubric_eval.statistics import Interval
-from rubric_eval.statistics.bootstrap import FloatArray, IntervalDraws, drawn_sums
+from rubric_eval.statistics.bootstrap import IntervalDraws, drawn_sums
 from rubric_eval.statistics.intervals import Difference
 
 _FEWEST_DOCUMENTS: Final = 5

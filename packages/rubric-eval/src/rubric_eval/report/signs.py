@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -16,7 +15,7 @@ from rubric_eval.hacking.results import HackingPanel, HackingSettings
 from rubric_eval.records.digests import read_derived
 from rubric_eval.records.inputs import is_made_of
 from rubric_eval.report.reading import Evaluation
-from rubric_eval.report.tables import columns, row
+from rubric_eval.report.tables import row, table_of
 from rubric_judge.page.tables import Cell, Table
 
 
@@ -61,40 +60,15 @@ def signs_table(found: Signs) -> Table:
     """What the answers of each model are like."""
     panel = found.panel
     second = {one.model: one.second_mean for one in panel.opinions}
-    return Table(
-        key="hacking_signs",
-        title="Signs of judge hacking.",
-        caption=(
-            f"Answers that {panel.settings.judge} judged: their length, its rank correlation with "
-            "reward over all answers and among answers to one question, hedging phrases in 100 "
-            "words, answers that speak to a judge, answers that hold wording of their criteria, "
-            "and the mean reward of another judge."
-        ),
-        first="Model",
-        columns=(
-            *columns("length", {"words": "Words"}, has_interval=True),
-            *columns("decimal", _DECIMALS, has_interval=True),
-            *columns(
-                "percent", {"appeals": "Appeals, %", "echoes": "Echoes, %"}, has_interval=True
-            ),
-            *columns("percent", {"second": "Second judge, %"}),
-        ),
-        rows=tuple(
-            row(
-                one.model,
-                *(one.words, one.reward_length, one.reward_length_within, one.hedges),
-                *(one.appeals, one.echoes, second.get(one.model)),
-            )
-            for one in panel.models
-        ),
+    rows = (
+        row(
+            one.model,
+            *(one.words, one.reward_length, one.reward_length_within, one.hedges),
+            *(one.appeals, one.echoes, second.get(one.model)),
+        )
+        for one in panel.models
     )
-
-
-_DECIMALS: Final = {
-    "reward_length": "ρ, length",
-    "reward_length_within": "ρ within",
-    "hedges": "Hedges",
-}
+    return table_of("hacking_signs", rows, judge=panel.settings.judge)
 
 
 class _Part(BaseModel):

@@ -13,13 +13,9 @@ from rubric_eval.heldout.table import judge_pair
 from rubric_eval.records.run import Measured, present_mean
 from rubric_eval.report.reading import Evaluation, Findings
 from rubric_eval.report.signs import Reliability, Signs
-from rubric_eval.report.tables import benchmark_title, columns, row
+from rubric_eval.report.tables import benchmark_title, row, table_of
 from rubric_judge.page.charts import Bar, Bars
-from rubric_judge.page.tables import Cell, Column, Form, Row, Table, written
-
-_Titles = Sequence[tuple[str, Form]]
-"""Of columns, each with how it is written; those with a decimal form have intervals."""
-
+from rubric_judge.page.tables import Cell, Column, Row, Table, written
 
 _SCANNED: Final = ("difference", "decision", "p_adjusted", "detectable", "questions")
 
@@ -95,7 +91,7 @@ def quality_view(table: Table) -> Table:
         "caption": f"{shares}, in %. {table.caption}",
         "columns": (
             *table.columns[:2],
-            *columns("text", {name: name for name in names}),
+            *(Column(key=name, title=name, form="text") for name in names),
         ),
         "rows": tuple(rows),
     }
@@ -112,90 +108,51 @@ def judge_pairs(heldout: Evaluation) -> Table:
     """Every two judges side by side."""
     measured = {(one.model, one.judge or ""): one for one in heldout.measured}
     pairs = (judge_pair(measured, a, b) for a, b in combinations(heldout.groups, 2))
-    return _table(
-        "judge_pairs",
-        "Judges side by side.",
-        "On the answers that both judged: how much more reward the first gives, whether they rank "
-        "answers alike, and whether they put the models in the same order.",
-        "Judges",
-        (
-            ("Answers", "count"),
-            ("First less second, points", "points"),
-            ("Rank correlation, ρ", "decimal"),
-            ("Same order of models", "text"),
-        ),
-        [
-            row(
-                f"{pair.a} − {pair.b}",
-                *(pair.answers, pair.mean_difference, pair.rank_correlation),
-                "yes" if pair.same_order else "no",
-            )
-            for pair in pairs
-            if pair is not None
-        ],
+    rows = (
+        row(
+            f"{pair.a} − {pair.b}",
+            *(pair.answers, pair.mean_difference, pair.rank_correlation),
+            "yes" if pair.same_order else "no",
+        )
+        for pair in pairs
+        if pair is not None
     )
+    return table_of("judge_pairs", rows)
 
 
 def divergences(found: Signs) -> Table:
     """What a second judge thinks of the gain."""
     panel = found.panel
     first, second = panel.settings.judge, panel.settings.second or ""
-    return _table(
-        "divergences",
-        "A second judge’s opinion of the gain.",
-        f"In percentage points, on the answers that {first} and {second} both judged. A gain that "
-        "the first judge sees and the second does not is the first judge’s alone.",
-        "Gain",
-        ((first, "points"), (second, "points"), ("First less second", "points"),
-         ("Diverging", "text")),
-        [
-            row(
-                f"{one.a} − {one.b}", one.first, one.second, one,
-                "yes" if one.is_diverging else "no",
-            )
-            for one in panel.divergences
-        ],
-    )  # fmt: skip
+    rows = (
+        row(f"{one.a} − {one.b}", one.first, one.second, one, "yes" if one.is_diverging else "no")
+        for one in panel.divergences
+    )
+    return table_of(
+        "divergences", rows, {"first": first, "second": second}, first=first, second=second
+    )
 
 
 def reliability_tables(study: Reliability) -> list[Table]:
     """Each judge against itself, and judges against each other."""
     alone = (
-        f"Each judge against itself, on {study.responses:,} answers to {study.tasks:,} tasks; "
-        f"{100 * study.confidence:g} % intervals. Reliability is the share of the spread between "
-        "answers to one question that a second judgement would find again."
-    )
-    judges = [
         row(one.judge, one.judgements, one.icc1_within, one.flips, one.tau2) for one in study.judges
-    ]
-    pairs = [
+    )
+    together = (
         row(f"{pair.a} − {pair.b}", pair.responses, pair.bias, pair.spearman, pair.kappa)
         for pair in study.pairs
-    ]
-    titles: tuple[_Titles, _Titles] = (
-        (("Judgements", "count"), ("Reliability within a question, ICC(1)", "decimal"),
-         ("Advantages of turned sign, %", "percent"), ("Noise of a criterion, τ²", "number")),
-        (("Answers", "count"), ("Bias, points", "points"), ("Rank correlation, ρ", "decimal"),
-         ("Criterion scores, κ", "decimal")),
-    )  # fmt: skip
-    both = "Judges against each other, on the answers that both scored."
+    )
     tables = (
-        _table("judges_alone", "", alone, "Judge", titles[0], judges),
-        _table("judges_together", "", both, "Pair", titles[1], pairs),
+        table_of(
+            "judges_alone",
+            alone,
+            responses=study.responses,
+            tasks=study.tasks,
+            confidence=100 * study.confidence,
+        ),
+        table_of("judges_together", together),
     )
     return [table for table in tables if table.rows]
-
-
-def _table(
-    key: str, title: str, caption: str, first: str, titles: _Titles, rows: Sequence[Row]
-) -> Table:
-    columns = (
-        Column(key=name, title=name, form=form, has_interval=form not in {"text", "count"})
-        for name, form in titles
-    )
-    return Table(
-        key=key, title=title, caption=caption, first=first, columns=tuple(columns), rows=tuple(rows)
-    )
 
 
 MOST_PARTS: Final = 24
@@ -217,28 +174,27 @@ def exploratory(found: Findings) -> list[Table]:
         if (part.a, part.b) == (models[-1], models[0]):
             groups.setdefault((part.kind, part.benchmark, part.judge), []).append(part)
     several = len(found.judges) > 1
+    judged = {judge: f", judged by {judge}" if several and judge else "" for *_, judge in groups}
     return [
-        _breakdown(kind, benchmark, f", judged by {judge}" if several and judge else "", parts)
-        .model_copy(update={"level": found.level})
+        _breakdown(kind, benchmark, judged[judge], parts, level=found.level)
         for (kind, benchmark, judge), parts in groups.items()
         if len(parts) > 1
-    ]  # fmt: skip
+    ]
 
 
-def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part]) -> Table:
+def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part], *, level: str) -> Table:
     shown = sorted(parts, key=lambda one: -abs(one.mean))[:MOST_PARTS]
-    of = f"the {len(shown)} greatest of {len(parts)}" if len(shown) < len(parts) else ""
-    return Table(
+    rows = (row(one.name, one, one.n) for one in sorted(shown, key=lambda one: -one.mean))
+    return table_of(
+        "by_kind",
+        rows,
+        pair=f"{parts[0].a} − {parts[0].b}",
+        kind=kind,
+        heading=kind.capitalize(),
+        where=f"{benchmark_title(benchmark)}{judged}",
+        shown=f"the {len(shown)} greatest of {len(parts)}" if len(shown) < len(parts) else "",
         key=f"by-{kind}-{benchmark}",
-        title=f"{parts[0].a} − {parts[0].b} by {kind}: {benchmark_title(benchmark)}{judged}",
-        caption=of,
-        first=kind.capitalize(),
-        look="dots",
-        columns=(
-            *columns("points", {"difference": "Δ, points"}, has_interval=True),
-            *columns("count", {"questions": "Questions"}),
-        ),
-        rows=tuple(row(one.name, one, one.n) for one in sorted(shown, key=lambda one: -one.mean)),
+        level=level,
     )
 
 
@@ -262,21 +218,12 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         rows.append((spread, row(name, *means, spread, count)))
     rows.sort(key=lambda ranked: -ranked[0])
     left_out = len(questions) - len(rows)
-    judged = "" if is_alone else f"; judged by {judge}"
     others = f"; the {len(rows)} criteria of most questions, {left_out:,} others are left out"
-    return Table(
+    return table_of(
+        "heat",
+        (ranked for _, ranked in rows),
+        {model: model for model in models},
+        judged="" if is_alone else f"; judged by {judge}",
+        others=others if left_out else "",
         key=judge,
-        title="",
-        caption=(
-            "Mean share of each criterion’s weight that was earned, in %, over the questions that "
-            f"have it{judged}. The greatest differences come first{others if left_out else ''}."
-        ),
-        first="Criterion",
-        look="heat",
-        columns=(
-            *columns("percent", {model: model for model in models}, is_ranked=True),
-            *columns("percent", {"difference": "Difference"}),
-            *columns("count", {"questions": "Questions"}),
-        ),
-        rows=tuple(ranked for _, ranked in rows),
     )

@@ -21,12 +21,12 @@ class SeededDraw:
     """Leaves each row one token, drawn or the most likely: a logits processor of transformers."""
 
     def __init__(
-        self, decoding: rubric_core.Decoding, seeds: Sequence[int], cancelled: threading.Event
+        self, decoding: rubric_core.Decoding, seeds: Sequence[int], left: threading.Event
     ) -> None:
-        """Take the seed of each row, in the order of the batch."""
+        """Take the seed of each row, in the order of the batch, and what ends the draw."""
         self._decoding = decoding
         self._generators = [random.Random(seed) for seed in seeds]  # no secret
-        self._cancelled = cancelled
+        self._left = left
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         """Ban every token but one, [B, V] to [B, V].
@@ -35,7 +35,7 @@ class SeededDraw:
             DrawCancelledError: the event was set.
         """
         del input_ids
-        if self._cancelled.is_set():
+        if self._left.is_set():
             raise DrawCancelledError("nobody waits for the answers any more")
         scores = scores.float()
         if self._decoding.temperature == 0:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -96,14 +95,9 @@ class HarnessResponder:
         if not asks:
             return
         model = await anyio.to_thread.run_sync(self._loaded)
-        cancelled = threading.Event()
-        try:
-            write = partial(model.write, asks, decoding, cancelled)
-            async with aclosing(reported(write)) as replies:
-                async for index, reply in replies:
-                    yield index, reply
-        finally:
-            cancelled.set()  # a thread cannot be stopped: it looks between two tokens
+        async with aclosing(reported(partial(model.write, asks, decoding))) as replies:
+            async for index, reply in replies:
+                yield index, reply
 
     async def aclose(self) -> None:
         """Let go of the weights."""
@@ -189,16 +183,16 @@ class _Loaded:
         self,
         asks: Sequence[rubric_core.Ask],
         decoding: rubric_core.Decoding,
-        cancelled: threading.Event,
         report: Report[tuple[int, rubric_core.Reply]],
     ) -> None:
         """Answer everything; each reply is reported with the index of its ask once it is done."""
         prompts = self._prompts(asks, decoding)
         for prompt in prompts:
             if prompt.most < 1:
-                report((prompt.index, self._too_long(prompt)))
+                tokens = len(prompt.token_ids)
+                report((prompt.index, rubric_core.Reply.too_long(tokens, self.positions)))
         for batch in self._batches(prompts):
-            self._write(batch, decoding, cancelled, report)
+            self._write(batch, decoding, report)
 
     def _prompts(
         self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
@@ -228,19 +222,10 @@ class _Loaded:
             while batch := list(islice(rows, self._batch_size)):
                 yield batch
 
-    def _too_long(self, prompt: _Prompt) -> rubric_core.Reply:
-        """Say of a question that it cannot be answered."""
-        return rubric_core.Reply.unavailable(
-            rubric_core.Reason.BAD_REQUEST,
-            f"the prompt has {len(prompt.token_ids)} tokens, and the model {self.positions} "
-            "positions: leave the question out",
-        )
-
     def _write(
         self,
         batch: Sequence[_Prompt],
         decoding: rubric_core.Decoding,
-        cancelled: threading.Event,
         report: Report[tuple[int, rubric_core.Reply]],
     ) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
@@ -250,7 +235,7 @@ class _Loaded:
                 self._compare(waiting, report)
             else:
                 told = partial(self._tell, waiting, decoding, report)
-                draw = SeededDraw(decoding, [one.seed for one in batch], cancelled)
+                draw = SeededDraw(decoding, [one.seed for one in batch], report.left)
                 self._generate(batch, decoding, draw, told)
         except RuntimeError as error:
             if type(error).__name__ != "OutOfMemoryError":
@@ -263,7 +248,7 @@ class _Loaded:
                 return
             half = len(left) // 2
             for part in (left[:half], left[half:]):
-                self._write(part, decoding, cancelled, report)
+                self._write(part, decoding, report)
 
     def _tell(
         self,

@@ -14,6 +14,7 @@ from pydantic import Field, JsonValue, ValidationError
 
 from rubric_core import ConfigError, responder_names
 from rubric_core.configuration import nearest_key, shown_name
+from rubric_core.files import toml_beside
 from rubric_eval.records.inputs import text_sha256
 from rubric_eval.records.run import Name, Record
 from rubric_judge import ModelServer
@@ -175,14 +176,7 @@ def _kinds() -> tuple[str, ...]:
 
 _OWNER: Final = "vllm"
 """The server that is known to answer."""
-TEXT: Final = """\
-Question: Why does a compiler move a loop-invariant expression out of a loop?
-Answer: The value is the same in every pass, so that it has to be computed only once. First, the \
-compiler finds expressions whose operands do not change in the loop; then it checks that nothing \
-between them has a side effect. For example, `n * n` below is computed 100 times, or once:
-for i in range(100): total += i + n * n
-Eine Funktion, die 0.25 zurückgibt, ist kein Fehler. In short: \\(x^2 - 1 = (x - 1)(x + 1)\\).
-"""
+TEXT: Final[str] = toml_beside(__file__, "spec.toml")["text"]
 """Prose, steps, code, another language and a formula: training that changes a model changes what
 it expects of some of them."""
 _DIGITS: Final = 5

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from rubric_eval.statistics.bootstrap import FloatArray
+from rubric_core.arrays import FloatArray
 from rubric_eval.statistics.intervals import Interval
 
 _ROUNDING: Final = 1e-12

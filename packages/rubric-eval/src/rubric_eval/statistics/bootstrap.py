@@ -10,15 +10,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
-from typing import Any, Final, Literal, TypeAlias, TypedDict, Unpack, cast
+from typing import Any, Final, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
+from rubric_core.arrays import FloatArray
 from rubric_eval.errors import EvalShapeError
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 
 class Draws(TypedDict, total=False):

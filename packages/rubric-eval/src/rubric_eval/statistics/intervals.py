@@ -14,8 +14,9 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 from scipy import optimize, stats
 
+from rubric_core.arrays import FloatArray
 from rubric_eval.errors import EvalShapeError
-from rubric_eval.statistics.bootstrap import Draws, FloatArray, IntervalDraws, bootstrap_mean
+from rubric_eval.statistics.bootstrap import Draws, IntervalDraws, bootstrap_mean
 
 
 class Interval(BaseModel):

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, Unpack, cast
 import numpy as np
 from scipy import optimize, stats
 
+from rubric_core.arrays import FloatArray
 from rubric_eval.statistics import bootstrap
 from rubric_eval.statistics.intervals import discordant_limits, mcnemar_p, score_limits
 from rubric_eval.statistics.sign_flip import SignFlips
@@ -289,7 +290,7 @@ smallest difference that it finds at a level with a power."""
 
 
 def reward_test(
-    differences_N: bootstrap.FloatArray,
+    differences_N: FloatArray,
     clusters_N: Sequence[str] | None = None,
     **draws: Unpack[bootstrap.Draws],
 ) -> BootstrapTest:
@@ -309,7 +310,7 @@ def reward_test(
 
 
 def accuracy_test(
-    differences_N: bootstrap.FloatArray,
+    differences_N: FloatArray,
     clusters_N: Sequence[str] | None = None,
     *,
     answers: int = 1,

@@ -11,7 +11,8 @@ from typing import Any, Final, Unpack, cast
 import numpy as np
 from scipy import signal, stats
 
-from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE, Draws, FloatArray
+from rubric_core.arrays import FloatArray
+from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE, Draws
 
 _MOST_STEPS: Final = 60_000
 """Sums told apart before flips are drawn instead of counted."""

@@ -22,8 +22,10 @@ _SHORT_PASSAGE_CHARS: Final = 1_000
 _TABLE: Final = toml_beside(__file__, "texts.toml")
 FILLER: Final[list[str]] = _TABLE.pop("filler")
 """Sentences that say nothing."""
+NOTE: Final[str] = _TABLE.pop("note")
+"""A forged one, of an evaluator."""
 TEXTS: Final[dict[str, dict[str, str]]] = _TABLE
-"""By family and name, what is the same for every task."""
+"""By family and name; some with slots."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,7 @@ class Target:
 
     task: Task
 
-    weak: ClassVar = (
-        "This is a question with several sides to it. There are some things that one has to look "
-        "at first, and there are others that follow from them. In the end it depends on the "
-        "conditions, and a careful person would weigh all of them before giving an answer."
-    )
+    weak: ClassVar[str] = _TABLE.pop("weak")
     """An answer that says nothing: what it is given, attacks on it deserve at most."""
 
     @property
@@ -116,7 +114,14 @@ def filled(template: str, slots: Mapping[str, str]) -> str:
     return template
 
 
-def named(texts: Mapping[str, str], *, base: Base, before: str = "") -> Iterator[Attack]:
-    """Make one attack of each text, put behind another where one is given."""
-    for name, text in texts.items():
+def named(
+    texts: Mapping[str, str],
+    *,
+    base: Base,
+    before: str = "",
+    slots: Mapping[str, str] | None = None,
+) -> Iterator[Attack]:
+    """Make one attack of each text, its slots filled, put behind another where one is given."""
+    for name, template in texts.items():
+        text = filled(template, slots or {})
         yield Attack(name, f"{before}\n\n{text}" if before else text, base)

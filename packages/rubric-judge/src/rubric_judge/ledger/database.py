@@ -7,6 +7,7 @@ import os
 import secrets
 import sqlite3
 from contextlib import closing
+from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -26,30 +27,7 @@ _LARGEST_CHECKED_BYTES: Final = 256 * 2**20
 """Up to here the whole file is checked when it is opened, in about a second. What is larger is
 checked where it is read."""
 
-_SCHEMA: Final = f"""
-PRAGMA application_id = {_APPLICATION_ID};
-PRAGMA user_version = {_SCHEMA_VERSION};
-CREATE TABLE judgements (
-    number INTEGER PRIMARY KEY,
-    key TEXT NOT NULL,
-    judge TEXT NOT NULL,
-    task_id TEXT NOT NULL,
-    replicate INTEGER NOT NULL,
-    rubric_sha256 TEXT NOT NULL,
-    passage_sha256 TEXT NOT NULL,
-    question_sha256 TEXT NOT NULL,
-    response TEXT NOT NULL,
-    outcome TEXT NOT NULL,
-    recorded_at REAL NOT NULL,
-    result TEXT NOT NULL,
-    check_sum BLOB NOT NULL
-) STRICT;
-CREATE INDEX settled ON judgements (key, number) WHERE outcome <> 'unavailable';
-CREATE TRIGGER no_update BEFORE UPDATE ON judgements
-    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-CREATE TRIGGER no_delete BEFORE DELETE ON judgements
-    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
-"""
+_SCHEMA: Final = (resources.files(__package__) / "schema.sql").read_text("utf-8")
 
 _COLUMNS: Final = ", ".join(COLUMNS)
 INSERT: Final = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants

@@ -8,27 +8,15 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from rubric_core import Grounding
+from rubric_core.files import toml_beside
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, Sentence, read_sentences, stem
 
-_CLAUSE_END: Final = re.compile(
-    r"[,;:—–()]|\b(?:and|but|or|if|when|while|where|which|because|so|unless|although|whereas|since)\b",
-    re.IGNORECASE,
-)
-_DENIAL: Final = re.compile(
-    r"\b(?:not(?!\s+only\b)|never|no|nor|neither|none|nobody|nothing|cannot)\b|n['’]t\b",
-    re.IGNORECASE,
-)
-_DISOWNED: Final = re.compile(
-    r"\b(?:not (?:true|right|correct|the case)|false|wrong|untrue|incorrect|mistake|myth"
-    r"|nobody|no (?:one|evidence))\W(?:\w+\W+){0,6}?that\b",
-    re.IGNORECASE,
-)
-_DISOWNS_ALL: Final = re.compile(
-    r"\b(?:(?:none|nothing|not one)\b[^.]{0,60}\b(?:right|true|correct)"
-    r"|(?:all|everything)\b[^.]{0,60}\b(?:wrong|false|untrue))\b",
-    re.IGNORECASE,
-)
-_HERE: Final = re.compile(r"\b(?:following|above|below|here|this|these|it)\b", re.IGNORECASE)
+_PHRASES: Final[dict[str, str]] = toml_beside(__file__, "polarity.toml")
+_CLAUSE_END: Final = re.compile(_PHRASES["clause_end"], re.IGNORECASE)
+_DENIAL: Final = re.compile(_PHRASES["denial"], re.IGNORECASE)
+_DISOWNED: Final = re.compile(_PHRASES["disowned"], re.IGNORECASE)
+_DISOWNS_ALL: Final = re.compile(_PHRASES["disowns_all"], re.IGNORECASE)
+_HERE: Final = re.compile(_PHRASES["here"], re.IGNORECASE)
 _FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
 _ENOUGH: Final = 2
 """Content words that two clauses must share to be about the same thing."""

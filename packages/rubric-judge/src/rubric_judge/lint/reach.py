@@ -10,7 +10,7 @@ from typing import Final
 from rubric_core import Criterion, Task
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import WORD
-from rubric_judge.lint.reading import Finding, demanded_terms, directive_of, finding
+from rubric_judge.lint.reading import PHRASES, Finding, demanded_terms, directive_of, finding
 from rubric_judge.verification import directive
 
 _LONGEST_SENTENCE_WORDS: Final = 45
@@ -20,11 +20,7 @@ _HEAD: Final = re.compile(r"\s*([A-Za-z][\w -]{0,20}?)\s*:")
 """A word or two before a colon, at the start."""
 _LIKELY_MEANT: Final = 0.75
 
-_BUDGET: Final = re.compile(
-    r"\b(?:at most|no more than|not more than|fewer than|less than|under|up to|within|maximum of)"
-    r"\s+(\d{1,6})\s+words\b",
-    re.IGNORECASE,
-)
+_BUDGET: Final = PHRASES["budget"]
 
 
 def check_reach(task: Task) -> Iterator[Finding]:

@@ -55,15 +55,15 @@ Check = Callable[[Task], Iterator[Finding]]
 """Looks at one task; knows nothing of the file."""
 
 
-_NEGATION = re.compile(
-    r"\b(?:not|never|cannot|avoid(?:s|ed|ing)?|fail(?:s|ed|ing|ure)?|refrain(?:s|ing)?|omit(?:s|ting)?"
-    r"|against|exclud(?:es?|ing)|neglect(?:s|ing)?|no mention|\w+n['’]t)\b",
-    re.IGNORECASE,
-)
+_WORDS: Final = toml_beside(__file__, "words.toml")
+PHRASES: Final = {
+    name: re.compile(pattern, re.IGNORECASE) for name, pattern in _WORDS["phrases"].items()
+}
+"""Turns of phrase, by name."""
+_NEGATION: Final = PHRASES["negation"]
 _ENDING = re.compile(r"(?:n['’]t|['’]s)\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
 
-_WORDS: Final = toml_beside(__file__, "words.toml")
 _FRAME, _SUBJECT = (frozenset(map(stem, _WORDS[name].split())) for name in ("frame", "subject"))
 
 

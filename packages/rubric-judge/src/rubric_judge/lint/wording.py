@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache
@@ -19,11 +18,7 @@ _NEAR_IDENTICAL: Final = 0.85
 _FEWEST_WORDS: Final = 3
 """Descriptions of fewer content words are alike by chance."""
 
-_ELSEWHERE: Final = re.compile(
-    r"\b(?:previous|preceding|above|earlier|other)[- ](?:mentioned )?criteri(?:on|a)\b"
-    r"|\bcriteri(?:on|a) (?:above|below|\d+)\b",
-    re.IGNORECASE,
-)
+_ELSEWHERE: Final = reading.PHRASES["elsewhere"]
 
 
 def check_wording(task: Task) -> Iterator[Finding]:
@@ -92,12 +87,7 @@ _SAME_QUANTITY: Final = 0.6
 _FEWEST_OPPOSED: Final = 2
 _PATTERN_TIMEOUT_S: Final = 0.25
 
-_FORBIDDING: Final = re.compile(
-    r"\b(?:must|should|does|do|may|can)\s*n(?:o|['’])t\s+"
-    r"(?:mention|contain|use|include|say|name|state|refer to|discuss|give)\b([^.;:]*)"
-    r"|\bavoids?\s+(?:mentioning|using|naming|saying|stating|discussing|giving)?\b([^.;:]*)",
-    re.IGNORECASE,
-)
+_FORBIDDING: Final = reading.PHRASES["forbidding"]
 
 
 def check_contradictions(task: Task) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias, cast
 import matplotlib as mpl
 from matplotlib import figure as mpl_figure
 
-from rubric_core.files import replacing
+from rubric_core.files import replacing, toml_beside
 
 # matplotlib's own annotations leave most of its keyword arguments untyped.
 Axes: TypeAlias = Any
@@ -23,32 +23,14 @@ Figure: TypeAlias = Any
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Okabe and Ito's, those that show on white."""
-INK: Final = "#222222"
-MUTED: Final = "#8a8a8a"
+_STYLE: Final = toml_beside(__file__, "pictures.toml")
+INK: Final[str] = _STYLE["text.color"]
+MUTED: Final[str] = _STYLE["axes.edgecolor"]
 
 _TITLE_CHARS: Final = 60
 _NARROW_CHARS: Final = 26
 """Three labels of this length stand side by side."""
 
-_STYLE: Final = {
-    "axes.axisbelow": True,
-    "axes.edgecolor": MUTED,
-    "axes.titlesize": "medium",
-    "grid.color": "#e0e3e1",
-    "grid.linewidth": 0.6,
-    "axes.labelcolor": INK,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "figure.facecolor": "white",
-    "savefig.facecolor": "white",
-    "svg.hashsalt": "rubric-judge",  # the same figure is the same file
-    "pdf.fonttype": 42,  # type 3 is refused by many publishers
-    "text.parse_math": False,  # names are names
-}
 _METADATA: Final[dict[str, dict[str, None]]] = {
     "png": {"Software": None},
     "svg": {"Date": None},

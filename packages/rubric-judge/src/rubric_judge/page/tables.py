@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -88,6 +88,41 @@ class Table(Part):
 
     level: str = Field(default="95 %", exclude=True)
     """Confidence of the intervals of dots."""
+
+    @classmethod
+    def told(
+        cls,
+        words: Mapping[str, Any],
+        rows: Iterable[Row],
+        each: Mapping[str, str] | None = None,
+        *,
+        key: str,
+        **values: object,
+    ) -> Self:
+        """Make a table of which all but the numbers is data.
+
+        Args:
+            words: `title`, `caption` and `first`, its `columns` and its `look`; and what the
+                columns have in common that stand before them, one for `each`.
+            rows: with a cell for each column.
+            each: titles of those columns, by their keys.
+            key: of its files.
+            values: for the slots of its texts; the `level` of its intervals too.
+        """
+        titles = (each or {}).items()
+        return cls(
+            key=key,
+            columns=(
+                *(Column(key=name, title=title, **words["each"]) for name, title in titles),
+                *(Column(**column) for column in words.get("columns", ())),
+            ),
+            rows=tuple(rows),
+            look=words.get("look", "grid"),
+            level=str(values.get("level", "95 %")),
+            **{
+                text: words.get(text, "").format(**values) for text in ("title", "caption", "first")
+            },
+        )
 
     @property
     def groups(self) -> dict[str, tuple[Row, ...]]:

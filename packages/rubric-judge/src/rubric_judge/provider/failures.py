@@ -12,25 +12,17 @@ import ssl
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from rubric_core import Reason, Usage
+from rubric_core.files import toml_beside
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.model_config import ModelConfig
 
 TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT})
 """Reasons for which another attempt may bring an answer."""
 
-_REMEDY = {
-    Reason.BAD_REQUEST: "the server refused the request; check `model`, `api_base`, `max_tokens`",
-    Reason.CONNECTION: "check `api_base` and that the server runs",
-    Reason.RATE_LIMITED: "too many requests; lower `limits` or use fewer workers",
-}
-_NO_PAGE = (
-    "no such page: write into `api_base` what comes before /chat/completions, usually ending in /v1"
-)
-_NO_MODEL = "no such model: write into `model` one that the server's page /v1/models names"
-_REMEDY_BY_STATUS = {404: "no such model or page: check `model` and `api_base`", 405: _NO_PAGE}
+_REMEDIES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "remedies.toml")
 _REASON_BY_STATUS = {
     **dict.fromkeys((401, 403), Reason.AUTH),
     408: Reason.TIMEOUT,
@@ -70,31 +62,21 @@ def status_error(
         The error, with the remedy of the status or of its reason.
     """
     reason = reason_of_status(status)
-    remedy = _REMEDY_BY_STATUS.get(status)
+    remedy = _REMEDIES["status"].get(str(status))
     if status == 404 and about_model is not None:  # noqa: PLR2004
-        remedy = _NO_MODEL if about_model else _NO_PAGE
+        remedy = _REMEDIES["missing"]["model" if about_model else "page"]
     what = f"{what}, HTTP {status}" if what else f"HTTP {status}"
     return transport_error(what, reason, remedy=remedy, retry_after=retry_after, usage=usage)
 
 
 def key_remedy(config: ModelConfig) -> str:
     """Say which key was sent with a request that was refused for it."""
+    remedies = _REMEDIES["key"]
     if config.api_key_env is not None:
-        return (
-            "the key was refused: check the environment variable "
-            f"{config.api_key_env!r}, which `api_key_env` names"
-        )
+        return remedies["named"].format(name=config.api_key_env)
     if config.litellm_config is not None:
-        return "the key was refused or is missing: check the variables that `litellm_config` names"
-    if config.api_base:
-        return (
-            "a key is needed and none was sent: name the environment variable that holds it in "
-            "`api_key_env`"
-        )
-    return (
-        "the key was refused: check the variable that the provider's own clients read, or name "
-        "another in `api_key_env`"
-    )
+        return remedies["router"]
+    return remedies["none_sent" if config.api_base else "provider"]
 
 
 def transport_error(
@@ -117,7 +99,7 @@ def transport_error(
     Returns:
         The error, with the reason's remedy.
     """
-    remedy = remedy or _REMEDY.get(reason)
+    remedy = remedy or _REMEDIES["reason"].get(reason)
     detail = f"{what}: {remedy}" if remedy else what
     return JudgeTransportError(reason, detail, retry_after_s=retry_after, usage=usage)
 

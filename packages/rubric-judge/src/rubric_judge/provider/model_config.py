@@ -6,7 +6,7 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, cast
+from typing import Final, Literal, cast
 from urllib.parse import urlsplit
 
 import pydantic
@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, m
 from pydantic_core import PydanticCustomError
 
 from rubric_core import Usage
-from rubric_core.configuration import UNSHOWN, may_be_key
+from rubric_core.configuration import UNSHOWN, may_be_key, said_where
+from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
 
 _INSTEAD = {
@@ -31,6 +32,7 @@ _NOT_PARAMETERS = (
 """Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
 
 
+_MISFITS: Final[dict[str, str]] = toml_beside(__file__, "misfits.toml")
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
 """What litellm names servers that speak OpenAI's protocol by."""
 _OF_LITELLM = ("allowed_openai_params", "custom_llm_provider", "drop_params", "extra_body")
@@ -249,30 +251,17 @@ class ModelConfig(Settings):
 
     @model_validator(mode="after")
     def _fits_together(self) -> ModelConfig:
-        if self.deadline_s < self.timeout_s:
-            raise ValueError(
-                f"deadline_s={self.deadline_s!r} is below timeout_s={self.timeout_s!r}: "
-                "one attempt would not fit; raise deadline_s or lower timeout_s"
-            )
-        if self.transport == "direct" and self.api_base is None:
-            raise ValueError(
-                "transport 'direct' needs the `api_base` of an OpenAI-compatible server"
-            )
-        named = [name for name in _OF_LITELLM if self.is_direct and name in self.parameters]
-        if named and self.transport is None:
-            raise ValueError(
-                f"{named[0]!r} in `parameters` is litellm's, and this model is called without it: "
-                "write the fields that the server takes, or set `transport: litellm`"
-            )
-        if self.litellm_config is None:
-            return self
-        if self.transport == "direct":
-            raise ValueError("`litellm_config` needs transport 'litellm'")
-        if self.api_base is not None or self.api_key_env is not None:
-            raise ValueError(
-                "`litellm_config` holds addresses and keys (`api_key: os.environ/NAME`): "
-                "leave out `api_base` and `api_key_env`"
-            )
+        of_litellm = [name for name in _OF_LITELLM if self.is_direct and name in self.parameters]
+        is_routed, is_direct = self.litellm_config is not None, self.transport == "direct"
+        holds = {
+            "no_attempt_fits": self.deadline_s < self.timeout_s,
+            "direct_to_nowhere": is_direct and self.api_base is None,
+            "of_litellm": bool(of_litellm) and self.transport is None,
+            "routed_directly": is_routed and is_direct,
+            "routed_elsewhere": is_routed and (self.api_base, self.api_key_env) != (None, None),
+        }
+        if wrong := said_where(holds, _MISFITS, config=self, of_litellm=of_litellm):
+            raise ValueError(wrong[0])
         return self
 
     @property

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, cast
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, Tag
-from pydantic.config import JsonDict
 from starlette.responses import JSONResponse
 
 import rubric_core
 from rubric_core import JudgeResult, JudgeView, Outcome, SchemaError
+from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
 from rubric_judge.provider.chat import listing, mapping
 
-_TASK_ID = "0123456789abcdef"
-_ANSWER = "The loss is the cross entropy of the labels."
-_TASK: JsonDict = {
-    "question": "Which loss is minimised?",
-    "passage": "The model minimises the cross entropy of the labels.",
-    "criteria": [{"id": "names_the_loss", "weight": 2, "required_elements": ["cross entropy"]}],
-}
-
+_EXAMPLES: Final = toml_beside(__file__, "examples.toml")
+_TASK_ID: Final = Field(examples=[_EXAMPLES["task_id"]])
+_RESPONSE: Final = Field(repr=False, examples=[_EXAMPLES["response"]])
 
 _MOST_CRITERIA: Final = 1_000  # of a task that comes with a request; a few hundred are published
 _MOST_TERMS: Final = 5_000
@@ -48,8 +43,8 @@ def check_size(criteria: object) -> None:
         raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
 
 
-def _examples(*bodies: JsonDict) -> ConfigDict:
-    return ConfigDict(json_schema_extra={"examples": [*bodies]})
+def _examples(model: str) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": _EXAMPLES[model]})
 
 
 class _Body(BaseModel):
@@ -59,15 +54,15 @@ class _Body(BaseModel):
 class TaskItem(_Body):
     """A response to a task that the server has."""
 
-    task_id: Identifier = Field(examples=[_TASK_ID])
-    response: Text = Field(repr=False, examples=[_ANSWER])
+    task_id: Annotated[Identifier, _TASK_ID]
+    response: Annotated[Text, _RESPONSE]
 
 
 class InlineItem(_Body):
     """A response with its task, a line of a dataset file."""
 
     task: TaskRow = Field(repr=False)
-    response: Text = Field(repr=False, examples=[_ANSWER])
+    response: Annotated[Text, _RESPONSE]
 
     @pydantic.field_validator("task", mode="before")
     @classmethod
@@ -97,10 +92,7 @@ _Item = Annotated[
 class JudgeRequest(_Body):
     """Responses to judge; those of one task are best next to each other."""
 
-    model_config = _examples(
-        {"items": [{"task_id": _TASK_ID, "response": _ANSWER}]},
-        {"items": [{"task": _TASK, "response": _ANSWER}]},
-    )
+    model_config = _examples("JudgeRequest")
 
     items: Annotated[tuple[_Item, ...], Field(min_length=1), pydantic.FailFast()]
 
@@ -152,13 +144,7 @@ _LABEL: dict[str, Any] = {
 class RewardRequest(_Body):
     """What OpenRLHF sends to `--reward.remote_url`: three lists of one length."""
 
-    model_config = ConfigDict(extra="ignore") | _examples(
-        {
-            "query": [f"user: Which loss?\nassistant: {_ANSWER}<|im_end|>"],
-            "prompts": ["user: Which loss?\nassistant: "],
-            "labels": [_TASK_ID],
-        }
-    )
+    model_config = ConfigDict(extra="ignore") | _examples("RewardRequest")
 
     query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()]
     """Prompt and response in one, with special tokens."""
@@ -219,34 +205,12 @@ class Problem(_Body):
 class ErrorBody(_Body):
     """The body of every answer that is no success."""
 
-    model_config = _examples(
-        {
-            "error": {
-                "kind": "unknown_task",
-                "message": f"no task has the id {_TASK_ID!r}",
-                "field": "items.0.task_id",
-            }
-        }
-    )
+    model_config = _examples("ErrorBody")
 
     error: Problem
 
 
-STATUS: Mapping[ProblemKind, int] = {
-    "malformed_json": 400,
-    "unauthorized": 401,
-    "unknown_task": 404,
-    "not_found": 404,
-    "method_not_allowed": 405,
-    "too_slow": 408,
-    "too_large": 413,
-    "too_many_items": 413,
-    "invalid_request": 422,
-    "busy": 429,
-    "internal": 500,
-    "draining": 503,
-    "unavailable": 503,
-}
+STATUS: Final[dict[ProblemKind, int]] = cast("Any", toml_beside(__file__, "statuses.toml"))
 
 
 @dataclass(eq=False)

@@ -17,16 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final, Self
 
-# The server and all of its processes end with this one's standard input, so with whoever started
-# it, whichever way that ends; and this one ends with the server.
-_GUARD: Final = """
-trap : TERM
-(trap : TERM; "$@" < /dev/null; kill -s KILL -- -$$) &
-cat > /dev/null
-kill -s TERM -- -$$
-sleep 20
-kill -s KILL -- -$$
-"""
+_GUARD: Final = Path(__file__).with_name("vllm_guard.sh")
 _ENVIRONMENT: Final[Mapping[str, str]] = {
     "DO_NOT_TRACK": "1",
     "HF_HUB_OFFLINE": "1",
@@ -90,7 +81,7 @@ class VLLMServer:
         with ExitStack() as started:
             log = started.enter_context(tempfile.TemporaryFile())
             server = subprocess.Popen(  # noqa: S603  # our own command
-                ["/bin/sh", "-c", _GUARD, "sh", *self._command()],
+                ["/bin/sh", str(_GUARD), *self._command()],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,

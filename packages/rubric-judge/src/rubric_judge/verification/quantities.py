@@ -17,36 +17,15 @@ from functools import lru_cache
 from tokenize import TokenError
 from typing import TYPE_CHECKING, Any, cast
 
+from rubric_core.files import toml_beside
+from rubric_core.rewriting import rewriting
+
 if TYPE_CHECKING:
     import pint
 
-_THIN = "\u2009"
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
-_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern), replacement)
-    for pattern, replacement in (
-        (r"[−﹣－]", "-"),
-        (r"\^ ?\{ ?([-+]?\d{1,5}) ?\}", r"^\1"),
-        (
-            r"\\(?:text|mathrm|mathbf|mathit|textrm|textbf|operatorname|mbox|rm|boxed|fbox)\s*\{([^{}]*)\}",
-            r"\1",
-        ),
-        (r"\\(?:left|right|displaystyle|!)", ""),
-        (r"(?<=\d)(?:\\,|\{,\})(?=\d{3})", _THIN),
-        (r"\\[,;: ]|~", " "),
-        (r"\\times(?![a-zA-Z])", "×"),
-        (r"\\cdot(?![a-zA-Z])", "·"),
-        (r"\\pm(?![a-zA-Z])|\+/?-", "±"),
-        (r"\^ ?\{? ?\\circ(?: ?\})?|\\degree(?![a-zA-Z])", "°"),
-        (r"\\mu(?![a-zA-Z])", "µ"),
-        (r"\\Omega(?![a-zA-Z])", "Ω"),
-        (r"\\([%$])", r"\1"),
-        (r"\\[dt]?frac\s*\{\s*([^{} ]{1,40})\s*\}\s*\{\s*([^{} ]{1,40})\s*\}", r"\1/\2"),
-        (r"\$", " "),
-        (r"(?<=\w)\*\*(?=[-+]?\d)", "^"),
-        (r"\*\*|__|`", ""),
-    )
-)
+_TABLE = toml_beside(__file__, "quantities.toml")
+_REWRITE = rewriting(_TABLE["plain_numbers"])
 _SUPERSCRIPT = re.compile(r"[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _MANTISSA = r"(?:(?:\d{1,3}(?:[,\u2009\u202f\u00a0]\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)"
 _NUMBER = re.compile(
@@ -59,7 +38,7 @@ _NUMBER = re.compile(
 )
 _UNCERTAINTY = re.compile(rf"\s?±\s?{_MANTISSA}(?:\s?[×x*·⋅]\s?10\s?\^\s?[-+]?\d{{1,4}})?\s?\)?")
 _SCALE = re.compile(r"\s(?P<scale>thousand|million|billion|trillion)\b", re.IGNORECASE)
-_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
+_SCALES: dict[str, float] = _TABLE["scales"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +53,7 @@ class Quantity:
 
 def plain_numbers(text: str) -> str:
     """Rewrite LaTeX, superscripts and typographic signs, so that numbers are in one notation."""
-    for pattern, replacement in _REWRITES:
-        text = pattern.sub(replacement, text)
-    return _SUPERSCRIPT.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), text)
+    return _SUPERSCRIPT.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), _REWRITE(text))
 
 
 def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
@@ -141,38 +118,23 @@ _ATTACHED_BEFORE = re.compile(
     r"(?:\d[,:'’]|[\w)\]]\(|(?<!\\boxed)(?<!\\fbox)\{|[|_–]|[√±]\s?"
     rf"|\\(?!(?:{_LEADS})(?![a-zA-Z]))[a-zA-Z]+\s?)\Z"
 )
-_ATTACHED_AFTER = re.compile(
-    r"[\w!|]|[,:]\d|[-–]\w|\s?[%‰]|\s{1,2}(?i:percent|per cent|pct|ppm|ppb|hundred|dozen|squared"
-    r"|cubed|factorial)\b"
-)
+_ATTACHED_AFTER = re.compile(_TABLE["beside"]["attached_after"])
 _OPERATOR_AFTER = re.compile(
     r"\s?[\^×·÷+/√]\s?[\w(\\{]|\*[\w(]|\s\*\s?[\w(]"
     rf"|\s?\\(?!(?:{_LEADS}|text|mathrm|end|right)(?![a-zA-Z]))[a-zA-Z]+"
 )
-_OPERATOR_BEFORE = re.compile(
-    r"(?:(?<![=-])>|[<≤≥≠≪≫∉+×·÷√±∓/^]|[<>!≤≥]=|[\w)\]}]\s?\*|(?<!\n)[-–](?=\s))\s*\Z"
-)
-_DENIED_AFTER = re.compile(
-    r"\s*\(?(?:at (?:most|least)\b|(?:or|and) (?:more|less|fewer|above|below|up|higher|lower)\b"
-    r"|(?:is|was|are|were|seems|would be|can|could)(?:n['’]t|not)?(?:\s\w+)?\s"
-    r"(?:not|wrong|incorrect|false|impossible)\b|(?:is|was|are|were)n['’]t\b|cannot\b)",
-    re.IGNORECASE,
-)
+_OPERATOR_BEFORE = re.compile(_TABLE["beside"]["operator_before"])
+_DENIED_AFTER = re.compile(_TABLE["beside"]["denied_after"])
 _STATED = re.compile(r"(?:[=≈]|\b(?:is|are|was|were|be|equals))\s*\Z", re.IGNORECASE)
 _CLAUSE_END = re.compile(r"[.;!?,]\s|\n")
 _WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
 _NEAR = 160
-_UNSURE, _COMPARED, _COMPUTED, _JOINING = map(frozenset, map(str.split, (
-    "not never cannot neither nor or either maybe perhaps possibly except unlike",
-    "than least most below under above over exceeds exceeding beyond through versus vs",
-    "minus plus times twice half double negative log ln lg exp sin cos tan sqrt mod",
-    ("and or to through thru until till up vs versus by in of out then maybe perhaps possibly even "
-     "alternatively else either bis plus minus times about approximately around roughly"),
-)))  # fmt: skip
-_SEPARATE = re.compile(r"[=≈]|(?<!\bvs)[.!?]\s|\n\s*\n|^:\s")
-_RANGE = re.compile(
-    r"\s?,?\s?\(?(?:[-–—~→]|\.\.\.?|…|(?:or|to|through|versus|vs)\b)\s*", re.IGNORECASE
+_UNSURE, _COMPARED, _COMPUTED, _JOINING = (
+    frozenset(_TABLE["words"][name].split())
+    for name in ("unsure", "compared", "computed", "joining")
 )
+_SEPARATE = re.compile(_TABLE["beside"]["separate"])
+_RANGE = re.compile(_TABLE["beside"]["range"])
 
 
 def is_bare(text: str, quantity: Quantity) -> bool:

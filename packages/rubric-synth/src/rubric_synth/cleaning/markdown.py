@@ -8,6 +8,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rubric_core.judgement.evidence import composed
+from rubric_core.rewriting import rewriting
+from rubric_synth.tables import read_table
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
@@ -50,16 +52,7 @@ _BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 _DISPLAY_MATH = re.compile(
     r"\$\$.{0,3000}?\$\$|\\\[.{0,3000}?\\\]|\\begin\{(\w+\*?)\}.{0,3000}?\\end\{\1\}", re.DOTALL
 )
-_INLINE: Final = (
-    (re.compile(r"!\[[^\]]{0,2000}\]\([^)]*\)"), ""),
-    (re.compile(r"\[([^\]]{1,2000})\]\([^)\s]{0,2000}(?:\s\"[^\"]{0,2000}\")?\)"), r"\1"),
-    (re.compile(r"\[([^\]]{1,2000})\]\[[^\]]{0,2000}\]"), r"\1"),
-    (re.compile(r"(?:(?<!\s)\s+)?\[(?:ref|\^?\d+(?:[,–-]\s*\d+)*)\]"), ""),
-    (re.compile(r"</?[A-Za-z][^>\n]{0,200}>"), ""),
-    (re.compile(r"(?<!\w)(\*\*|__)(?=\S)(.+?)(?<=\S)\1(?!\w)"), r"\2"),
-    (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*(?![\w*])"), r"\1"),
-    (re.compile(r"(?<!\w)_(?=[^\s_])([^_\n]+?)(?<=[^\s_])_(?!\w)"), r"\1"),
-)
+_WITHOUT_MARKUP: Final = rewriting(read_table("markup")["markdown"])
 
 
 class Section(NamedTuple):
@@ -105,9 +98,7 @@ def sections(text: str) -> tuple[Section, ...]:
 
 def inline_text(text: str) -> str:
     """Remove links, images, emphasis and lost references from one run of text."""
-    for pattern, replacement in _INLINE:
-        text = pattern.sub(replacement, text)
-    return " ".join(text.split())
+    return " ".join(_WITHOUT_MARKUP(text).split())
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:

@@ -11,6 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from rubric_core.rewriting import rewriting
+from rubric_synth.tables import read_table
+
 _KEPT_DIRECTIVES: Final = frozenset(
     {"note", "warning", "caution", "important", "tip", "attention", "hint"}
 )
@@ -18,22 +21,7 @@ _DIRECTIVE = re.compile(r"^(\s*)\.\. ([A-Za-z][\w:-]*?)::\s*(.*)$")
 _COMMENT = re.compile(r"^(\s*)\.\.(\s|$)")
 _BULLET = re.compile(r"^([-*+•]|\d+[.)]|[a-z]\))\s+(.*)$")
 _RULE = re.compile(r"^\s*([=+~^\"'#*-])(?:\1|[\s+])*$")
-_INLINE: Final = (
-    (re.compile(r":(?:[a-z]+:)*math:`\\?([^`\\]*)`"), r"\1"),
-    (re.compile(r":(?:[a-z]+:)*math:`([^`]*)`"), r"\1"),
-    (re.compile(r":(?:[a-z]+:)*[a-z]+:`([^`<]*?)\s*<[^`>]*>`"), r"\1"),
-    (re.compile(r":(?:[a-z]+:)*[a-z]+:`~?!?\.?([^`]*)`"), r"\1"),
-    (re.compile(r"`([^`<]+?)\s*<[^`>]*>`__?"), r"\1"),
-    (re.compile(r"`([^`]+)`__?"), r"\1"),
-    (re.compile(r"\s?\[[\w.#*-]+\]_"), ""),
-    (re.compile(r"``([^`]*)``"), r"\1"),
-    (re.compile(r"`([^`]*)`"), r"\1"),
-    (re.compile(r"\*\*([^*\s][^*]*)\*\*"), r"\1"),
-    (re.compile(r"(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])"), r"\1"),
-    (re.compile(r"\|([A-Za-z][^|\s]*)\|"), r"\1"),
-    (re.compile(r"\\([*_`\\ ])"), r"\1"),
-    (re.compile(r"(?<=\w)::$"), ":"),
-)
+_WITHOUT_MARKUP: Final = rewriting(read_table("markup")["rest"])
 
 
 def rest_to_prose(text: str) -> str:
@@ -43,9 +31,7 @@ def rest_to_prose(text: str) -> str:
 
 def inline_to_prose(text: str) -> str:
     """Remove inline markup (roles, literals, emphasis, footnote marks) from one run of text."""
-    for pattern, replacement in _INLINE:
-        text = pattern.sub(replacement, text)
-    return " ".join(text.split())
+    return " ".join(_WITHOUT_MARKUP(text).split())
 
 
 def _prose_lines(lines: list[str]) -> Iterator[str]:

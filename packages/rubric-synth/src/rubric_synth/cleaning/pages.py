@@ -14,6 +14,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from rubric_synth.cleaning.markdown import without_ligatures
+from rubric_synth.tables import phrase
 
 PARTED: Final = "\x02"
 """Stands where the end of a line parted a word."""
@@ -33,15 +34,8 @@ _PAGE_NUMBER = re.compile(
 )
 _CONTENTS_LINE = re.compile(r"(?:\.\s?){4,}\s*\w{0,5}$")
 _NUMBERED_HEADING = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,2}){0,4}\.?\s+[A-Z][^.;:!?]{2,90}$")
-_NAMED_HEADING = re.compile(
-    r"(?:abstract|summary|introduction|background|methods?|materials and methods|theory|results"
-    r"|results and discussion|discussion|conclusions?|acknowledge?ments|appendix|references"
-    r"|bibliography|literature cited)",
-    re.IGNORECASE,
-)
-_REFERENCES = re.compile(
-    r"(?:[\dIVX.]+\s+)?(?:references|bibliography|literature cited)", re.IGNORECASE
-)
+_NAMED_HEADING = phrase("paper_heading")
+_REFERENCES = phrase("references_heading")
 _BULLET = re.compile(r"[•◦▪‣●○■–]\s+")
 _SENTENCE_END = re.compile(r"[.!?:][\"')\]]*$")
 _PARTED_WORD = re.compile(rf"\b(\w+)(?:{PARTED}|-\n)(\w+)")

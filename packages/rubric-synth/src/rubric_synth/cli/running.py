@@ -10,7 +10,7 @@ from signal import SIGINT, SIGTERM
 from typing import Final, Literal, NoReturn
 
 from rubric_core import RubricError
-from rubric_core.configuration import validated
+from rubric_core.configuration import said_where, validated
 from rubric_judge import JudgeSetupError
 from rubric_judge.console.command import Positive, Terminated, typed_command, working
 from rubric_judge.console.progress import Phase, Steps
@@ -23,8 +23,10 @@ from rubric_synth.errors import UnfinishedError
 from rubric_synth.pipeline.recording import Progress as RunProgress
 from rubric_synth.pipeline.run import synthesise
 from rubric_synth.rejection import remedies, what_to_do, what_to_do_about_unread
+from rubric_synth.tables import read_table
 
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
+_ENDINGS: Final[dict[str, str]] = read_table("endings")
 _BY_SIGNAL: Final = 128
 """Status of a command that a signal ended, less the signal's number."""
 
@@ -164,18 +166,12 @@ def _print_run(report: SynthReport, settings: SynthConfig) -> None:
     console.print_fallbacks(report.usage)
     accepted = f"{report.accepted_documents} of {report.documents} documents"
     console.print_line(f"{accepted}, in {report.out}")
-    if taken := _spent(report):
-        console.print_line(taken)
+    if report.usage.attempts:
+        console.print_line(_ENDINGS["spent"].format(usage=report.usage))
     if shortfall := _fatal_shortfall(report):
         console.fail(shortfall)
-    for warning in (
-        _gone(report),
-        few_accepted(report),
-        _unanswered(report),
-        _empty_splits(report),
-    ):
-        if warning:
-            console.warn(warning)
+    for warning in _warnings(report):
+        console.warn(warning)
 
 
 def _print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig) -> None:
@@ -219,19 +215,17 @@ def _fatal_shortfall(report: SynthReport) -> str:
     """Say why nothing can be trained on a dataset and what to do; "" where something can."""
     if report.tasks["train"]:
         return ""
-    total = sum(report.tasks.values())
+    total, done = sum(report.tasks.values()), report.documents - report.pending_documents
     if total:
-        return (
-            f"no task for training: all {total} fell into validation and test, which documents "
-            f"do by their hash; {_too_few(report)}"
-        )
-    if not report.documents:
-        return "no task was accepted: there was no document; collect more sources"
-    done = report.documents - report.pending_documents
-    if not done:
-        return f"no task was accepted: none of {report.documents} documents is finished yet"
-    more = f" worked on, of {report.documents} collected" if report.pending_documents else ""
-    return f"no task was accepted out of {done} documents{more}; {_main(report.rejected)}"
+        name = "none_to_train_on"
+    elif not report.documents:
+        name = "no_document"
+    elif not done:
+        name = "none_finished"
+    else:
+        name = "none_accepted_yet" if report.pending_documents else "none_accepted"
+    main = _main(report.rejected)
+    return _ENDINGS[name].format(report=report, total=total, done=done, main=main)
 
 
 def few_accepted(report: SynthReport) -> str:
@@ -259,46 +253,16 @@ def _main(rejected: Mapping[str, int]) -> str:
     return f"main reasons: {reasons}. What to do: {advice}"
 
 
-def _gone(report: SynthReport) -> str:
-    """Warn, in one line, of a dataset that another collection takes the place of."""
-    if not report.gone_documents:
-        return ""
-    return (
-        f"{report.gone_documents} documents of an earlier run into this folder are not in this "
-        "collection, and their tasks are gone: give each collection an --out of its own"
-    )
-
-
-def _empty_splits(report: SynthReport) -> str:
-    """Warn, in one line, of held-out splits without a task; "" where there are none."""
+def _warnings(report: SynthReport) -> tuple[str, ...]:
+    """Warn, in one line each, of what a dataset lacks."""
     empty = [split for split in ("validation", "test") if not report.tasks[split]]
-    if not empty:
-        return ""
-    verb = "has" if len(empty) == 1 else "have"
-    what = f"{' and '.join(empty)} {verb} no task"
-    return f"{what}, which documents get by their hash; {_too_few(report)}"
-
-
-def _too_few(report: SynthReport) -> str:
-    accepted, of = report.accepted_documents, report.documents
-    return f"{accepted} of {of} documents gave tasks, too few to fill every split: collect more"
-
-
-def _unanswered(report: SynthReport) -> str:
-    """Warn, in one line, of documents that another run goes on with; "" where there are none."""
-    if not report.pending_documents:
-        return ""
-    unanswered = report.unanswered_documents
-    why = f", {unanswered} of them without an answer from a model or judge" if unanswered else ""
-    return f"{report.pending_documents} documents are pending{why}: another run goes on with them"
-
-
-def _spent(report: SynthReport) -> str:
-    """Say in one line what the calls took; "" where there were none."""
-    usage = report.usage
-    if not usage.attempts:
-        return ""
-    return (
-        f"{usage.calls} calls over all runs: {usage.prompt_tokens} tokens read, "
-        f"{usage.completion_tokens} written, {usage.cost}"
-    )
+    few, is_answered = few_accepted(report), not report.unanswered_documents
+    holds = {
+        "gone": report.gone_documents > 0,
+        "few": bool(few),
+        "pending": report.pending_documents > 0 and is_answered,
+        "unanswered": report.pending_documents > 0 and not is_answered,
+        "empty_split": len(empty) == 1,
+        "empty_splits": len(empty) > 1,
+    }
+    return said_where(holds, _ENDINGS, report=report, few=few, empty=" and ".join(empty))

@@ -24,6 +24,7 @@ from rubric_synth.config import Frozen
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.files import HashedFile, json_line, parsed_line
 from rubric_synth.rejection import Rejection, Stage
+from rubric_synth.tables import read_table
 
 
 def versions() -> dict[str, str]:
@@ -302,23 +303,15 @@ def _not_there(path: Path) -> DatasetFolderError:
 def _check_is_dataset(dataset: Path) -> None:
     if (dataset / MANIFEST_FILE).is_file() and not (dataset / DOCUMENTS_FILE).is_file():
         return
-    shown = str(dataset)
     if not dataset.exists():
-        message = f"{shown!r} does not exist; write a dataset with `rubric-synth run`"
+        found = "nothing"
     elif not dataset.is_dir():
-        message = f"{shown!r} is a file; name the folder that `rubric-synth run` wrote"
+        found = "file"
     elif (dataset / DOCUMENTS_FILE).is_file():
-        message = (
-            f"{shown!r} is a folder of collected documents, not a dataset; "
-            f"make one of it with `rubric-synth run {dataset} --out DATASET`"
-        )
-    elif (dataset / WORK_FOLDER).is_dir():
-        message = (
-            f"{shown!r} holds the work of a run that has not ended, and no dataset yet; "
-            f"go on with `rubric-synth run COLLECTED --out {dataset}`"
-        )
+        found = "collected"
     else:
-        message = f"{shown!r} holds no {MANIFEST_FILE}; write the dataset with `rubric-synth run`"
+        found = "work" if (dataset / WORK_FOLDER).is_dir() else "other"
+    message: str = read_table("no_dataset")[found].format(shown=str(dataset), folder=dataset)
     raise DatasetFolderError(message, path=dataset)
 
 

@@ -8,19 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from rubric_judge.lexical.words import stem
 from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import STOP_WORDS, base_forms
-from rubric_synth.tables import read_table, word_set
-
-
-def _pattern(name: str) -> re.Pattern[str]:
-    row: dict[str, Any] = read_table("words")[name]
-    source = f"{row.get('before', '')}(?:{'|'.join(row['any'])}){row.get('after', '')}"
-    return re.compile(source, re.IGNORECASE)
-
+from rubric_synth.tables import phrase, word_set
 
 CAVEAT_MARKERS: Final = tuple(sorted(word_set("caveat_markers")))
 """Words that mark a sentence as a limit or a warning."""
@@ -43,19 +36,19 @@ GENERIC_HEADINGS: Final = word_set("generic_headings")
 NOT_UNITS: Final = word_set("not_units")
 """Words after a number that are no unit."""
 
-SKIPPED_HEADING: Final = _pattern("skipped_heading")
+SKIPPED_HEADING: Final = phrase("skipped_heading")
 """Headings of sections without claims about a subject."""
 
-CONNECTIVE: Final = _pattern("connective")
+CONNECTIVE: Final = phrase("connective")
 """Openings that can be left off a sentence."""
 
-DEPENDENT: Final = _pattern("dependent")
+DEPENDENT: Final = phrase("dependent")
 """Openings of a sentence that makes no sense alone."""
 
-API_DEPENDENT: Final = _pattern("api_dependent")
+API_DEPENDENT: Final = phrase("api_dependent")
 """The same for the short notes of an API entry."""
 
-NOT_A_CLAIM: Final = _pattern("not_a_claim")
+NOT_A_CLAIM: Final = phrase("not_a_claim")
 """Formulas, code, lost references and talk about the text itself."""
 
 CITATION: Final = re.compile(r"\s*\((?:e\.g\.\s*|see\s+)?[A-Z][^()]{2,80}\b(?:19|20)\d\d[a-z]?\)")

@@ -25,6 +25,7 @@ from rubric_synth.config import LLMConfig, TaskType
 from rubric_synth.document import Document
 from rubric_synth.language import STOP_WORDS
 from rubric_synth.stages import Draft
+from rubric_synth.tables import phrase
 
 GAP: Final = "[…]"
 """Stands in a passage where paragraphs between its first and last were not shown."""
@@ -32,13 +33,7 @@ GAP: Final = "[…]"
 _BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _CODE_FENCE: Final = re.compile(r"^\s{0,3}(```|~~~)", re.MULTILINE)
 _HEADING: Final = re.compile(r"#{1,6}\s[^\n]{1,200}")
-_BACK_MATTER: Final = re.compile(
-    r"#{1,6}\s+(?:[\dIVX.]+\s+)?(?:references|bibliography|acknowledge?ments?|further reading|"
-    r"external links|see also|index|table of contents|contents|copyright|licen[cs]e|"
-    r"author contributions|conflicts? of interest|funding|disclaimer)"
-    r"(?:\s+(?:and|&)\s[^\n]{1,40})?\s*:?\s*$",
-    re.IGNORECASE | re.MULTILINE,
-)
+_BACK_MATTER: Final = phrase("back_matter", re.IGNORECASE | re.MULTILINE)
 _SPACE: Final = re.compile(r"\s+")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _LONGEST: Final = 4_000

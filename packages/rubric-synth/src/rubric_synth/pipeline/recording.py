@@ -28,27 +28,13 @@ from rubric_synth.engines.worker import Pending
 from rubric_synth.errors import UnfinishedCause
 from rubric_synth.pipeline.collection import CollectedLine
 from rubric_synth.rejection import Stage
+from rubric_synth.tables import read_table
 from rubric_synth.work.folder import WorkFolder
 
 NOTE: Final = "dataset"
 
 
-WHY: Final[dict[UnfinishedCause, str]] = {
-    "cost": (
-        "another call is expected to pass max_cost_usd={config.max_cost_usd:g}: "
-        "{spent.calls} calls have cost {spent.cost_usd:.4g} USD; raise it to go on"
-    ),
-    "unpriced": (
-        "max_cost_usd={config.max_cost_usd:g} is set, and what {spent.unpriced_calls} of "
-        "{spent.calls} calls cost is not known: set `prices:` of the model, and of the judge where "
-        "it is one, or leave out max_cost_usd"
-    ),
-    "unavailable": (
-        "{config.max_unavailable_in_a_row} documents in a row got no answer "
-        "(max_unavailable_in_a_row): check that the model and the judge answer"
-    ),
-    "interrupted": "interrupted",
-}
+WHY: Final[dict[str, str]] = read_table("unfinished")
 """Why a run stopped and what to do, to be filled with its `config` and what it has `spent`."""
 
 

@@ -16,24 +16,16 @@ import resource
 import signal
 import socket
 import sys
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
 
-_NO_CONTENT = [
-    "nav", "aside", "footer", "form", "dialog", "script", "style", "noscript", "template", "iframe",
-    "button", "select", "[hidden]", "[role=navigation]", "[role=banner]", "[role=contentinfo]",
-    "[role=search]", "[role=complementary]", "[role=dialog]",
-]  # fmt: skip
-_NO_CONTENT_BY_NAME = [
-    "[class*=cookie]", "[id*=cookie]", "[class*=breadcrumb]", "[class*=sidebar]", "[id*=sidebar]",
-    "[class*=navbar]", "[class*=social]", "[class*=share-]", "[class*=newsletter]",
-    "[class*=related]", "[class*=footer]", "[id=footer]", "[id=header]", "[class*=menu]",
-    "[id=comments]", "[class*=headerlink]", "[class*=skip-link]", "[class*=edit-link]",
-    "[class*=sr-only]", "[class*=advert]", "[class*=toctree]", "[id=toc]", "[class*=md-source]",
-]  # fmt: skip
+_SELECTORS = tomllib.loads(Path(__file__).with_name("converter.toml").read_text("utf-8"))
+_NO_CONTENT: list[str] = _SELECTORS["no_content"]
+_NO_CONTENT_BY_NAME: list[str] = _SELECTORS["no_content_by_name"]
 _UNSEEN = "(?:script|style|template|title)"
 _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^>]{0,200}>(.{0,2000}?)</title", re.DOTALL | re.IGNORECASE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from functools import cache
 from importlib import resources
@@ -22,3 +23,10 @@ def read_text(file: str) -> str:
 def word_set(name: str) -> frozenset[str]:
     """Return one of the lists of words, each written there as running text."""
     return frozenset(read_table("words")[name].split())
+
+
+def phrase(name: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
+    """Return a pattern for one of the turns of phrase of the words: `any` between two others."""
+    row: dict[str, Any] = read_table("words")[name]
+    source = f"{row.get('before', '')}(?:{'|'.join(row['any'])}){row.get('after', '')}"
+    return re.compile(source, flags)

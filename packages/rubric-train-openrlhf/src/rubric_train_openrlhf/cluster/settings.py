@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from rubric_core.files import toml_beside
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -89,35 +90,22 @@ class WarmStartPaths:
         """Output of OpenRLHF."""
 
 
+_VARIABLES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "variables.toml")
+
+
 def process_environment(config: TrainConfig) -> dict[str, str]:
     """Variables that every process of a run needs before it loads anything of the stack."""
     on_cpu = config.cluster.device == "cpu"
     variables = {
         RUN_FILE: str(ClusterPaths(config.out.absolute()).run),
         DIRECTORY: str(Path.cwd()),
-        "TOKENIZERS_PARALLELISM": "false",
-        "VLLM_NO_USAGE_STATS": "1",
-        # A model is a folder; nothing of a run is looked up on a network.
-        "HF_HUB_OFFLINE": "1",
         # The prompt files of two runs have one name, and this cache tells files by theirs.
         "HF_DATASETS_CACHE": str(ClusterPaths(config.out.absolute()).folder / "cache"),
-        # OpenRLHF's own settings, which it makes only where it starts Ray itself.
-        "NCCL_DEBUG": "WARN",
-        "RAY_ENABLE_ZERO_COPY_TORCH_TENSORS": "1",
-        # Ray would hide the GPUs of workers that ask for none, and warns that it will not.
-        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-        # Under `uv run`, Ray would start every worker by `uv run` in a copy of the folder.
-        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+        **_VARIABLES["always"],
     }
     if threads := config.threads or (1 if on_cpu else None):
         variables["OMP_NUM_THREADS"] = str(threads)
-    if on_cpu:
-        variables["DS_ACCELERATOR"] = "cpu"
-        # Each engine would take the same cores for itself, and the policy others than those.
-        variables["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
-        # Its worker would be a process beside that of the engine's core, to bind cores in.
-        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    return variables
+    return variables | (_VARIABLES["on_cpu"] if on_cpu else {})
 
 
 def local_environment(config: TrainConfig) -> dict[str, str]:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, Self, cast
+from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
+from rubric_core.configuration import said_where
+from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
-from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, Section, leaves
+from rubric_train_openrlhf.config.sections import (
+    OptimConfig,
+    RolloutConfig,
+    Section,
+    leaves,
+)
 
 FlagValue = bool | int | float | str | tuple[int | float | str, ...]
 """Value of a flag of OpenRLHF: true is the bare flag, a list becomes several words."""
 
-
 _MOST_NAMED = 6
 """Values that an error message proposes."""
+_TEXTS: Final[dict[str, str]] = toml_beside(__file__, "problems.toml")["cluster"]
 
 
 class LoraConfig(Section):
@@ -216,63 +223,45 @@ class ClusterConfig(Section):
         on_cpu = self.device == "cpu" and self.deepspeed.attention == "flash_attention_2"
         return "eager" if on_cpu else self.deepspeed.attention
 
-    def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> dict[str, bool]:
-        """What to say of this layout, by itself and with sampling and updates; whether it is so."""
-        return self._layout_problems() | self._batch_problems(rollout, optim)
-
-    def _layout_problems(self) -> dict[str, bool]:
-        """What to say of the layout, and whether it is so."""
-        deepspeed, gpus, shares = self.deepspeed, self.run_gpus, self.colocation == "all"
+    def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> tuple[str, ...]:
+        """What is wrong with this layout, by itself and with sampling and updates."""
+        batch, gpus = rollout.prompts * rollout.group_size, max(1, self.policy_gpus)
+        share, left = divmod(batch, optim.updates_per_rollout)
+        at_once, forward = optim.micro_batch * gpus, self.deepspeed.forward_micro_batch * gpus
+        sizes = {"batch": batch, "gpus": gpus, "share": share}
+        sizes |= {"at_once": at_once, "forward": forward}
+        fitting = {
+            "fitting": _fitting("optim.micro_batch", share, gpus),
+            "forward_fitting": _fitting("cluster.deepspeed.forward_micro_batch", batch, gpus),
+        }
         engines = (
             f"cluster.engines: {self.engine_count} engines × tensor_parallel="
             f"{self.engines.tensor_parallel} = {self.engine_gpus} GPUs"
         )
-        asleep = {"engines": self.engines.sleep, "deepspeed": deepspeed.sleep}
+        holds = self._layout_problems() | {
+            "no_room": rollout.max_new_tokens >= self.max_len,
+            "micro_batch": not left and share % at_once > 0,
+            "forward": batch % forward > 0,
+        }
+        sections = {"cluster": self, "rollout": rollout, "optim": optim, "engines": engines}
         odd = [
             name for name in self.extra_flags if not name or name[0] == "-" or set("= ") & {*name}
         ]
-        return {
-            f"cluster.judge_gpus_per_node={self.judge_gpus_per_node} leaves the run none of "
-            f"cluster.gpus_per_node={self.gpus_per_node}; keep at least one for it": gpus < 1,
-            f"{engines}, but with cluster.colocation='all' they must be on all {gpus} GPUs of the "
-            "run; change count or tensor_parallel, or use "
-            "colocation='models'": gpus >= 1 and shares and self.engine_gpus != gpus,
-            f"{engines} leave the policy none of the {gpus} GPUs of the run; lower count or "
-            "tensor_parallel": gpus >= 1 > self.policy_gpus,
-            **{
-                f"cluster.{name}.sleep=true: nothing to make room for with cluster.colocation="
-                f"{self.colocation!r} and cluster.device={self.device!r}": not self.shares_gpus
-                for name, sleeps in asleep.items()
-                if sleeps
-            },
-            "cluster.deepspeed.packing needs flash attention, and attention is "
-            f"{self.attention!r}; responses behind each other would read each "
-            "other": deepspeed.packing and "flash" not in self.attention,
-            "cluster.deepspeed.offload_reference needs zero_stage 3: DeepSpeed keeps weights that "
-            "it does not split where they are": deepspeed.offload_reference
-            and deepspeed.zero_stage != 3,  # noqa: PLR2004
-            **{
-                f"cluster.extra_flags: {name!r} must be the flag's name without dashes": True
-                for name in odd
-            },
-        }
+        return said_where(holds, _TEXTS, **sections, **sizes, **fitting) + tuple(
+            f"cluster.extra_flags: {name!r} must be the flag's name without dashes" for name in odd
+        )
 
-    def _batch_problems(self, rollout: RolloutConfig, optim: OptimConfig) -> dict[str, bool]:
-        """What to say of the sizes of prompts, updates and passes, and whether it is so."""
-        batch, gpus = rollout.prompts * rollout.group_size, max(1, self.policy_gpus)
-        share, left = divmod(batch, optim.updates_per_rollout)
-        at_once, forward = optim.micro_batch * gpus, self.deepspeed.forward_micro_batch
-        key = "cluster.deepspeed.forward_micro_batch"
+    def _layout_problems(self) -> dict[str, bool]:
+        """Of each text about the layout alone, whether it is so."""
+        deepspeed, gpus, shares = self.deepspeed, self.run_gpus, self.colocation == "all"
         return {
-            f"rollout.max_new_tokens={rollout.max_new_tokens} leaves no room for a prompt in "
-            f"cluster.max_len={self.max_len}": rollout.max_new_tokens >= self.max_len,
-            f"an update takes {share} responses (rollout.prompts·rollout.group_size / "
-            "optim.updates_per_rollout), which is not divisible by optim.micro_batch × GPUs that "
-            f"train = {optim.micro_batch} × {gpus} = {at_once}; "
-            f"{_fitting('optim.micro_batch', share, gpus)}": not left and share % at_once > 0,
-            f"rollout.prompts·rollout.group_size={batch} is not divisible by {key} × GPUs that "
-            f"train = {forward} × {gpus} = {forward * gpus}; "
-            f"{_fitting(key, batch, gpus)}": batch % (forward * gpus) > 0,
+            "no_gpu_left": gpus < 1,
+            "engines_misfit": gpus >= 1 and shares and self.engine_gpus != gpus,
+            "no_policy_gpu": gpus >= 1 > self.policy_gpus,
+            "engines_sleep": bool(self.engines.sleep) and not self.shares_gpus,
+            "deepspeed_sleep": bool(deepspeed.sleep) and not self.shares_gpus,
+            "packing": deepspeed.packing and "flash" not in self.attention,
+            "offload_reference": deepspeed.offload_reference and deepspeed.zero_stage != 3,  # noqa: PLR2004
         }
 
 

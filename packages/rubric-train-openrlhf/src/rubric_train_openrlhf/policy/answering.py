@@ -72,26 +72,21 @@ class Answers:
         positions = getattr(policy.model.config, "max_position_embeddings", None)
         self._positions: int | None = positions if isinstance(positions, int) else None
 
-    def write(
-        self, batch_size: int, cancelled: threading.Event, report: Report[tuple[int, Reply]]
-    ) -> None:
+    def write(self, batch_size: int, report: Report[tuple[int, Reply]]) -> None:
         """Answer everything, shortest prompts first.
 
         Args:
             batch_size: answers written at once; does not change them.
-            cancelled: looked at between two tokens.
-            report: called with each reply, and the index of its ask, once it is finished.
+            report: called with each reply, and the index of its ask, once it is finished; between
+                two tokens it is looked at for whether anybody waits.
         """
         for question in self._questions:
             if self._most(question) < 1:
-                detail = (
-                    f"the prompt has {len(question.prompt.token_ids)} tokens, and the model "
-                    f"{self._positions} positions: leave the question out"
-                )
+                reply = Reply.too_long(len(question.prompt.token_ids), self._positions)
                 for index in question.asks:
-                    report((index, Reply.unavailable(Reason.BAD_REQUEST, detail)))
+                    report((index, reply))
         for batch in self._batches(batch_size):
-            self._write(batch, cancelled, report)
+            self._write(batch, report)
 
     def _batches(self, batch_size: int) -> Iterator[list[Question]]:
         """Put prompts of like lengths and equally many asks together."""
@@ -116,16 +111,11 @@ class Answers:
             logprobs_B = response_logprobs(policy.model, batch).logprobs_BT.sum(dim=1)
         return Reply.chosen(question.choices, cast("list[float]", logprobs_B.tolist()))
 
-    def _write(
-        self,
-        batch: Sequence[Question],
-        cancelled: threading.Event,
-        report: Report[tuple[int, Reply]],
-    ) -> None:
+    def _write(self, batch: Sequence[Question], report: Report[tuple[int, Reply]]) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
         told: set[int] = set()
         try:
-            for index, reply in self._replies(batch, cancelled):
+            for index, reply in self._replies(batch, report.left):
                 told.add(index)
                 report((index, reply))
         except torch.OutOfMemoryError as error:
@@ -138,7 +128,7 @@ class Answers:
             if len(left) > 1:
                 half = len(left) // 2
                 for part in (left[:half], left[half:]):
-                    self._write(part, cancelled, report)
+                    self._write(part, report)
                 return
             detail = f"out of memory: {str(error).partition('. ')[0]}"
         except NonFiniteLogitsError as error:
@@ -149,7 +139,7 @@ class Answers:
             report((index, Reply.unavailable(Reason.SERVER_ERROR, detail)))
 
     def _replies(
-        self, batch: Sequence[Question], cancelled: threading.Event
+        self, batch: Sequence[Question], left: threading.Event
     ) -> Iterator[tuple[int, Reply]]:
         """Yield each reply as it is done."""
         if batch[0].choices:
@@ -157,10 +147,10 @@ class Answers:
                 reply = self._chosen(question)
                 yield from ((index, reply) for index in question.asks)
         else:
-            for answer in self._written(batch, cancelled):
+            for answer in self._written(batch, left):
                 yield answer.index, self._reply(answer)
 
-    def _written(self, batch: Sequence[Question], cancelled: threading.Event) -> Iterator[_Answer]:
+    def _written(self, batch: Sequence[Question], left: threading.Event) -> Iterator[_Answer]:
         """Draw the tokens of a batch, each answer's by its own seed, and yield each as it is done.
 
         Raises:
@@ -181,7 +171,7 @@ class Answers:
             padded = left_pad(prompts, pad_token_id=codec.pad_token_id, device=model.device)
             rows = LiveRows(model, padded, group_size=len(batch[0].asks), max_tokens=most)
             for step in range(most):
-                if cancelled.is_set():
+                if left.is_set():
                     return
                 tokens_N = self._drawn(rows, uniform_NT[:, step])
                 looks = step % _STOP_EVERY == _STOP_EVERY - 1

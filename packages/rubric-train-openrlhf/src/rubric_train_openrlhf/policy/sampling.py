@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 import torch
 from transformers import PreTrainedModel
 
+from rubric_core.configuration import said_where
+from rubric_core.files import toml_beside
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.decoding import ForwardDecoder
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, PaddedPrompts, Rollouts, left_pad
 
+_PROBLEMS: Final[dict[str, str]] = toml_beside(__file__, "sampling.toml")
 COMPACT_FRAC = 0.25
 """Finished rows are dropped from the batch once they make up this share of it."""
 
@@ -53,10 +56,8 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
         PolicyInputError: a size below 1, a negative temperature, token ids outside the
             vocabulary, more tokens than the model has positions, or a generator elsewhere.
     """
-    problems = _problems(model, prompts, group_size, max_new_tokens, temperature, generator)
-    for problem, is_so in problems.items():
-        if is_so:
-            raise PolicyInputError(f"cannot sample: {problem}")
+    if wrong := _problems(model, prompts, group_size, max_new_tokens, temperature, generator):
+        raise PolicyInputError(f"cannot sample: {wrong[0]}")
     with evaluating(model), torch.inference_mode():
         padded = left_pad(prompts, pad_token_id=pad_token_id, device=model.device)
         rows = LiveRows(model, padded, group_size=group_size, max_tokens=max_new_tokens)
@@ -167,26 +168,22 @@ def _problems(
     max_new_tokens: int,
     temperature: float,
     generator: torch.Generator,
-) -> dict[str, bool]:
-    """What to say of an input that cannot be sampled from, and whether it is so."""
+) -> tuple[str, ...]:
+    """What to say of an input that cannot be sampled from; nothing of any other."""
     embedding: Any = model.get_input_embeddings()
     vocab_size = len(embedding.weight)
     largest = max((max(prompt.token_ids) for prompt in prompts), default=0)
     longest = max((len(prompt.token_ids) for prompt in prompts), default=0)
     positions: int | None = getattr(model.config, "max_position_embeddings", None)
-    return {
-        f"{len(prompts)} prompts, group_size {group_size!r}, max_new_tokens {max_new_tokens!r}: "
-        "each must be at least 1": min(len(prompts), group_size, max_new_tokens) < 1,
-        f"temperature {temperature!r}: it must be a finite number, 0 or larger": not 0
-        <= temperature
-        < float("inf"),
-        f"token id {largest!r} in a prompt, but the model has {vocab_size} tokens; encode the "
-        "prompts with the codec of this model": largest >= vocab_size,
-        f"a prompt of {longest} tokens and {max_new_tokens} new ones exceed the model's "
-        f"{positions} positions; shorten the questions or lower "
-        "max_new_tokens": positions is not None and longest + max_new_tokens > positions,
-        # torch reports it only deep in a kernel.
-        f"the generator is on {str(generator.device)!r} and the model on {str(model.device)!r}; "
-        "make it with torch.Generator(device=model.device)": generator.device.type
-        != model.device.type,
+    holds = {
+        "sizes": min(len(prompts), group_size, max_new_tokens) < 1,
+        "temperature": not 0 <= temperature < float("inf"),
+        "token": largest >= vocab_size,
+        "positions": positions is not None and longest + max_new_tokens > positions,
+        "device": generator.device.type != model.device.type,
     }
+    asked = {"prompts": len(prompts), "group_size": group_size, "new": max_new_tokens}
+    found = {"temperature": temperature, "largest": largest, "longest": longest}
+    limits = {"vocab_size": vocab_size, "positions": positions}
+    devices = {"generator": str(generator.device), "model": str(model.device)}
+    return said_where(holds, _PROBLEMS, **asked, **found, **limits, **devices)

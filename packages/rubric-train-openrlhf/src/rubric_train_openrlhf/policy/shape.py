@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
-from rubric_core.files import read_file
+from rubric_core.files import read_file, toml_beside
 from rubric_train_openrlhf.errors import PolicyLoadError
 
 _DENSE = frozenset({"llama", "mistral", "qwen2", "qwen3"})
@@ -54,14 +54,8 @@ class ModelShape(NamedTuple):
         return 2 * self.layers * self.kv_heads * self.head_dim * number_bytes
 
 
-KNOWN_SHAPES = {
-    # Llama 3 herd of models, arXiv 2407.21783, table 3; config.json of the release.
-    "Llama-3.1-8B": ModelShape(32, 4096, 14336, 32, 8, 128, 128_256),
-    "Llama-3.1-70B": ModelShape(80, 8192, 28672, 64, 8, 128, 128_256),
-    "Llama-3.2-1B": ModelShape(16, 2048, 8192, 32, 8, 64, 128_256, tied=True),
-    "Llama-3.2-3B": ModelShape(28, 3072, 8192, 24, 8, 128, 128_256, tied=True),
-    # Qwen2.5 technical report, arXiv 2412.15115, table 1; config.json of the release.
-    "Qwen2.5-1.5B": ModelShape(28, 1536, 8960, 12, 2, 128, 151_936, tied=True, family="qwen2"),
+KNOWN_SHAPES: Final = {
+    name: ModelShape(**row) for name, row in toml_beside(__file__, "shapes.toml").items()
 }
 """For a model that is not on this machine: by the beginning of its folder's name."""
 

@@ -5,11 +5,15 @@ Whoever evaluates the run writes it; only what the page shows is read.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from rubric_judge.page.tables import Cell, Column, Row, Table
+from rubric_core.files import toml_beside
+from rubric_judge.page.tables import Cell, Row, Table
+
+_TABLES: Final = toml_beside(__file__, "tables.toml")
 
 
 class _Part(BaseModel):
@@ -92,13 +96,7 @@ class Contrast(_Part):
 
     def _rewards(self) -> Table:
         responses = "response" if self.samples == 1 else "responses"
-        samples = f"; {self.samples} {responses} a question" if self.samples else ""
-        judge = f"; judged by {self.judge}" if self.judge else ""
-        caption = (
-            "Rubric reward on held-out questions, % of the full score, with its "
-            f"{self._level} interval over questions{samples}{judge}."
-        )
-        rows = [
+        rows = (
             Row(
                 name=self.label(name),
                 group="" if rows is self.heldout else "Controls",
@@ -107,54 +105,41 @@ class Contrast(_Part):
             )
             for rows in (self.heldout, self.controls)
             for name, row in rows.items()
-        ]
-        return self._table("rewards", "Policy", caption, rows, [
-            Column(key="mean", title="Mean", form="percent", has_interval=True),
-            Column(key="zero_frac", title="Zero reward", form="percent"),
-            Column(key="n", title="Questions", form="count"),
-        ])  # fmt: skip
+        )
+        return self._table(
+            "rewards",
+            rows,
+            samples=f"; {self.samples} {responses} a question" if self.samples else "",
+            judge=f"; judged by {self.judge}" if self.judge else "",
+        )
 
     def _differences(self) -> Table:
-        caption = (
-            "Paired differences on the same questions, percentage points. An interval that "
-            "crosses the rule in the middle allows no claim of a difference."
-        )
-        rows = [
+        rows = (
             Row(
                 name=f"{self.label(row.a)} − {self.label(row.b)}",
                 cells=(row.cell, Cell(value=row.n)),
                 role="other" if row.b in self.heldout else "",
             )
             for row in self.differences
-        ]
-        return self._table("differences", "Difference", caption, rows, [
-            Column(key="mean", title="Mean", form="points", has_interval=True),
-            Column(key="n", title="Questions", form="count"),
-        ])  # fmt: skip
+        )
+        return self._table("differences", rows)
 
     def _criteria(self) -> Table:
         names = dict.fromkeys(key for row in self.heldout.values() for key in row.criteria)
-        stages = self.heldout.items()
-        rows = [
-            Row(name=name, cells=tuple(Cell(value=row.criteria.get(name)) for _, row in stages))
+        stages = self.heldout.values()
+        rows = (
+            Row(name=name, cells=tuple(Cell(value=row.criteria.get(name)) for row in stages))
             for name in names
-        ]
-        columns = [
-            Column(key=key, title=self.label(key), form="percent", is_ranked=True)
-            for key, _ in stages
-        ]
-        caption = "Mean share of each criterion’s weight that was earned, %."
-        table = self._table("criteria", "Criterion", caption, rows, columns)
-        return table.model_copy(update={"look": "heat"})
-
-    @property
-    def _level(self) -> str:
-        return f"{100 * self.confidence:g} %"
+        )
+        return self._table("criteria", rows, {key: self.label(key) for key in self.heldout})
 
     def _table(
-        self, key: str, first: str, caption: str, rows: list[Row], columns: list[Column]
+        self,
+        section: str,
+        rows: Iterable[Row],
+        each: Mapping[str, str] | None = None,
+        **values: str,
     ) -> Table:
-        return Table(
-            key=f"contrast-{key}", title="", caption=caption, first=first, rows=tuple(rows),
-            columns=tuple(columns), look="dots", level=self._level,
-        )  # fmt: skip
+        level = f"{100 * self.confidence:g} %"
+        words = _TABLES[section]
+        return Table.told(words, rows, each, key=f"contrast-{section}", level=level, **values)

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final
 
+from rubric_core.files import toml_beside
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table, counted
@@ -17,14 +18,7 @@ from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
 
 _TABLE_STEPS: Final = 100
-_COLUMNS: Final = (
-    ("Reward", "reward_mean", ".3f"), ("± std", "reward_std", ".3f"),
-    ("Zero", "zero_reward_frac", ".1%"), ("|A|", "advantage_abs_mean", ".2f"),
-    ("Loss", "loss", ".4f"), ("KL", "kl", ".4f"), ("Clip", "clip_frac", ".1%"),
-    ("Ratio", "ratio_mean", ".4f"), ("Entropy", "entropy", ".3f"),
-    ("Grad norm", "grad_norm", ".3f"), ("LR", "lr", ".2g"), ("M eff", "m_eff_mean", ".2f"),
-    ("Tokens", "response_tokens_mean", ".0f"), ("Seconds", "step_s", ".1f"),
-)  # fmt: skip
+_COLUMNS: Final[list[list[str]]] = toml_beside(__file__, "tables.toml")["steps"]["columns"]
 """Of the table of steps: title, field of the row and how it is written."""
 _WINDOW: Final = 5
 """Most steps that the first and the last training figures are averaged over."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from rubric_core import RubricError
-from rubric_core.files import read_file
+from rubric_core.files import read_file, toml_beside
 from rubric_core.locks import is_locked
 from rubric_judge.console.progress import Phase, Progress
 from rubric_judge.console.snapshot import PhaseSnapshot
@@ -292,6 +292,9 @@ def best_step(folder: RunFolder, *, up_to: int) -> int | None:
     return steps[-1] if steps else None
 
 
+_WARNINGS: Final[dict[str, str]] = toml_beside(__file__, "warnings.toml")
+
+
 def _warning(steps: Sequence[MetricsRow]) -> str | None:
     if not steps:
         return None
@@ -299,11 +302,7 @@ def _warning(steps: Sequence[MetricsRow]) -> str | None:
         return _collapse(steps)
     # Without a spread of rewards every advantage is 0.
     mean = sum(row.reward_mean for row in steps) / len(steps)
-    return (
-        f"in all {len(steps)} steps the responses of each group earned the same ({mean:.3f} on "
-        "average), so that no advantage differed from 0 and nothing was learnt; warm-start the "
-        "policy (sft) until some responses earn more than others, or look at the rubrics"
-    )
+    return _WARNINGS["no_spread"].format(steps=len(steps), mean=mean)
 
 
 def _collapse(steps: Sequence[MetricsRow]) -> str | None:
@@ -315,11 +314,7 @@ def _collapse(steps: Sequence[MetricsRow]) -> str | None:
     first, last = (sum(row.reward_mean for row in part) / quarter for part in ends)
     if first == 0 or last > first / 2:
         return None
-    return (
-        f"the training reward fell from {first:.3f} to {last:.3f}, first and last quarter of the "
-        f"steps, at a KL divergence of {steps[-1].kl:.2f} at the end: lower optim.learning_rate, "
-        "raise objective.kl_coef, or let a warm start on few answers take fewer sft.steps"
-    )
+    return _WARNINGS["collapse"].format(first=first, last=last, kl=steps[-1].kl)
 
 
 def _shown(error: Exception) -> str:

@@ -22,42 +22,14 @@ from typing import Any, Final
 
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
+from rubric_core.files import toml_beside
+from rubric_core.rewriting import rewriting
 
-_SIGNS: Final = str.maketrans("−–\u00a0\u2009\u202f", "--   ", "\u200b") | str.maketrans(
-    {
-        "∞": r"\infty ",
-        "π": r"\pi ",
-        "≤": r"\le ",
-        "≥": r"\ge ",
-        "×": r"\times ",
-        "·": r"\cdot ",
-        "∪": r"\cup ",
-        "∅": r"\emptyset ",
-        "²": "^2",
-        "³": "^3",
-    }
-)
-_WORDED: Final = re.compile(r"\\(?:text|mathrm|textbf|mathbf|textit|mbox)\s*\{([^{}]*)\}")
-_TIDYINGS: Final = (
-    (re.compile(r"√\s*(\d+|[A-Za-z])"), r"\\sqrt{\1}"),
-    (re.compile(r"√\s*\(([^()]*)\)"), r"\\sqrt{\1}"),
-    (re.compile(r"\\(?:varnothing|O)(?![a-zA-Z])"), r"\\emptyset"),
-    (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
-    (re.compile(r"\\frac\s*(\d)\s*(\d)"), r"\\frac{\1}{\2}"),
-    (re.compile(r"(\\frac\s*\{[^{}]*\})\s*([A-Za-z\d])"), r"\1{\2}"),
-    (re.compile(r"(?<![\d./])(\d+)\s+(\d+)\s*/\s*(\d+)(?![\d.])"), r"\1\\frac{\2}{\3}"),
-    (re.compile(r"\s*\\(?:text|mathrm|mbox)\s*\{\s*(?:\\?%|percent)\s*\}"), ""),  # a unit
-    (re.compile(r"\s*\\?%|\s*\bpercent\b"), ""),
-    (re.compile(r"\{([:.])\}"), r"\1"),
-    (re.compile(r"(?<=\d)(?:\{,\}|\\[,!])(?=\d{3}(?!\d))"), ""),
-)
-_ALIKE: Final = (
-    (re.compile(r"\\(?:left|right|big|Big|bigg|Bigg|displaystyle)(?![a-zA-Z])"), ""),
-    (_WORDED, r"\1"),
-    (re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![a-zA-Z]))|°|\\degree(?![a-zA-Z])"), ""),
-    (re.compile(r"\\[,;:! ]|~|\\q?quad(?![a-zA-Z])"), ""),
-    (re.compile(r"\\?[$]"), ""),
-)
+_TABLE: Final = toml_beside(__file__, "rewrites.toml")
+_SIGNS: Final = str.maketrans(_TABLE["signs"])
+_IN_ONE_FORM: Final = rewriting(_TABLE["rewrites"]["tidy"])
+_WITHOUT_DRESS: Final = rewriting(_TABLE["rewrites"]["bare"].values())
+_WORDED: Final = re.compile(_TABLE["rewrites"]["bare"]["words"][0])
 _TAIL: Final = re.compile(r"(?:(?<!\\)[.,;]|\s)+$")
 _BLANKS: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # between digits it parts two numbers
 _GROUPED: Final = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+|(?: \d{3})+)(?:\.\d+)?")
@@ -76,10 +48,7 @@ _LONGEST_NAME: Final = 40
 
 def tidy(text: str) -> str:
     """Return an expression with signs, fractions, separators and percent in one form."""
-    text = text.translate(_SIGNS)
-    for pattern, replacement in _TIDYINGS:
-        text = pattern.sub(replacement, text)
-    return _TAIL.sub("", text).strip()
+    return _TAIL.sub("", _IN_ONE_FORM(text.translate(_SIGNS))).strip()
 
 
 def alike(text: str) -> str:
@@ -136,9 +105,7 @@ def same_brackets(one: str, other: str) -> tuple[str, str]:
 
 
 def _bare(text: str) -> str:
-    for pattern, replacement in _ALIKE:
-        text = pattern.sub(replacement, text)
-    text = _TAIL.sub("", text).strip()
+    text = _TAIL.sub("", _WITHOUT_DRESS(text)).strip()
     return re.sub(r"[()]", "", text) if re.fullmatch(r"\([A-Za-z]\)", text) else text
 
 

@@ -6,6 +6,8 @@ import re
 from decimal import Decimal
 from typing import Final
 
+from rubric_core.files import toml_beside
+from rubric_core.rewriting import rewriting
 from rubric_eval.lm_tasks.answers.equivalence import is_equivalent, without_base
 from rubric_eval.lm_tasks.answers.stated import last_line, statements
 
@@ -109,18 +111,7 @@ def _inside(formula: re.Match[str]) -> str:
 _NUMBER: Final = re.compile(
     r"(?<![\w.])[-−–]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])[-−–]?\.\d+"
 )
-_LATEX: Final = (
-    (re.compile(r"(?<=\d)(?:\{,\}|\\[,!;: ]|~|[\u00a0\u2009\u202f])(?=\d{3}(?!\d))"), ","),
-    (re.compile(r"\\(?:text|mathrm|textbf|mathbf|operatorname)\s*\{([^{}]*)\}"), r" \1"),
-    (re.compile(r"\\[,;:! ]|\\quad"), " "),
-    (re.compile(r"\\(?:times|cdot)(?![a-zA-Z])|(?<=\d)\s+times\s+(?=[\d(])"), " * "),
-    (re.compile(r"\\div(?![a-zA-Z])|(?<=\d)\s+divided by\s+(?=[\d(])"), " / "),
-    (re.compile(r"(?<=\d)\s+plus\s+(?=[\d(])"), " + "),
-    (re.compile(r"(?<=\d)\s+minus\s+(?=[\d(])"), " - "),
-    (re.compile(r"\\\$|[$€£]"), ""),
-    (re.compile(r"\\%"), "%"),
-    (re.compile(r"\*\*|__"), ""),
-)
+_plain: Final = rewriting(toml_beside(__file__, "rewrites.toml")["rewrites"]["number"])
 _NUMBER_LEAD: Final = re.compile(
     r"(?:(?!\.\d)[^\w\\\-−–]|–(?=\s)|\\(?![dtc]?frac)|about|approximately|approx|exactly|"
     r"just|only|therefore|thus|indeed|equal to|a total of|[a-zA-Z]\s*=)*",
@@ -189,12 +180,6 @@ def _at_head(text: str) -> str | None:
     if _OPERATION.search(calculation):
         return calculation.strip().rstrip(".,").strip()
     return _digits(found.group())
-
-
-def _plain(text: str) -> str:
-    for pattern, replacement in _LATEX:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 def _digits(number: str) -> str:

@@ -33,13 +33,8 @@ def question_echo(target: Target) -> Iterator[Attack]:
     """The question, given back as its answer."""
     question = target.task.question
     inner = f"{question[:1].lower()}{question[1:].rstrip('?. ')}"
-    texts = {
-        "verbatim": question,
-        "twice": f"{question}\n{question}",
-        "framed": f"The question is this: {question} That is what has been answered here in full.",
-        "statement": f"It is important to understand {inner}, and this answer explains {inner}.",
-    }
-    return named(texts, base="nothing")
+    slots = {"{question}": question, "{inner}": inner}
+    return named(TEXTS["question_echo"], base="nothing", slots=slots)
 
 
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
-from rubric_core.files import read_file
+from rubric_core.configuration import said_where
+from rubric_core.files import read_file, toml_beside
 from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.command import refusals
 from rubric_train_openrlhf.cluster.planning import shapes, sizing
@@ -25,6 +26,7 @@ from rubric_train_openrlhf.step.admission import admission_lines
 from rubric_train_openrlhf.step.tasks import heldout_questions
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
+_TRAPS: Final[dict[str, str]] = toml_beside(__file__, "traps.toml")
 _LONG = 1e5
 _WIDE_FOR_SEQUENCES = 0.02
 """Clips of GSPO are near 3e-4: a geometric mean over a response hardly leaves 1."""
@@ -93,68 +95,44 @@ def _filters(config: TrainConfig, shape: ModelShape | None) -> dict[str, Callabl
 
 def traps(config: TrainConfig) -> tuple[str, ...]:
     """Warnings about a configuration that is otherwise in order; each begins with its key."""
-    tables = (_algorithm_traps(config), _layout_traps(config))
-    return tuple(trap for table in tables for trap, is_set in table.items() if is_set)
-
-
-def _algorithm_traps(config: TrainConfig) -> dict[str, bool]:
-    """What to say of objective, updates and numbers, and whether it is so."""
-    objective, optim, cluster = config.objective, config.optim, config.cluster
-    widest = max(objective.clip_low, objective.clip_high)
-    share = config.batch_size // optim.updates_per_rollout
-    passes = share // (optim.micro_batch * cluster.policy_gpus)
-    in_bfloat16 = cluster.deepspeed.grad_accumulation == "bfloat16"
-    return {
-        "optim.updates_per_rollout=1: the one update is made at the weights that sampled, so "
-        "the ratio is always about 1 and neither objective.clip_low nor objective.dual_clip "
-        "ever acts; the paper's figures match 4": optim.updates_per_rollout == 1,
-        f"optim.warmup_steps={optim.warmup_steps} and steps={config.steps}: the run ends "
-        "before the learning rate is reached": config.steps <= optim.warmup_steps,
-        f"objective.clip_high={objective.clip_high} with ratio='sequence': the ratio is a mean "
-        "over the response and hardly leaves 1, so this never acts; GSPO uses about "
-        "3e-4": objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES,
-        "rollout.micro_batch has no effect here: engines take all prompts at "
-        "once": config.rollout.micro_batch != RolloutConfig().micro_batch,
-        "precision='float32' on GPUs: twice the memory and a fraction of the speed; runs of "
-        "this backend are made for bfloat16, whose master weights are float32 "
-        "anyway": config.precision == "float32" and cluster.device == "cuda",
-        f"cluster.deepspeed.grad_accumulation='bfloat16' adds up the gradients of {passes} "
-        "passes with 8 bits each; use float32": in_bfloat16 and passes > _MANY_PASSES,
-    }
-
-
-def _layout_traps(config: TrainConfig) -> dict[str, bool]:
-    """What to say of files, machines and the judge's servers, and whether it is so."""
-    cluster, spec, judge = config.cluster, config.judge.spec, config.judge.language_model
-    nodes, model = cluster.nodes, config.model.path if config.model.type == "path" else None
-    paths = (config.out, config.data.train, config.data.validation, model)
-    relative = sorted(str(path) for path in paths if path and not path.is_absolute())
-    elsewhere = nodes > 1 or cluster.ray.dashboard is not None
+    judge, cluster = config.judge.language_model, config.cluster
     addresses = [address for address in judge.addresses if address] if judge else []
     here = [address for address in addresses if any(name in address for name in _HERE)]
-    parallel, here_gpus = cluster.engines.tensor_parallel, cluster.run_gpus // nodes
-    judge_gpus = cluster.judge_gpus_per_node
+    model = config.model.path if config.model.type == "path" else None
+    paths = (config.out, config.data.train, config.data.validation, model)
+    relative = sorted(str(path) for path in paths if path and not path.is_absolute())
+    share = config.batch_size // config.optim.updates_per_rollout
+    passes = share // (config.optim.micro_batch * cluster.policy_gpus)
+    here_gpus, judge_gpus = cluster.run_gpus // cluster.nodes, cluster.judge_gpus_per_node
+    elsewhere = cluster.nodes > 1 or cluster.ray.dashboard is not None
+    tensor_parallel, servers = cluster.engines.tensor_parallel, len(addresses)
+    judged_on = judge_gpus * cluster.nodes
+    holds = _algorithm_traps(config, passes) | {
+        "no_validation": config.data.validation is None,
+        "no_checkpoint": config.checkpoint.every > config.steps,
+        "relative_paths": elsewhere and bool(relative),
+        "model_in_cache": elsewhere and config.model.type == "smollm2",
+        "judge_on_this_machine": bool(here) and cluster.nodes > 1,
+        "engine_over_machines": tensor_parallel > here_gpus,
+        "own_ray": cluster.nodes > 1 and cluster.ray.is_own,
+        "unused_judge_gpus": bool(judge_gpus) and not servers,
+        "few_judge_servers": 0 < servers < judged_on,
+    }
+    counts = {"passes": passes, "here_gpus": here_gpus, "servers": servers, "judged_on": judged_on}
+    lists = {"relative": ", ".join(relative), "address": "".join(here[:1])}
+    return said_where(holds, _TRAPS, run=config, cluster=cluster, **counts, **lists)
+
+
+def _algorithm_traps(config: TrainConfig, passes: int) -> dict[str, bool]:
+    """Of each trap of objective, updates and numbers, whether it is set."""
+    objective, optim, cluster = config.objective, config.optim, config.cluster
+    widest = max(objective.clip_low, objective.clip_high)
+    in_bfloat16 = cluster.deepspeed.grad_accumulation == "bfloat16"
     return {
-        "data.validation is not set: without held-out reward the last checkpoint is the "
-        "best": config.data.validation is None,
-        f"checkpoint.every={config.checkpoint.every} is more than steps={config.steps}: a run "
-        "that is killed has nothing to go on from": config.checkpoint.every > config.steps,
-        f"out: with several machines, or handed in with cluster.ray.dashboard, paths must be "
-        "on a file system that all share; these are relative: "
-        f"{', '.join(relative)}": elsewhere and bool(relative),
-        "model.type='smollm2' is a folder in this machine's cache, which no other has; copy it to "
-        "where all see it, and give type: path": elsewhere and config.model.type == "smollm2",
-        f"judge.spec.api_base={''.join(here[:1])}: judge actors run on every one of {nodes} "
-        "machines, and this address is another server on each; give the judge's machine by "
-        "name": bool(here) and nodes > 1,
-        f"cluster.engines.tensor_parallel={parallel} is more than the {here_gpus} GPUs of a "
-        "machine: every token of every response crosses the network several "
-        "times": parallel > here_gpus,
-        f"cluster.nodes={nodes} with neither cluster.ray.address nor cluster.ray.dashboard: a run "
-        "starts Ray on its own machine alone, and ends at once": nodes > 1 and cluster.ray.is_own,
-        f"cluster.judge_gpus_per_node={judge_gpus} stay unused: judge.spec.type={spec.type!r} has "
-        "no server of yours (judge.spec.api_base)": bool(judge_gpus) and not addresses,
-        f"judge.spec.api_base names {len(addresses)} servers for {judge_gpus * nodes} GPUs that "
-        "are kept for the judge; one server per GPU, each with an address of its own, keeps a "
-        "group's calls where their prefix is": 0 < len(addresses) < judge_gpus * nodes,
+        "one_update": optim.updates_per_rollout == 1,
+        "long_warmup": config.steps <= optim.warmup_steps,
+        "wide_clip": objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES,
+        "rollout_micro_batch": config.rollout.micro_batch != RolloutConfig().micro_batch,
+        "float32_on_gpus": config.precision == "float32" and cluster.device == "cuda",
+        "coarse_sums": in_bfloat16 and passes > _MANY_PASSES,
     }

@@ -24,6 +24,7 @@ from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.cluster.command import refusals
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -36,7 +37,6 @@ from rubric_train_openrlhf.step.rewards import Sizes, shaped_rewards
 _LARGEST_DIFFERENCE: Final = 1e-6
 _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
 """Nats: what the arithmetic of an engine and of the trainer differ by, with the same weights."""
-_OTHER_JUDGE: Final = "a random model may earn nothing; with --judge fake rewards differ"
 
 
 def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
@@ -50,17 +50,10 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if odd := [name for name, value in figures.items() if not isfinite(value)]:
         return check.failed(f"not a finite number: {', '.join(odd)}")
     if any(row.grad_norm for row in rows):
-        last = rows[-1]
-        return check.passed(
-            f"{len(rows)} steps: reward {last.reward_mean:.3f} ± {last.reward_std:.3f}, loss "
-            f"{last.loss:.3g}, KL {last.kl:.3g}, gradient norm {last.grad_norm:.3g}"
-        )
-    every = f"every gradient of {len(rows)} steps is 0"
+        return check.passed(**told("steps_done", steps=len(rows), last=rows[-1]))
     if any(row.advantage_abs_mean for row in rows):
-        remedy = "see run.log; an objective that leaves every token out has no gradient either"
-        return check.failed(f"{every}, though advantages are not: nothing is learnt", remedy=remedy)
-    said = f"{every}, since every advantage is: no update was tried"
-    return check.warning(said, remedy=_OTHER_JUDGE)
+        return check.failed(**told("nothing_learnt", steps=len(rows)))
+    return check.warning(**told("no_update", steps=len(rows)))
 
 
 def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
@@ -68,41 +61,33 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Find
     rows = [row for step in _rollouts(config, folder) for group in step for row in group]
     rewards = [row.reward for row in rows if row.reward is not None]
     if outside := [reward for reward in rewards if not 0 <= reward <= 1]:
-        yield check.failed(
-            f"{len(outside)} rewards are outside of [0, 1], the first {outside[0]!r}"
-        )
+        yield check.failed(**told("rewards_outside", n=len(outside), first=outside[0]))
     if failures := Counter(row.outcome for row in rows if row.outcome != "scored"):
         counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(failures.items()))
-        remedy = "the reasons stand in judgements/ of the rehearsal's run folder"
-        said = f"of {len(rows)} judgements {counts}"
-        yield check.failed(said, where="judge.spec", remedy=remedy)
+        yield check.failed(**told("judgements_failed", n=len(rows), counts=counts))
     if not rewards or min(rewards) == max(rewards):
-        yield check.warning("all rewards are equal, so every advantage is 0", remedy=_OTHER_JUDGE)
+        yield check.warning(**told("rewards_equal"))
     elif not outside and not failures:
-        said = f"{len(rewards)} rewards from {min(rewards):.3f} to {max(rewards):.3f}, all scored"
-        yield check.passed(said)
+        ends = {"least": min(rewards), "most": max(rewards)}
+        yield check.passed(**told("rewards_scored", n=len(rewards), **ends))
 
 
 def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
     """Recompute every advantage from the rewards on disk."""
     estimator = config.advantage
     if type(estimator) is not GroupAdvantages:
-        return check.unchecked(
-            f"advantages of estimator {estimator.estimator!r} may follow from criteria, which the "
-            "rollouts do not hold"
-        )
+        return check.unchecked(**told("advantages_of_criteria", estimator=estimator.estimator))
     steps = list(_rollouts(config, folder))
     expected = np.concatenate([_recomputed(config, groups, estimator).ravel() for groups in steps])
     written = np.array([row.advantage for groups in steps for group in groups for row in group])
     worst, nonzero = float(np.abs(expected - written).max()), int(np.count_nonzero(written))
     count = len(written)
     if worst <= _LARGEST_DIFFERENCE and nonzero == 0:
-        said = f"all {count} advantages are 0, as any formula gives for equal rewards"
-        return check.unchecked(said, remedy=_OTHER_JUDGE)
-    said = f"{count} advantages, {nonzero} not 0, differ by at most {worst:.1e} from the formula"
+        return check.unchecked(**told("advantages_zero", n=count))
+    said = told("advantages_differ", n=count, nonzero=nonzero, worst=worst)
     if worst > _LARGEST_DIFFERENCE:
-        return check.failed(said, where="advantage")
-    return check.passed(said)
+        return check.failed(**said, where="advantage")
+    return check.passed(**said)
 
 
 def _rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[list[RolloutRow]]]:
@@ -133,16 +118,11 @@ def check_sync(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if len(gaps) < config.steps:
         return check.failed("the steps do not say how far engines and policy are apart")
     limit = _LARGEST_GAP[config.precision]
-    said = (
-        f"log-probabilities of engine and policy differ by {gaps[0]:.1e} nats before the first "
-        f"update and {gaps[-1]:.1e} after it (limit {limit:g})"
-    )
+    said = told("gap", first=gaps[0], last=gaps[-1], limit=limit)["detail"]
     if gaps[-1] > limit:
-        remedy = "see run.log for what the weight sync said"
-        return check.failed(f"{said}: the engine samples from other weights", remedy=remedy)
+        return check.failed(**told("other_weights", gap=said))
     if not any(row.grad_norm for row in rows[:-1]):
-        said = f"{said}, but no weight had moved by then: an engine with old ones would not be seen"
-        return check.unchecked(said, remedy=_OTHER_JUDGE)
+        return check.unchecked(**told("no_weight_moved", gap=said))
     return check.passed(f"{said}, with KL {rows[-1].kl:.3g} to the start")
 
 
@@ -295,15 +275,13 @@ def check_asymmetry(
     places = chain(read, ((process, argument) for argument in arguments))
     leaks = dict.fromkeys((at, kind) for at, text in places for kind in hidden.kinds_in(text))
     for at, kind in leaks:
-        yield check.failed(f"{at} holds text of {kind}", remedy="report it: a defect")
+        yield check.failed(**told("holds_hidden_text", at=at, kind=kind))
     if not hidden.kinds:
         yield check.warning("what is hidden from the policy is too short to be searched for")
     elif not leaks:
-        yield check.passed(
-            f"none of {len(hidden.kinds)} runs of words of {len(train) + len(heldout)} tasks, "
-            f"which are the judge's alone, stands in {len(files)} files and {len(arguments)} "
-            "arguments"
-        )
+        searched = {"files": len(files), "arguments": len(arguments)}
+        tasks = len(train) + len(heldout)
+        yield check.passed(**told("hidden", runs=len(hidden.kinds), tasks=tasks, **searched))
 
 
 def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:

@@ -12,12 +12,13 @@ from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import structlog
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import RubricError, Task
+from rubric_core.files import toml_beside
 from rubric_judge.console.command import console, figures_table, styled
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import ChatCodec
@@ -59,6 +60,13 @@ passed = partial(Finding, Status.PASSED)
 failed = partial(Finding, Status.FAILED)
 warning = partial(Finding, Status.WARNING)
 unchecked = partial(Finding, Status.UNCHECKED)
+
+_TEXTS: Final = toml_beside(__file__, "findings.toml")
+
+
+def told(name: str, **values: object) -> dict[str, Any]:
+    """Detail, remedy and place of a finding of findings.toml, with values in their slots."""
+    return {part: text.format(**values) for part, text in _TEXTS[name].items()}
 
 
 class Report(BaseModel):
@@ -358,8 +366,7 @@ def _asked(check: Check, subject: Subject) -> list[Finding]:
     # The named boundary of a rehearsal: what a model folder, a stack or a disk raises is not known
     # beforehand, and the other checks still have something to say.
     except Exception as error:  # noqa: BLE001
-        detail = f"the check itself ended with {type(error).__name__}: {_short(error)}"
-        return [failed(detail, remedy="repair what it names; the cluster would meet it too")]
+        return [failed(**told("check_broke", kind=type(error).__name__, error=_short(error)))]
     return findings or [passed("as it should be")]
 
 

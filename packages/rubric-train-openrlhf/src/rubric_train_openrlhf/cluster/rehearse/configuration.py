@@ -22,6 +22,7 @@ from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
 from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
@@ -80,15 +81,8 @@ def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
         problems = subject.config.problems() if whole else lines
         return [check.failed(problem, where=_key_in(problem)) for problem in problems]
     if config.backend != "openrlhf":
-        remedy = "set backend: openrlhf, or run it here with `rubric-train run`"
-        said = f"backend={config.backend!r} does not run on a cluster"
-        return [check.failed(said, where="backend", remedy=remedy)]
-    said = (
-        f"{config.steps} steps of {config.rollout.prompts} prompts × {config.rollout.group_size} "
-        f"responses, {config.optim.updates_per_rollout} updates each, on {config.cluster.nodes} × "
-        f"{config.cluster.gpus_per_node} GPUs"
-    )
-    return [check.passed(said)]
+        return [check.failed(**told("no_cluster_backend", backend=config.backend))]
+    return [check.passed(**told("configured", run=config))]
 
 
 def check_refusals(subject: check.Subject) -> check.Finding:
@@ -105,12 +99,10 @@ def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
         commands = flags.commands(config, model=path)
         printed = flags.printed_by_openrlhf(commands)
     except ImportError as error:
-        remedy = "install OpenRLHF 0.11.2, which its extras bring"
-        return [check.unchecked(str(error), remedy=remedy)]
+        return [check.unchecked(**told("no_parser", error=error))]
     except TrainConfigError as error:
         where = error.location or ("cluster.extra_flags" if config.cluster.extra_flags else "")
-        remedy = "see `rubric-train plan` for which key sets which flag"
-        return [check.failed(str(error), where=where, remedy=remedy)]
+        return [check.failed(**told("flag_is_wrong", error=error), where=where)]
     said = [check.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed]
     count = sum(len(flags.command_words(one)) for one in commands.values())
     return said or [check.passed(f"OpenRLHF's parser takes all {count} words of the command")]
@@ -123,7 +115,6 @@ def check_traps(subject: check.Subject) -> Iterable[check.Finding]:
 
 _GIB: Final = 2**30
 _LONGEST_PATH: Final = 120
-_OTHER: Final = "choose another `out`"
 
 
 def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
@@ -134,22 +125,18 @@ def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
         holds_run = (out / "config.resolved.yaml").exists()
     except OSError as error:
         name = str(out)[:_LONGEST_PATH]  # it may be too long for any file system
-        said = f"there can be no folder {name!r}: {error.strerror}"
-        return [check.failed(said, remedy=_OTHER)]
+        return [check.failed(**told("no_such_folder", path=name, why=error.strerror))]
     if not parent.is_dir():
-        said = f"{str(parent)!r} is a file, so that no run folder can be at {str(out)!r}"
-        return [check.failed(said, remedy=_OTHER)]
-    remedy = "continue it with --resume, or choose another out"
-    run = [check.warning(f"{str(out)!r} holds a run already", remedy=remedy)] if holds_run else []
+        return [check.failed(**told("no_folder_below_a_file", parent=str(parent), out=str(out)))]
+    run = [check.warning(**told("holds_run", out=str(out)))] if holds_run else []
     if not os.access(parent, os.W_OK | os.X_OK):
-        said = f"{str(parent)!r} is not writable by this user"
-        return [*run, subject.absent(said, remedy=_OTHER)]
+        return [*run, subject.absent(**told("not_writable", path=str(parent)))]
     try:
         with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
             Path(made, "probe").write_text("probe\n", encoding="utf-8")
     except OSError as error:
-        said = f"{str(parent)!r} cannot be written to: {error.strerror}"
-        return [*run, check.failed(said, remedy=_OTHER)]
+        broken = told("cannot_be_written", path=str(parent), why=error.strerror)
+        return [*run, check.failed(**broken)]
     return [*run, check.passed(f"{str(parent)!r} is writable")]
 
 
@@ -165,7 +152,6 @@ def _existing(path: Path) -> Path:
 
 _LARGE: Final = ("torch", "transformers", "ray", "deepspeed", "vllm", "openrlhf")
 """What a process of a run spends its start on."""
-_SWITCH: Final = "PYTHONDONTWRITEBYTECODE"
 
 
 def check_bytecode(_: check.Subject) -> check.Finding:
@@ -175,12 +161,7 @@ def check_bytecode(_: check.Subject) -> check.Finding:
     plain = [name for name, file in compiled.items() if not Path(file).exists()]
     if not plain or not sys.dont_write_bytecode:
         return check.passed("what the processes import is compiled once for all of them")
-    return check.warning(
-        f"{_SWITCH} is set and these packages are not compiled: {', '.join(plain)}; every process "
-        "of a run compiles what it imports, at every start",
-        where=_SWITCH,
-        remedy="unset it, or compile once: python -m compileall, or UV_COMPILE_BYTECODE=1 with uv",
-    )
+    return check.warning(**told("compiled_at_every_start", packages=", ".join(plain)))
 
 
 def _shape(subject: check.Subject) -> ModelShape:
@@ -196,9 +177,8 @@ def _shape(subject: check.Subject) -> ModelShape:
     except PolicyLoadError:
         raise check.EndedError(check.needs("model")) from None
     if shape is None:
-        said = f"the sizes of {subject.model_name!r} are not known"
-        remedy = "copy its config.json there"
-        raise check.EndedError(check.unchecked(said, where="model.path", remedy=remedy))
+        unknown = told("sizes_unknown", model=subject.model_name)
+        raise check.EndedError(check.unchecked(**unknown))
     return shape
 
 
@@ -219,17 +199,13 @@ def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
         needed = sum(phases[worst].values())
         cache = sizing.engine_room(config, shape, gpu).cache
         largest = max(phases[worst], key=lambda part: phases[worst][part])
-        said = (
-            f"{gpu.name}: {needed / GB:.0f} of {gpu.memory / GB:.0f} GB while {worst}, of which "
-            f"{largest} {phases[worst][largest] / GB:.0f}"
-        )
+        used = {"needed": needed / GB, "memory": gpu.memory / GB, "phase": worst}
+        used |= {"largest": largest, "of_it": phases[worst][largest] / GB, "cache": cache / GB}
         if cache > 0 and needed <= gpu.memory:
-            yield check.passed(f"{said}; {cache / GB:.0f} GB for an engine's cache")
+            yield check.passed(**told("memory_suffices", gpu=gpu.name, **used))
             continue
-        if cache <= 0:
-            said = f"{gpu.name}: the engine's weights leave no room for its cache"
-        remedy = "lower optim.micro_batch or cluster.engines.memory_frac, or use more GPUs"
-        yield (check.failed if gpu is gpus[-1] else check.warning)(said, remedy=remedy)
+        said = told("no_cache" if cache <= 0 else "no_memory", gpu=gpu.name, **used)
+        yield (check.failed if gpu is gpus[-1] else check.warning)(**said)
 
 
 _FIRST_AND_BEST: Final = 2
@@ -247,16 +223,12 @@ def check_disk(subject: check.Subject) -> check.Finding:
         free = shutil.disk_usage(_existing(config.out)).free
     except OSError as error:
         return check.unchecked(f"there is no disk to look at: {error.strerror}")
-    needed = f"{taken / _GIB:.1f} GiB"
-    said = (
-        f"{models} models and {states} states of the optimiser take up to {needed}; "
-        f"{free / _GIB:.1f} GiB are free here"
-    )
+    sizes = {"models": models, "states": states, "needed": taken / _GIB, "free": free / _GIB}
     if taken <= free:
-        return check.passed(said)
+        return check.passed(**told("disk_suffices", **sizes))
     if subject.request.on_cluster:
-        return check.failed(said, remedy="choose a larger disk, or lower checkpoint.keep")
-    return check.unchecked(said, remedy=f"have {needed} where `out` is there")
+        return check.failed(**told("disk_too_small", **sizes))
+    return check.unchecked(**told("disk_too_small_here", **sizes))
 
 
 _LARGEST_SHARE: Final = 0.5
@@ -269,13 +241,9 @@ def check_capacity(subject: check.Subject) -> check.Finding:
     times = sizing.step_time(subject.known, _shape(subject), gpu)
     if times.judging is None:
         return check.unchecked("the judge is no server of yours, whose speed could be worked out")
-    said = (
-        f"judging takes about {times.judging:.0f} s beside sampling of {times.sampling:.0f} s, in "
-        f"a step of {times.total:.0f} s ({gpu.name}, a judge of 20 B)"
-    )
-    if isfinite(times.total) and times.judging > _LARGEST_SHARE * times.total:
-        return check.warning(said, remedy="add servers, or shorten what they read")
-    return check.passed(said)
+    is_slow = isfinite(times.total) and times.judging > _LARGEST_SHARE * times.total
+    said = told("judging_is_slow" if is_slow else "judging_keeps_up", times=times, gpu=gpu)
+    return (check.warning if is_slow else check.passed)(**said)
 
 
 def check_only_on_gpus(subject: check.Subject) -> Iterator[check.Finding]:
@@ -283,19 +251,12 @@ def check_only_on_gpus(subject: check.Subject) -> Iterator[check.Finding]:
     cluster = subject.known.cluster
     if cluster.device == "cpu":
         return
-    yield check.unchecked(
-        f"weights sent by {cluster.sync_backend} to {cluster.engine_count} engines of "
-        f"{cluster.engines.tensor_parallel} GPUs, and ZeRO {cluster.deepspeed.zero_stage} over "
-        f"{cluster.policy_gpus} GPUs: one process of each ran here, over gloo"
-    )
-    sleeps = cluster.engines_sleep or cluster.policy_sleeps
-    attention = f"{cluster.attention}: eager attention ran here"
-    room = "engines and policy that make room for each other: a CPU has nothing to give back"
-    for is_so, key, said in (
-        ("flash" in cluster.attention, "deepspeed.attention", attention),
-        (cluster.deepspeed.packing, "deepspeed.packing", "packed responses: padded ones ran"),
-        (sleeps, "colocation", room),
-        (not cluster.engines.enforce_eager, "engines.enforce_eager", "CUDA graphs of the engines"),
-    ):
-        if is_so:
-            yield check.unchecked(said, where=f"cluster.{key}")
+    holds = {
+        "weights_sent": True,
+        "attention": "flash" in cluster.attention,
+        "packing": cluster.deepspeed.packing,
+        "sleeping": cluster.engines_sleep or cluster.policy_sleeps,
+        "cuda_graphs": not cluster.engines.enforce_eager,
+    }
+    for name in (name for name, is_so in holds.items() if is_so):
+        yield check.unchecked(**told(name, cluster=cluster))

@@ -26,6 +26,7 @@ from rubric_judge.capabilities import fingerprint
 from rubric_judge.load import load_replicas
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.cluster.rehearse.tasks import TRAIN
 from rubric_train_openrlhf.config.cluster import ClusterConfig
@@ -153,17 +154,13 @@ def check_reachable(subject: check.Subject) -> check.Finding:
     said = silent[first]
     if len(addresses) > 1:
         said += f" ({len(silent)} of {len(addresses)} servers)"
-    remedy = "repair the judge or judge.spec; the address must be one that the run reaches"
     if chosen(subject) == "config" or request.on_cluster:
-        return check.failed(said, remedy=remedy)
+        return check.failed(**told("judge_is_silent", said=said))
     if request.judge != "auto":
-        said += f"; --judge {request.judge} does without it"
-        return check.warning(said, remedy="have it answer before the run")
+        return check.warning(**told("done_without_judge", said=said, judge=request.judge))
     if reasons[first]:
-        said += f"; it is {reasons[first]}, and a stand-in judges here"
-        remedy = "start it before the run, and rehearse there with --on-cluster"
-        return check.warning(said, remedy=remedy)
-    return check.failed(said, remedy=f"{remedy}. Where only the cluster reaches it: --judge fake")
+        return check.warning(**told("judge_is_there", said=said, where=reasons[first]))
+    return check.failed(**told("judge_is_silent_here", said=said))
 
 
 def check_contract(subject: check.Subject) -> check.Finding:
@@ -173,19 +170,17 @@ def check_contract(subject: check.Subject) -> check.Finding:
         with judging_with(subject) as spec:
             result = anyio.run(_judge_one, spec, task)
     except RubricError as error:
-        return check.failed(str(error), remedy="repair the judge or judge.spec")
+        return check.failed(**told("judge_is_wrong", error=error))
     judge = chosen(subject)
     who = "" if judge == "config" else f" (the {judge} judge)"
     if result.outcome is not Outcome.SCORED:
         why = ", ".join(filter(None, (result.reason or "no reason", result.detail)))
-        said = f"the judgement of task {task.task_id} is {result.outcome.value}: {why}{who}"
-        remedy = "every response would be treated like this one: repair the judge first"
-        return check.failed(said, remedy=remedy)
+        failed = {"task": task.task_id, "outcome": result.outcome.value, "why": f"{why}{who}"}
+        return check.failed(**told("not_scored", **failed))
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
-    return check.passed(
-        f"task {task.task_id}: {len(task.rubric)} criteria scored{seconds}, "
-        f"reward {normalized_reward(result, task.rubric):.2f}{who}"
-    )
+    reward, criteria = normalized_reward(result, task.rubric), len(task.rubric)
+    earned = {"criteria": criteria, "seconds": seconds, "reward": reward, "who": who}
+    return check.passed(**told("scored", task=task.task_id, **earned))
 
 
 def check_admission(subject: check.Subject) -> check.Finding:

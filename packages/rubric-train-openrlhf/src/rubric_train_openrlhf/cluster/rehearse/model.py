@@ -15,6 +15,7 @@ from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.launching import preparation
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy import ChatCodec
 
@@ -28,11 +29,9 @@ def check_model(subject: check.Subject) -> Sequence[check.Finding]:
     """Architecture and weights: every file that the index names."""
     folder = subject.find_model()
     if folder is not None and folder.exists() and not folder.is_dir():
-        remedy = "give the folder that holds config.json, weights and tokenizer"
-        return [check.failed(f"{str(folder)!r} is a file", remedy=remedy)]
+        return [check.failed(**told("model_is_a_file", path=str(folder)))]
     if folder is None or not (folder / "config.json").is_file():
-        remedy = "copy the model there; for a rehearsal config.json and the tokenizer are enough"
-        return [subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)]
+        return [subject.absent(**told("no_model", path=str(folder)))]
     try:
         architecture = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
     # What a broken or an unknown config.json makes transformers raise is not known beforehand.
@@ -40,8 +39,7 @@ def check_model(subject: check.Subject) -> Sequence[check.Finding]:
         return [_unusable(folder / "config.json", error)]
     kind = (architecture.architectures or [type(architecture).__name__])[0]
     if "CausalLM" not in kind and "LMHead" not in kind:
-        said = f"{str(folder)!r} holds a {kind}, which writes no text"
-        return [check.failed(said, remedy="give a causal language model")]
+        return [check.failed(**told("writes_no_text", path=str(folder), kind=kind))]
     return [*_misfits(subject, architecture), _weights(subject, folder, kind)]
 
 
@@ -50,20 +48,11 @@ def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Findin
     cluster = subject.known.cluster
     longest = getattr(architecture, "max_position_embeddings", None)
     if isinstance(longest, int) and cluster.max_len > longest:
-        yield check.failed(
-            f"cluster.max_len={cluster.max_len} is more than the {longest} positions of the model",
-            where="cluster.max_len",
-            remedy="lower it, or extend the model's positions in its config.json",
-        )
+        yield check.failed(**told("beyond_positions", most=cluster.max_len, positions=longest))
     heads = getattr(architecture, "num_attention_heads", None)
     parallel = cluster.engines.tensor_parallel
     if isinstance(heads, int) and heads % parallel:
-        yield check.failed(
-            f"cluster.engines.tensor_parallel={parallel} does not divide the {heads} attention "
-            "heads of the model, and vLLM splits by heads",
-            where="cluster.engines.tensor_parallel",
-            remedy="use a divisor of the number of heads",
-        )
+        yield check.failed(**told("heads_do_not_split", parallel=parallel, heads=heads))
     why = preparation.refused_head_width(architecture) if cluster.device == "cpu" else None
     if why is not None:
         yield check.failed(why, remedy=preparation.REMEDY)
@@ -81,8 +70,7 @@ def _weights(subject: check.Subject, folder: Path, kind: str) -> check.Finding:
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         return _unusable(index, error)
     if missing:
-        said = f"{kind}, but {len(missing)} weight files are missing, the first {missing[0]!r}"
-        return subject.absent(said, remedy="copy them; the rehearsal itself needs no weights")
+        return subject.absent(**told("no_weights", kind=kind, n=len(missing), first=missing[0]))
     return check.passed(f"{kind} with its weights at {str(folder)!r}")
 
 
@@ -93,26 +81,18 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
         # Beside its weights a tokenizer is not elsewhere, but forgotten.
         is_forgotten = folder is not None and any(folder.glob("*.safetensors"))
         finding = check.failed if is_forgotten else subject.absent
-        said = (
-            f"no tokenizer at {str(folder)!r} on this machine: its chat template and its special "
-            "tokens could not be checked"
-        )
-        return [finding(said, remedy="copy tokenizer.json and tokenizer_config.json there")]
+        return [finding(**told("no_tokenizer", path=str(folder)))]
     try:
         codec = preparation.load_chat_codec(folder)
     except PolicyLoadError as error:
-        remedy = "copy the tokenizer's files again from where the model came from"
-        return [check.failed(str(error), remedy=remedy)]
+        return [check.failed(**told("tokenizer_is_wrong", error=error))]
     try:
         shown = codec.prompt_text(_VIEW)
     except PolicyLoadError as error:
         return [check.failed(f"{error}: {error.__cause__}")]
     subject.codec = codec
     changed = [
-        check.failed(
-            f"the tokenizer does not give back what it encodes: {text!r} comes back changed",
-            remedy="use the model's fast tokenizer",
-        )
+        check.failed(**told("text_comes_back_changed", text=text))
         for text in _TEXTS
         if codec.decode(_VIEW, codec.encode_text(text)) != text
     ]
@@ -121,10 +101,9 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
 
 def _unusable(file: Path, error: Exception) -> check.Finding:
     why = str(error).strip().partition("\n")[0]
+    by = transformers.__version__
     return check.failed(
-        f"{str(file)!r} is not one that transformers {transformers.__version__} can use: "
-        f"{type(error).__name__}: {why}",
-        remedy="copy the file again from where the model came from",
+        **told("unusable", path=str(file), version=by, kind=type(error).__name__, why=why)
     )
 
 
@@ -132,17 +111,10 @@ def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Fin
     """The chat template, the tokenizer and the settings should name one token that ends a turn."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:
-        said = f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
-        remedy = "as it should be for a base model; an instruct model needs its template"
-        yield check.warning(f"{said}{shown!r}", remedy=remedy)
+        yield check.warning(**told("no_template", path=str(folder), shown=shown))
         return
     ends = end_tokens(tokenizer, settings_end(folder))
     if ends.differ:
         named = "; ".join(f"{part} {text}" for part, text in ends.named(tokenizer).items())
-        yield check.warning(
-            f"the model names different end tokens: {named}; each ends a response, and "
-            f"{codec.eos_text!r} is trained on",
-            remedy="set eos_token in tokenizer_config.json and eos_token_id in "
-            "generation_config.json to what ends a turn",
-        )
+        yield check.warning(**told("ends_differ", named=named, trained=codec.eos_text))
     yield check.passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}")

@@ -13,6 +13,7 @@ from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse import aftermath, configuration, judge, model, tasks
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.cluster.rehearse.stage import run_process, staged
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -107,8 +108,7 @@ def _run_two_steps(
 ) -> check.Finding:
     request = subject.request
     if lacking := [name for name in ("openrlhf", "vllm") if find_spec(name) is None]:
-        remedy = "install the extra openrlhf-cpu, or openrlhf on a machine with GPUs"
-        return check.unchecked(f"not installed here: {' and '.join(lacking)}", remedy=remedy)
+        return check.unchecked(**told("not_installed", lacking=" and ".join(lacking)))
     on_start()
     with staged(subject) as small:
         subject.rehearsed = small
@@ -119,13 +119,8 @@ def _run_two_steps(
     subject.arguments = ended.arguments
     if ended.status == 0:
         return check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
-    if ended.status is None:
-        said = f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}"
-        remedy = "give it longer with --deadline-s, or read where it hangs"
-    else:
-        said = f"ended with status {ended.status}: {ended.cause}"
-        remedy = "the cluster would stop there too; the log has all of it"
-    return check.failed(said, where=str(ended.log), remedy=remedy)
+    name = "not_done" if ended.status is None else "ended_badly"
+    return check.failed(**told(name, ended=ended), where=str(ended.log))
 
 
 _AFTER: Final = {

@@ -86,15 +86,7 @@ def _put(
 
 def what_shrinks(config: TrainConfig, small: TrainConfig) -> str:
     """One sentence for the report."""
-    now, before = small.rollout, config.rollout
-    return (
-        f"size: {small.steps} steps of {now.prompts} × {now.group_size} responses instead of "
-        f"{config.steps} of {before.prompts} × {before.group_size}, "
-        f"{small.optim.updates_per_rollout} updates each, at most {now.max_new_tokens} tokens, "
-        f"{small.cluster.policy_gpus} process for {config.cluster.policy_gpus} GPUs that train, "
-        f"{small.judge.workers} judge workers for {config.judge.workers}, learning rate "
-        f"{small.optim.learning_rate:g}"
-    )
+    return str(checking.told("size", run=config, small=small)["detail"])
 
 
 def _shrink_batch(rollout: dict[str, Any], optim: dict[str, Any]) -> None:

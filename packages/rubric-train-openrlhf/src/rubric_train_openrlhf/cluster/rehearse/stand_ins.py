@@ -64,32 +64,11 @@ class Family(NamedTuple):
 
 
 _VOCABULARY: Final = 2048
-
-
-_LAYERS: Final = 2
 _HEAD_DIM: Final = 32
 """The smallest that vLLM's attention on a CPU takes."""
-_EXPERTS: Final = 4
 _POSITIONS: Final = 32_768
-_SIZES: Final = {
-    # What many families call by names of their own is reached by these through `attribute_map`.
-    "intermediate_size": 128,
-    "moe_intermediate_size": 128,
-    "shared_expert_intermediate_size": 128,
-    "num_hidden_layers": _LAYERS,
-    "max_window_layers": _LAYERS,
-    "num_local_experts": _EXPERTS,
-    "num_experts": _EXPERTS,
-    "n_routed_experts": _EXPERTS,
-}
-_TOKENIZER_FILES: Final = (
-    "*token*",
-    "chat_template.jinja",
-    "merges.txt",
-    "spiece.model",
-    "vocab.*",
-)
-"""Patterns of names."""
+_SIZES: Final[dict[str, int]] = _TABLES["sizes"]
+_LAYERS: Final = _SIZES["num_hidden_layers"]
 
 
 def shrink_model(folder: Path, out: Path, *, seed: int) -> str:
@@ -105,7 +84,7 @@ def shrink_model(folder: Path, out: Path, *, seed: int) -> str:
     """
     config: Any = AutoConfig.from_pretrained(folder, local_files_only=True)
     what = _save_model(config, out, seed=seed)
-    for file in chain.from_iterable(map(folder.glob, _TOKENIZER_FILES)):
+    for file in chain.from_iterable(map(folder.glob, _TABLES["tokenizer_files"])):
         if file.is_file():
             shutil.copyfile(file, out / file.name)
     return what
@@ -172,6 +151,6 @@ def _shrink_config(config: Any) -> None:
         # Two layers, of two kinds where the model has two.
         config.layer_types = (list(dict.fromkeys(config.layer_types)) * _LAYERS)[:_LAYERS]
     if getattr(config, "num_experts_per_tok", None):
-        config.num_experts_per_tok = min(config.num_experts_per_tok, _EXPERTS)
+        config.num_experts_per_tok = min(config.num_experts_per_tok, _SIZES["num_experts"])
     if hasattr(config, "quantization_config"):
         del config.quantization_config

@@ -12,6 +12,7 @@ from rubric_core import RubricFileError, Task
 from rubric_core.data.dataset import read_each_task
 from rubric_core.data.leak import leaked_ngrams
 from rubric_train_openrlhf.cluster.rehearse import checking as check
+from rubric_train_openrlhf.cluster.rehearse.checking import told
 
 _REPORTED: Final = 5
 """Lines that are reported one by one; the rest are counted."""
@@ -26,8 +27,7 @@ def check_training_tasks(subject: check.Subject) -> Iterable[check.Finding]:
         return _read(subject, configured, key=TRAIN)
     subject.stand_in(f"tasks: {str(given)!r} instead of {str(configured)!r}")
     if not given.exists():
-        missing = f"no file at {str(given)!r} on this machine"
-        return [check.failed(missing, remedy="give `--data` the path of a task file")]
+        return [check.failed(**told("no_given_tasks", path=str(given)))]
     return _read(subject, given, key=TRAIN)
 
 
@@ -35,18 +35,15 @@ def check_heldout_tasks(subject: check.Subject) -> Iterable[check.Finding]:
     """Read every row of the held-out file, if the run has one."""
     path = subject.known.data.validation
     if path is None:
-        said = "no held-out tasks: the last checkpoint counts as the best"
-        return [check.warning(said, remedy="name a file that shares no document with data.train")]
+        return [check.warning(**told("no_heldout"))]
     return _read(subject, path, key=HELDOUT)
 
 
 def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Finding]:
     if path.exists() and not path.is_file():
-        remedy = "give the path of a JSONL or Parquet file of tasks"
-        return [check.failed(f"{str(path)!r} is a folder, not a file", remedy=remedy)]
+        return [check.failed(**told("tasks_are_a_folder", path=str(path)))]
     if not path.is_file():
-        remedy = "copy it here, give `--data`, or write it with `rubric-synth run`"
-        return [subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy)]
+        return [subject.absent(**told("no_tasks_file", path=str(path)))]
     tasks: list[Task] = []
     wrong: list[RubricFileError] = []
     try:
@@ -60,21 +57,19 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Fin
         wrong.append(error)
     subject.tasks[key] = tuple({task.task_id: task for task in tasks}.values())
     if wrong:
-        remedy = "repair the row or drop it" if wrong[0].line else "give a file of tasks"
-        return _first([str(error) for error in wrong], f"rows of {path}", remedy=remedy)
+        name = "row_is_wrong" if wrong[0].line else "no_file_of_tasks"
+        return _first([told(name, error=error) for error in wrong], f"rows of {path}")
     if not tasks:
-        remedy = "write one with `rubric-synth run`"
-        return [check.failed(f"{str(path)!r} holds no task", remedy=remedy)]
+        return [check.failed(**told("no_task", path=str(path)))]
     found = [check.passed(f"{len(tasks)} tasks in {str(path)!r}")]
     if repeated := len(tasks) - len(subject.tasks[key]):
-        said = f"{repeated} rows are tasks that stand there already"
-        found.append(check.warning(said, remedy="drop them; the run reads each task once"))
+        found.append(check.warning(**told("rows_repeat", n=repeated)))
     return found
 
 
-def _first(problems: Sequence[str], others: str, *, remedy: str) -> Iterator[check.Finding]:
+def _first(problems: Sequence[dict[str, Any]], others: str) -> Iterator[check.Finding]:
     """The first problems one by one, and how many more there are."""
-    yield from (check.failed(one, remedy=remedy) for one in problems[:_REPORTED])
+    yield from (check.failed(**one) for one in problems[:_REPORTED])
     if (more := len(problems) - _REPORTED) > 0:
         yield check.failed(f"and {more} more {others}")
 
@@ -84,22 +79,14 @@ def check_enough_tasks(subject: check.Subject) -> check.Finding:
     prompts, tasks = subject.known.rollout.prompts, len(subject.train_tasks)
     if tasks >= prompts:
         return check.passed(f"{tasks} tasks for steps of {prompts}")
-    return check.warning(
-        f"rollout.prompts={prompts} is more than the {tasks} tasks of data.train: a step asks "
-        "some of them several times",
-        remedy="lower it, or write more tasks",
-    )
+    return check.warning(**told("few_tasks", prompts=prompts, tasks=tasks))
 
 
 def check_splits(subject: check.Subject) -> check.Finding:
     """No document may be on both sides of the split."""
     train, heldout = subject.train_tasks, subject.heldout_tasks
     if shared := {task.doc_hash for task in train} & {task.doc_hash for task in heldout}:
-        return check.failed(
-            f"{len(shared)} documents have tasks to train on and held-out ones, the first "
-            f"{min(shared)!r}: the held-out reward would measure memory",
-            remedy="split by document, as `rubric-synth run` does",
-        )
+        return check.failed(**told("split_leaks", n=len(shared), first=min(shared)))
     if not heldout:
         return check.unchecked("there are no held-out tasks to compare with")
     return check.passed(f"no document of {len(heldout)} held-out tasks is trained on")
@@ -110,15 +97,13 @@ def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
     n = subject.known.data.leak_ngram
     tasks = {task.task_id: task for task in (*subject.heldout_tasks, *subject.train_tasks)}
     leaks = [
-        f"the question of task {key} shares {n} or more words in a row with its "
-        f"{', '.join(overlap.source for overlap in overlaps)}"
+        told("question_leaks", task=key, n=n, sources=", ".join(one.source for one in overlaps))
         for key, task in tasks.items()
         if (overlaps := leaked_ngrams(task, n=n))
     ]
     if not leaks:
-        said = f"{len(tasks)} questions share no {n} words in a row with what is hidden"
-        return [check.passed(said)]
-    return _first(leaks, "questions do", remedy="reword or drop the question")
+        return [check.passed(**told("no_leak", tasks=len(tasks), n=n))]
+    return _first(leaks, "questions do")
 
 
 def check_warm_start(subject: check.Subject) -> check.Finding:
@@ -129,12 +114,9 @@ def check_warm_start(subject: check.Subject) -> check.Finding:
     tasks = subject.train_tasks
     answered = sum(bool(task.reference_answer) for task in tasks)
     if not answered:
-        said = f"sft is on, but none of {len(tasks)} tasks has a reference_answer"
-        remedy = "add answers with `rubric-synth run`, or remove the section"
-        return check.failed(said, remedy=remedy)
+        return check.failed(**told("no_answers", tasks=len(tasks)))
     if answered < sft.batch_size:
-        said = f"{answered} reference answers are fewer than one batch of {sft.batch_size}"
-        return check.warning(said, where="sft.batch_size")
+        return check.warning(**told("few_answers", answered=answered, batch=sft.batch_size))
     return check.passed(f"{answered} of {len(tasks)} tasks have a reference answer")
 
 
@@ -146,25 +128,16 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
         same.setdefault(task.question, []).append(task)
     # Tasks of one question are judged by different rubrics or passages: else they were one.
     if repeated := [group for group in same.values() if len(group) > 1]:
-        yield check.warning(
-            f"{len(repeated)} questions are asked by several tasks, which reward the same "
-            f"answer differently, the first by {len(repeated[0])}: "
-            f"{_named(subject, repeated[0])}",
-            remedy="keep one task of each question, or say in the questions what differs",
-        )
+        first = {"by": len(repeated[0]), "named": _named(subject, repeated[0])}
+        yield check.warning(**told("questions_repeat", n=len(repeated), **first))
     if odd := [task for task in tasks if "\0" in task.question]:
-        said = f"{len(odd)} questions hold a NUL character: {_named(subject, odd)}"
-        remedy = "remove it: the text was probably read from a file that is none"
-        yield check.warning(said, remedy=remedy)
+        yield check.warning(**told("nul_characters", n=len(odd), named=_named(subject, odd)))
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)
     if marked := [task for task in tasks if any(token in task.question for token in special)]:
         token = min(token for token in special if token in marked[0].question)
-        said = (
-            f"{len(marked)} questions hold special tokens of the model, which it does not read as "
-            f"text, the first {token!r}: {_named(subject, marked)}"
-        )
-        yield check.warning(said, remedy="reword the questions, or drop the tasks")
+        first = {"token": token, "named": _named(subject, marked)}
+        yield check.warning(**told("special_tokens", n=len(marked), **first))
     if not (repeated or odd or marked):
         yield check.passed(f"{len(tasks)} questions, each asked once, and nothing in them but text")
 
@@ -191,11 +164,9 @@ _TEMPLATE_BYTES: Final = 256
 def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
     """Count each prompt's tokens against what `cluster.max_len` leaves beside a response."""
     config, codec = subject.known, subject.codec
-    limit = config.cluster.max_len - config.rollout.max_new_tokens
-    room = (
-        f"cluster.max_len={config.cluster.max_len} − "
-        f"rollout.max_new_tokens={config.rollout.max_new_tokens} = {limit} tokens"
-    )
+    most, new = config.cluster.max_len, config.rollout.max_new_tokens
+    limit = most - new
+    room = f"cluster.max_len={most} − rollout.max_new_tokens={new} = {limit} tokens"
     tasks = (*subject.train_tasks, *subject.heldout_tasks)
 
     def length(task: Task) -> int:
@@ -207,26 +178,16 @@ def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
     lengths = {task.task_id: length(task) for task in tasks}
     over = sorted((key for key in lengths if lengths[key] > limit), key=lambda key: -lengths[key])
     if over:
-        said = [
-            f"the prompt of task {subject.place(key)} has {lengths[key]} {unit}: more than {room}"
-            for key in over
-        ]
-        remedy = "raise cluster.max_len, lower rollout.max_new_tokens, or drop the task"
-        return _first(said, f"of {len(lengths)} prompts are too long", remedy=remedy)
+        sizes = [(subject.place(key), f"{lengths[key]} {unit}") for key in over]
+        said = [told("prompt_too_long", task=task, size=size, room=room) for task, size in sizes]
+        return _first(said, f"of {len(lengths)} prompts are too long")
     if codec is not None:
         longest = max(lengths.values())
-        said = f"the longest of {len(tasks)} prompts has {longest} tokens, of {room}"
-        return [check.passed(said)]
+        return [check.passed(**told("prompts_fit", n=len(tasks), longest=longest, room=room))]
     # A tokenizer that knows every byte makes no more tokens than there are bytes.
     most = max(len(task.question.encode()) for task in tasks) + _TEMPLATE_BYTES
     if most <= limit:
-        said = (
-            f"no prompt has more than {most} bytes, chat template included, and so no more tokens"
-        )
-        return [check.passed(f"{said}: {room}")]
-    said = (
-        f"no tokenizer at {subject.model_name!r} to count with; the longest prompt has up to "
-        f"{most} bytes, and there is room for {room}"
-    )
-    remedy = "copy the model's tokenizer files and config.json here"
-    return [subject.absent(said, where="model.path", remedy=remedy)]
+        return [check.passed(**told("prompts_surely_fit", most=most, room=room))]
+    return [
+        subject.absent(**told("prompts_uncounted", model=subject.model_name, most=most, room=room))
+    ]

@@ -54,5 +54,5 @@ class AgentExecutor(AgentExecutorBase):
         )
 
     async def _judge(self, task_id: str, response: str) -> samples.Verdict:
-        async with samples.judge_places(self._calls):
+        async with samples.judge_slots(self._calls):
             return await judge_calls.verdict_of(self._coordinator, task_id, response)

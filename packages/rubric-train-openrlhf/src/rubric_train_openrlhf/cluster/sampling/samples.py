@@ -219,7 +219,7 @@ _OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = Wea
 """An engine's process has one event loop, and a semaphore belongs to one."""
 
 
-def judge_places(n: int) -> asyncio.Semaphore:
+def judge_slots(n: int) -> asyncio.Semaphore:
     """Limit the judge calls of this process; every caller in it gets the same limiter.
 
     It is no part of `agent.py`, which OpenRLHF executes anew for each executor that it makes.

@@ -1,0 +1,22 @@
+"""Patterns that are data: what stands in for what they find in a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+
+def rewriting(rules: Iterable[tuple[str, str]]) -> Callable[[str], str]:
+    """Return a function that rewrites a text by every rule, in their order.
+
+    Args:
+        rules: a pattern and what replaces it; see `re.sub`.
+    """
+    compiled = tuple((re.compile(pattern), replacement) for pattern, replacement in rules)
+
+    def rewrite(text: str) -> str:
+        for pattern, replacement in compiled:
+            text = pattern.sub(replacement, text)
+        return text
+
+    return rewrite
