@@ -100,30 +100,12 @@ def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
     refused = "".join(
         f" {one.model} is not corrected: {one.refused}." for one in corrected if one.refused
     )
-    return Table(
-        key="corrected_heldout",
-        title="Held-out reward corrected by labels.",
-        caption=(
-            f"Mean reward as labels would have it, with its {level} interval, by "
-            f"prediction-powered inference from {corrected[0].labelled} labelled responses; λ is "
-            f"how much the judge is believed, from 0 to 1.{refused}"
-        ),
-        first="Method",
-        columns=(
-            *columns("percent", {"raw": "Judged reward, %"}),
-            *_ranked("percent", {"mean": "Corrected reward, %"}),
-            *columns("decimal", {"trust": "λ"}),
-        ),
-        rows=tuple(
-            row(
-                one.model,
-                one.raw,
-                Cell(value=one.mean, low=one.ci_low, high=one.ci_high),
-                one.trust,
-            )
-            for one in corrected
-        ),
+    rows = (
+        row(one.model, one.raw, Cell(value=one.mean, low=one.ci_low, high=one.ci_high), one.trust)
+        for one in corrected
     )
+    labelled = corrected[0].labelled
+    return table_of("corrected_heldout", rows, level=level, labelled=labelled, refused=refused)
 
 
 def judge_table(found: Findings) -> Table:
