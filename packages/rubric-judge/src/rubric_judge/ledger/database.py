@@ -7,11 +7,10 @@ import os
 import secrets
 import sqlite3
 from contextlib import closing
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
-from rubric_core.files import open_file
+from rubric_core.files import open_file, read_file
 from rubric_judge.errors import LedgerError
 from rubric_judge.ledger.entry import COLUMNS, damaged
 
@@ -27,7 +26,7 @@ _LARGEST_CHECKED_BYTES: Final = 256 * 2**20
 """Up to here the whole file is checked when it is opened, in about a second. What is larger is
 checked where it is read."""
 
-_SCHEMA: Final = (resources.files(__package__) / "schema.sql").read_text("utf-8")
+_SCHEMA: Final = read_file(Path(__file__).with_name("schema.sql")).decode()
 
 _COLUMNS: Final = ", ".join(COLUMNS)
 INSERT: Final = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants
