@@ -78,12 +78,9 @@ def corrected_mean(
         λ = Cov_n(Y, f) / Var_n(f)                        "regression"
         λ = Cov_n(Y, f) / ((1 + n/N) Var_{n+N}(f))        "power"
 
-    Each mean, variance and covariance over pairs is by their weights (Hájek), and n is then what
-    they are worth, (Σ w)² / Σ w² (Kish).
-
     f are the judge's rewards, Y the labels; λ is kept within [0, 1], and 0 leaves the labels alone.
     A mean's variance is over documents, and the interval takes Student's t with Welch's degrees of
-    freedom, for labels are few.
+    freedom, for labels are few. Pairs count by their weights (Hájek); n is (Σ w)² / Σ w² (Kish).
 
     It is valid where Y − λ f has the same mean as among the labelled responses: ask
     `check_population`. "power" has the least variance where both are samples of one population,
@@ -231,7 +228,8 @@ class _Sample:
             np.array([pair.judge for pair in pairs]),
             np.array([pair.label for pair in pairs]),
             tuple(pair.document for pair in pairs),
-            np.array([pair.weight for pair in pairs]) / max((one.weight for one in pairs), default=1),
+            np.array([pair.weight for pair in pairs])
+            / max((one.weight for one in pairs), default=1),
         )
         values = np.concatenate([sample.judge_N, sample.judge_n, sample.label_n])
         if not np.isfinite(values).all():

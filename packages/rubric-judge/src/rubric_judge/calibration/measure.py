@@ -115,8 +115,8 @@ def _notes(paired: Paired, *, is_named: bool) -> list[str]:
         notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")
     if paired.weights_N is not None:
         notes.append(
-            "Labelled responses were drawn with unequal probabilities. Each weighs 1 / inclusion in "
-            "TPR, FPR, J, biases, factors, the errors' correlation and variance, and the pairs of "
+            "Labelled responses were drawn with unequal probabilities. Each weighs 1 / inclusion "
+            "in TPR, FPR, J, biases, factors, correlation and variance of errors, and the pairs of "
             "rewards. Not weighed, and so of the responses as they were drawn: counts of labels, "
             "both α, Pearson's r, noise, and advantages whose sign the labels turn."
         )

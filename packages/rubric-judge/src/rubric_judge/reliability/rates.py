@@ -209,7 +209,9 @@ def _share(
         return UNKNOWN, 0.0
     p, variance, clusters = decided.mean, decided.variance, decided.clusters
     worth, df = clusters * weight / n, clusters - 1
-    if clusters == n == weight or not df:  # independent, or of one document, which is worth one decision
+    if (
+        clusters == n == weight or not df
+    ):  # independent, or of one document, which is worth one decision
         quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     else:
         quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, df))
