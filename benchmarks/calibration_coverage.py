@@ -76,8 +76,8 @@ class Drawn:
 
 
 DRAWS = {
-    "1,000 responses, 200 drawn": Drawn(1000, 200, 4, 0.15, 0.6, 0.1),
-    "2,000 responses, 400 drawn": Drawn(2000, 400, 4, 0.1, 0.7, 0.05),
+    "1,000 responses, 200 drawn": Drawn(1000, 200, 8, 0.15, 0.6, 0.1),
+    "2,000 responses, 400 drawn": Drawn(2000, 400, 8, 0.1, 0.7, 0.05),
 }
 
 
@@ -193,7 +193,7 @@ def _source(responses: int, criteria: int) -> LabelSource:
     rubric = Rubric(criteria=tuple(Criterion(id=f"c{m}", weight=1.0) for m in range(criteria)))
     task = Task(question="Which?", grounding=Grounding("A passage."), rubric=rubric)
     view = task.judge_view("An answer.")
-    return LabelSource({}, {line: view for line in range(1, responses + 1)})
+    return LabelSource({}, dict.fromkeys(range(1, responses + 1), view))
 
 
 def violation(held: list[bool]) -> float:
