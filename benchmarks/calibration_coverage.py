@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,9 +20,12 @@ from record import finish
 from rich.console import Console
 from rich.table import Table
 
+from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_judge.estimates import Estimate
+from rubric_judge.labels.rows import LabelSource
+from rubric_judge.labels.sampling import draw
 from rubric_judge.reliability.intervals import Intervals
-from rubric_judge.reliability.rates import confusion, youden
+from rubric_judge.reliability.rates import Rates, confusion, youden
 
 CLAIM = "95 % intervals of a calibration cover 93 to 97 % of the time, whoever the judge is"
 TARGET = 0.0
@@ -57,6 +60,25 @@ DESIGNS = {
     "100 documents, rarely met": Planted(100, 8, 0.15, 0.7, 0.15, 0.1),
 }
 QUANTITIES = ("TPR", "FPR", "J", "bias")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Responses of which some are drawn by a judge's scores, and few meet the last criterion."""
+
+    responses: int
+    labels: int
+    """Of each criterion."""
+    criteria: int
+    met: float
+    tpr: float
+    fpr: float
+
+
+DRAWS = {
+    "1,000 responses, 200 drawn": Drawn(1000, 200, 8, 0.15, 0.6, 0.1),
+    "2,000 responses, 400 drawn": Drawn(2000, 400, 8, 0.1, 0.7, 0.05),
+}
 
 
 def main() -> None:
@@ -131,6 +153,49 @@ def estimate(planted: Planted, quantity: str, rng: np.random.Generator) -> Estim
     return dict(zip(QUANTITIES, rates[:3], strict=False))[quantity]
 
 
+def drawn(planted: Drawn, repetitions: int, rng: np.random.Generator) -> float:
+    """Return the worst of TPR, FPR and J where the responses were drawn by the judge's score."""
+    truth = {"TPR": planted.tpr, "FPR": planted.fpr, "J": planted.tpr - planted.fpr}
+    found = [drawn_rates(planted, rng) for _ in range(repetitions)]
+    return max(
+        violation([_holds(one[place], truth[name]) for one in found])
+        for place, name in enumerate(QUANTITIES[:3])
+    )
+
+
+def drawn_rates(planted: Drawn, rng: np.random.Generator, *, weighed: bool = True) -> Rates:
+    """Draw responses as `rubric-judge label --judgements` does, and estimate the rates."""
+    label_N = (rng.random(planted.responses) < planted.met).astype(np.float64)
+    says_N = rng.random(planted.responses) < np.where(label_N > 0, planted.tpr, planted.fpr)
+    source = _source(planted.responses, planted.criteria)
+    level_NM = rng.integers(0, 3, (planted.responses, planted.criteria))
+    level_NM[:, -1] = 2 * says_N
+    names_M = [f"c{m}" for m in range(planted.criteria)]
+    levels = {
+        line: dict(zip(names_M, level_M, strict=True))
+        for line, level_M in enumerate(level_NM.tolist(), 1)
+    }
+    count = planted.labels * planted.criteria
+    some = draw(source, levels, count=count, seed=int(rng.integers(2**31)))
+    place_N = np.array([one.line - 1 for one in some])
+    inclusion_N = np.array([one.inclusion for one in some])
+    names = [str(one) for one in place_N]
+    weights_N = inclusion_N.min() / inclusion_N if weighed else None
+    intervals = Intervals(
+        names, names, resamples=1, confidence=NOMINAL, seed=0, weights_N=weights_N
+    )
+    judge_NRM = says_N[place_N].astype(np.float64)[:, None, None]
+    return intervals.rates(confusion(judge_NRM, label_N[place_N, None]))
+
+
+@cache
+def _source(responses: int, criteria: int) -> LabelSource:
+    rubric = Rubric(criteria=tuple(Criterion(id=f"c{m}", weight=1.0) for m in range(criteria)))
+    task = Task(question="Which?", grounding=Grounding("A passage."), rubric=rubric)
+    view = task.judge_view("An answer.")
+    return LabelSource({}, dict.fromkeys(range(1, responses + 1), view))
+
+
 def violation(held: list[bool]) -> float:
     """Return the distance of a coverage from 93 to 97 %, over the nominal 95 %."""
     return max(abs(sum(held) / len(held) - NOMINAL) - SLACK, 0.0) / NOMINAL
@@ -156,6 +221,7 @@ CHECKS: list[tuple[str, Check]] = [
         for title, design in DESIGNS.items()
         for name in QUANTITIES
     ),
+    *((f"drawn by the score: {title}", partial(drawn, one)) for title, one in DRAWS.items()),
 ]
 
 

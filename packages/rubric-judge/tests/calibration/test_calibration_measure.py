@@ -154,6 +154,68 @@ def test_several_raters_are_one_label(one_task: Callable[..., Paired]) -> None:
     assert not mean.complete_N.any()
 
 
+def _drawn(scores: list[float], inclusion: list[float | None], by_id: dict) -> Paired:
+    """A judge that says 2 of each first and third response of four tasks, and labels with π."""
+    names = list(by_id)
+    labels, ratings = [], []
+    for line, (score, pi) in enumerate(zip(scores, inclusion, strict=True), 1):
+        name = names[line % len(names)]
+        labels.append(
+            Label(line=line, task_id=name, criterion="a", score=score, rater="r", inclusion=pi)
+        )
+        result = JudgeResult.scored(by_id[name].rubric, {"a": 2.0 * (line % 2)}, judge="j")
+        ratings.append(Rating("j", name, line, result))
+    return pair(labels, collect(ratings, by_id))
+
+
+def test_labels_weigh_by_their_inclusion(make_tasks: Callable[..., dict]) -> None:
+    by_id = make_tasks(("a",), 4)
+    scores = [2.0, 2.0, 0.0, 0.0, 2.0, 0.0, 2.0, 0.0] * 8
+    # The judge says 2, 0, 2, 0 and so on; what it calls not met is drawn a quarter as often.
+    settings = Settings(resamples=50, bound=0.9)
+    report = calibrate(_drawn(scores, [0.8, 0.2] * 32, by_id), settings=settings)
+    (one,) = report.criteria
+
+    assert one.tpr.value == pytest.approx(3 / (3 + 4))
+    assert one.fpr.value == pytest.approx(1 / (1 + 12))
+    assert one.bias.value == pytest.approx((1 - 4) / 20)
+    assert (one.labels, one.positives) == (64, 32)
+    assert sorted({pair.weight for pair in report.reward.pairs}) == [0.25, 1.0]
+    assert report.reward.bias == one.bias
+    z, y, w = np.arange(1, 65) % 2, np.array(scores) / 2, np.tile([1, 4], 32)
+    assert one.factor == pytest.approx(np.polyfit(z, y, 1, w=np.sqrt(w))[0])
+    assert any("Not weighed" in note for note in report.notes)
+
+
+def test_equal_inclusion_leaves_every_bit(make_tasks: Callable[..., dict]) -> None:
+    by_id = make_tasks(("a",), 4)
+    scores = [2.0, 2.0, 0.0, 0.5, 2.0, 0.0, 1.5, 0.0, 0.0, 2.0]
+    equal, none = (
+        calibrate(_drawn(scores, [pi] * len(scores), by_id), settings=QUICK) for pi in (0.3, None)
+    )
+    assert equal == none
+
+
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [(None, "1 labelled responses, of which line 1 is the first, have no inclusion"),
+     (0.4, "response 1 has two inclusion probabilities, 0.4 and 0.2")],
+)  # fmt: skip
+def test_an_unknown_weight_is_refused(
+    make_tasks: Callable[..., dict], first: float | None, told: str
+) -> None:
+    by_id = make_tasks(("a",), 1)
+    (name,) = by_id
+    result = JudgeResult.scored(by_id[name].rubric, {"a": 2.0}, judge="j")
+    lines = [(1, "anna", first), (2, "anna", 0.2), *([(1, "ben", 0.2)] if first else [])]
+    labels = [
+        Label(line=line, task_id=name, criterion="a", score=1, rater=rater, inclusion=pi)
+        for line, rater, pi in lines
+    ]
+    with pytest.raises(ConfigError, match=told):
+        pair(labels, collect([Rating("j", name, line, result) for line in (1, 2)], by_id))
+
+
 def test_a_judge_without_scores_is_refused(make_tasks: Callable[..., dict]) -> None:
     by_id = make_tasks(("a",), 1)
     (name,) = by_id

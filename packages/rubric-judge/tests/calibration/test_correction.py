@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_judge.calibration.correction import check_population, corrected_mean
+from rubric_judge.calibration.correction import Tuning, check_population, corrected_mean
 from rubric_judge.calibration.record import RewardPair
 
 RNG = np.random.default_rng(7)
@@ -43,6 +43,61 @@ def test_worked_numbers_of_power_tuning() -> None:
         80,
         40,
     )
+
+
+@given(st.lists(st.integers(1, 3), min_size=40, max_size=40), st.floats(0.1, 10))
+def test_a_weight_counts_as_so_many_equal_pairs_of_one_document(
+    counts: list[int], scale: float
+) -> None:
+    pairs = _pairs(F, Y)
+    weighed = [
+        one.model_copy(update={"weight": scale * count})
+        for one, count in zip(pairs, counts, strict=True)
+    ]
+    repeated = [one for one, count in zip(pairs, counts, strict=True) for _ in range(count)]
+    judge_N = np.linspace(0.3, 0.8, 50)
+    found, wanted = corrected_mean(judge_N, weighed), corrected_mean(judge_N, repeated)
+
+    for name in ("mean", "ci_low", "ci_high", "trust"):
+        assert getattr(found, name) == pytest.approx(getattr(wanted, name), rel=1e-9)
+    seen, told = (check_population(judge_N, some, some[:12]) for some in (weighed, repeated))
+    assert seen.overlap == pytest.approx(told.overlap)
+    if set(counts) == {1}:
+        assert found == wanted
+    there = check_population(judge_N, weighed, weighed).difference
+    assert there is not None
+    assert there.value == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("tuning", ["regression", "power"])
+def test_equal_weights_leave_every_bit_of_a_correction(tuning: Tuning) -> None:
+    pairs = _pairs(F, Y, each=2)
+    equal = [one.model_copy(update={"weight": 0.3}) for one in pairs]
+    judge_N = np.linspace(0.3, 0.8, 50)
+
+    assert corrected_mean(judge_N, equal, tuning=tuning) == (
+        corrected_mean(judge_N, pairs, tuning=tuning)
+    )
+    assert check_population(judge_N, equal, equal[:8]) == (
+        check_population(judge_N, pairs, pairs[:8])
+    )
+
+
+def test_labels_drawn_by_the_judge_are_made_up_for_by_their_weights() -> None:
+    generator = np.random.default_rng(1)
+    judge_N = generator.uniform(0, 1, 20_000)
+    label_N = judge_N**3 + 0.05 * generator.standard_normal(len(judge_N))
+    inclusion_N = 0.002 + 0.05 * (judge_N > 0.8)
+    rows = np.flatnonzero(generator.random(len(judge_N)) < inclusion_N)
+    plain = _pairs(judge_N[rows], label_N[rows])
+    weighed = [
+        one.model_copy(update={"weight": 1 / inclusion_N[row]})
+        for one, row in zip(plain, rows, strict=True)
+    ]
+    found = corrected_mean(judge_N, weighed)
+
+    assert found.ci_low < 0.25 < found.ci_high
+    assert not corrected_mean(judge_N, plain).ci_low < 0.25 < corrected_mean(judge_N, plain).ci_high
 
 
 def test_the_slope_is_that_of_a_least_squares_line() -> None:

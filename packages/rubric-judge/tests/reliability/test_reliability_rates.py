@@ -56,6 +56,43 @@ def test_intervals_of_published_examples() -> None:
     assert _bounds(share) == pytest.approx((0.2553, 0.3662), abs=5e-5)
 
 
+def _weighed(judge: list[int], label: list[int], weights: list[float]) -> rates.Rates:
+    """Rates of single decisions, weighed."""
+    decided = rates.confusion(np.array(judge, float)[:, None, None], np.array(label)[:, None])
+    return rates.clustered_rates(decided, decided.times(np.array(weights)))
+
+
+def test_weights_of_a_worked_example() -> None:
+    # Met: 3 hits that weigh ¼ and 1 miss that weighs 1. Not met: 1 false alarm of ¼, 2 of 1.
+    found = _weighed([1, 1, 1, 0, 1, 0, 0], [1, 1, 1, 1, 0, 0, 0], [0.25] * 3 + [1, 0.25, 1, 1])
+
+    assert found.tpr.value == pytest.approx(0.75 / 1.75)
+    assert found.fpr.value == pytest.approx(0.25 / 2.25)
+    assert found.youden_j.value == pytest.approx(0.75 / 1.75 - 0.25 / 2.25)
+    p = 3 / 7
+    variance = 4 / 3 * (3 * (0.25 * (1 - p)) ** 2 + p**2) / 1.75**2
+    assert found.worth[0] == pytest.approx(max(p * (1 - p) / variance, 1))
+
+
+def test_hits_of_little_weight_do_not_hide_a_miss_of_much() -> None:
+    # 100 hits of 1/20, and elsewhere one that weighs 1: as little as 5 labels where all weigh 1.
+    found = _weighed([1] * 100 + [0, 0], [1] * 100 + [0, 0], [0.05] * 100 + [1, 1])
+
+    assert found.tpr.value == 1
+    assert found.worth[0] == pytest.approx(5)
+    assert found.tpr.low == pytest.approx(5 / (5 + stats.t.ppf(0.975, 99) ** 2))
+
+
+@given(st.lists(st.tuples(st.floats(0, 9), st.floats(0, 9)), min_size=1, max_size=9))
+def test_equal_weights_leave_every_bit(hits: list[tuple[float, float]]) -> None:
+    met_C, not_met_C = np.rint(np.array(hits)).T
+    decided = rates.Confusion(met_C // 2, not_met_C // 3, met_C - met_C // 2, not_met_C * 2 // 3)
+
+    assert rates.clustered_rates(decided, decided.times(np.ones(len(hits)))) == (
+        rates.clustered_rates(decided)
+    )
+
+
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
 def test_rates_are_shares_in_wilsons_intervals(tp: int, fp: int, fn: int, tn: int) -> None:
     found = rates.youden(tp, fp, fn, tn)

@@ -80,7 +80,7 @@ def corrected_mean(
 
     f are the judge's rewards, Y the labels; λ is kept within [0, 1], and 0 leaves the labels alone.
     A mean's variance is over documents, and the interval takes Student's t with Welch's degrees of
-    freedom, for labels are few.
+    freedom, for labels are few. Pairs count by their weights (Hájek); n is (Σ w)² / Σ w² (Kish).
 
     It is valid where Y − λ f has the same mean as among the labelled responses: ask
     `check_population`. "power" has the least variance where both are samples of one population,
@@ -158,8 +158,8 @@ def check_population(
         return by_overlap
     trust = sample.trust(tuning)
     probed = _Sample.of(judge_N, probes, None, fewest=2)
-    there = sample.rectifier(trust, tuning=tuning, at=float(probed.judge_n.mean()))
-    here = _clustered_mean(probed.residual_n(trust), probed.documents_n)
+    there = sample.rectifier(trust, tuning=tuning, at=probed.mean(probed.judge_n))
+    here = _clustered_mean(probed.residual_n(trust), probed.documents_n, probed.weights_n)
     low, high = _limits(here, there.times(-1), confidence=confidence)
     difference = here.mean - there.mean
     transfers = low <= 0 <= high
@@ -179,12 +179,12 @@ def check_population(
 
 def _overlap_check(sample: _Sample) -> PopulationCheck:
     """Whether the judge's rewards lie where there are labels."""
-    overlap, uncovered = _overlap(sample.judge_N, sample.judge_n)
+    overlap, uncovered = _overlap(sample.judge_N, sample.judge_n, sample.weights_n)
     reason = (
         f"{overlap:.0%} of the judge's rewards are spread as the labelled ones are (at least "
         f"{LEAST_OVERLAP:.0%} must be), and {uncovered:.0%} have no label within a tenth (at "
         f"most {MOST_UNCOVERED:.0%} may have none); mean {sample.judge_N.mean():.3f} here, "
-        f"{sample.judge_n.mean():.3f} where labelled"
+        f"{sample.mean(sample.judge_n):.3f} where labelled"
     )
     return PopulationCheck(
         transfers=overlap >= LEAST_OVERLAP and uncovered <= MOST_UNCOVERED,
@@ -203,6 +203,8 @@ class _Sample:
     judge_n: FloatArray
     label_n: FloatArray
     documents_n: Sequence[str]
+    weights_n: FloatArray
+    """Of the labelled ones, the greatest 1."""
 
     @classmethod
     def of(
@@ -226,6 +228,8 @@ class _Sample:
             np.array([pair.judge for pair in pairs]),
             np.array([pair.label for pair in pairs]),
             tuple(pair.document for pair in pairs),
+            np.array([pair.weight for pair in pairs])
+            / max((one.weight for one in pairs), default=1),
         )
         values = np.concatenate([sample.judge_N, sample.judge_n, sample.label_n])
         if not np.isfinite(values).all():
@@ -243,13 +247,24 @@ class _Sample:
 
     def trust(self, tuning: Tuning) -> float:
         """λ."""
-        spread = float(np.var(self.judge_n, ddof=1))
+        worth = self.weights_n.sum() ** 2 / (self.weights_n**2).sum()
+        values, weights = self.judge_n, self.weights_n
         if tuning == "power":
-            both = np.concatenate([self.judge_n, self.judge_N])
-            spread = float(np.var(both, ddof=1)) * (1 + len(self.judge_n) / len(self.judge_N))
+            values = np.concatenate([self.judge_n, self.judge_N])
+            scaled_n = self.weights_n * worth / self.weights_n.sum()
+            weights = np.concatenate([scaled_n, np.ones(len(self.judge_N))])
+        spread = _variance(values, weights)
+        if tuning == "power":
+            spread *= 1 + worth / len(self.judge_N)
         if spread == 0:
             return 0.0
-        return float(np.clip(np.cov(self.label_n, self.judge_n)[0, 1] / spread, 0.0, 1.0))
+        weights_n = None if (self.weights_n == 1).all() else self.weights_n
+        both = np.cov(self.label_n, self.judge_n, aweights=weights_n)
+        return float(np.clip(both[0, 1] / spread, 0.0, 1.0))
+
+    def mean(self, values_n: FloatArray) -> float:
+        """Return the mean over the labelled ones, by their weights."""
+        return float(np.average(values_n, weights=self.weights_n))
 
     def residual_n(self, trust: float) -> FloatArray:
         """Y − λ f."""
@@ -262,20 +277,31 @@ class _Sample:
         weighs 1 + (f̄ − f̄_n)(f − f̄_n)/s² there (the delta method).
         """
         residual_n = self.residual_n(trust)
-        found = _clustered_mean(residual_n, self.documents_n)
+        found = _clustered_mean(residual_n, self.documents_n, self.weights_n)
         if tuning == "power" or trust in {0.0, 1.0}:
             return found
-        offset_n = self.judge_n - self.judge_n.mean()
-        weight_n = 1 + (at - self.judge_n.mean()) * offset_n / float((offset_n**2).mean())
-        centred_n = (residual_n - residual_n.mean()) * weight_n
-        return replace(_clustered_mean(centred_n, self.documents_n), mean=found.mean)
+        offset_n = self.judge_n - self.mean(self.judge_n)
+        lever_n = 1 + (at - self.mean(self.judge_n)) * offset_n / self.mean(offset_n**2)
+        centred_n = (residual_n - found.mean) * lever_n
+        spread = _clustered_mean(centred_n, self.documents_n, self.weights_n)
+        return replace(spread, mean=found.mean)
 
 
-def _clustered_mean(values: FloatArray, clusters: Sequence[str]) -> ClusteredMean:
+def _variance(values: FloatArray, weights: FloatArray) -> float:
+    """Of single values, with n − 1."""
+    if (weights == 1).all():
+        return float(np.var(values, ddof=1))
+    return float(np.cov(values, aweights=weights))
+
+
+def _clustered_mean(
+    values: FloatArray, clusters: Sequence[str], weights: FloatArray | None = None
+) -> ClusteredMean:
     _, place = np.unique(np.asarray(clusters), return_inverse=True)
-    centre = float(values.mean())
-    sums_C = np.bincount(place, weights=values - centre).astype(np.float64)
-    found = ClusteredMean.of(sums_C, np.bincount(place).astype(np.float64))
+    weights = np.ones(len(values)) if weights is None else weights
+    centre = float(np.average(values, weights=weights))
+    sums_C = np.bincount(place, weights=weights * (values - centre)).astype(np.float64)
+    found = ClusteredMean.of(sums_C, np.bincount(place, weights=weights).astype(np.float64))
     return replace(found, mean=centre)
 
 
@@ -291,12 +317,15 @@ def _limits(a: ClusteredMean, b: ClusteredMean, *, confidence: float) -> tuple[f
     return estimate - half, estimate + half
 
 
-def _overlap(here: FloatArray, there: FloatArray) -> tuple[float, float]:
-    """Common part of two distributions by tenths, and the share of the first far off the second."""
+def _overlap(here: FloatArray, there: FloatArray, weights: FloatArray) -> tuple[float, float]:
+    """Common part of two distributions by tenths, and the share of the first far off the second.
+
+    Of the second, each value counts by its weight.
+    """
     edges = np.linspace(0, 1, _TENTHS + 1)[1:-1]
     parts = [
-        np.bincount(np.searchsorted(edges, one, side="right"), minlength=_TENTHS) / len(one)
-        for one in (here, there)
+        np.bincount(np.searchsorted(edges, one, side="right"), each, _TENTHS) / each.sum()
+        for one, each in ((here, np.ones(len(here))), (there, weights))
     ]
     known = np.unique(there)
     right = np.clip(np.searchsorted(known, here), 0, len(known) - 1)

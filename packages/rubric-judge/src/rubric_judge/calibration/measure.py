@@ -75,6 +75,7 @@ def calibrate(
             resamples=settings.resamples,
             confidence=settings.confidence,
             seed=settings.seed,
+            weights_N=paired.weights_N,
         ),
     )
     cells = ratings.cells_by_criterion
@@ -112,6 +113,13 @@ def _notes(paired: Paired, *, is_named: bool) -> list[str]:
         )
     if paired.unjudged:
         notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")
+    if paired.weights_N is not None:
+        notes.append(
+            "Labelled responses were drawn with unequal probabilities. Each weighs 1 / inclusion "
+            "in TPR, FPR, J, biases, factors, correlation and variance of errors, and the pairs of "
+            "rewards. Not weighed, and so of the responses as they were drawn: counts of labels, "
+            "both α, Pearson's r, noise, and advantages whose sign the labels turn."
+        )
     return notes
 
 
@@ -143,7 +151,7 @@ class Study:
                 found,
                 positives,
                 len(rows) - positives,
-                _slope(z_NR[rows], label_N[rows]),
+                self._slope(z_NR, label_N, rows),
                 people,
                 self.settings.bound,
                 self.settings.confidence,
@@ -193,6 +201,10 @@ class Study:
                 )
         return tuple(found)
 
+    def _slope(self, z_NR: FloatArray, label_N: FloatArray, rows: IntArray) -> float:
+        weights_N = self.paired.weights_N
+        return _slope(z_NR[rows], label_N[rows], None if weights_N is None else weights_N[rows])
+
     def _people(self, n: list[int], m: list[int]) -> Estimate:
         """Return α between raters over the responses that at least two labelled."""
         people_JN = np.full(self.paired.people_JNM.shape[:2], np.nan)
@@ -204,7 +216,7 @@ class Study:
         return self.intervals.estimate(agreement.alpha(tenths_JN1, "ordinal"), rows)
 
 
-def _slope(z_NR: FloatArray, label_N: FloatArray) -> float:
+def _slope(z_NR: FloatArray, label_N: FloatArray, weights_N: FloatArray | None) -> float:
     """Return the slope of the label on one judgement's z, within [0, 1]; 0 where z is constant.
 
         β = Cov(y, z) / Var(z)
@@ -215,5 +227,10 @@ def _slope(z_NR: FloatArray, label_N: FloatArray) -> float:
     z, label = z_NR[scored_NR], np.broadcast_to(label_N[:, None], z_NR.shape)[scored_NR]
     if not len(z) or not np.ptp(z):
         return 0.0
-    slope = float(np.cov(label, z, bias=True)[0, 1] / z.var())
+    if weights_N is None:
+        slope = float(np.cov(label, z, bias=True)[0, 1] / z.var())
+    else:
+        weights = np.broadcast_to(weights_N[:, None], z_NR.shape)[scored_NR]
+        both = np.cov(label, z, bias=True, aweights=weights)
+        slope = float(both[0, 1] / both[1, 1])
     return 0.0 if math.isnan(slope) else min(max(slope, 0.0), 1.0)

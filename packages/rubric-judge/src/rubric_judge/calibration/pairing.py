@@ -37,6 +37,8 @@ class Paired:
     """z of all of them."""
     unjudged: int
     """Labels of responses that the judge has no judgement of."""
+    weights_N: FloatArray | None = None
+    """1 / inclusion of each labelled response, over the greatest; None where all weigh the same."""
 
     @property
     def judge_NRM(self) -> FloatArray:
@@ -86,7 +88,8 @@ def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "m
             as 0 or 1, and no label where they are divided evenly.
 
     Raises:
-        ConfigError: the judgements are of several judges.
+        ConfigError: the judgements are of several judges; or some responses have an inclusion
+            probability and others have none, or two.
     """
     if len(ratings.judges) > 1:
         named = " and ".join(map(repr, ratings.judges[:2]))
@@ -105,7 +108,34 @@ def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "m
             weight = rubric[label.criterion].weight
             place = raters.index(label.rater), n, rubric.ids.index(label.criterion)
             people_JNM[place] = label.score / weight if weight else np.nan
-    return Paired(ratings, raters, people_JNM, _combined(people_JNM, combining), unjudged)
+    label_NM, weights_N = _combined(people_JNM, combining), _weights(labels, ratings)
+    return Paired(ratings, raters, people_JNM, label_NM, unjudged, weights_N)
+
+
+def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:
+    """Return what each response stands for; one that nobody labelled is in no mean, and has 1."""
+    known: dict[int, float] = {}
+    for label in labels:
+        if label.inclusion is None:
+            continue
+        if known.setdefault(label.line, label.inclusion) != label.inclusion:
+            drawn = f"{known[label.line]:g} and {label.inclusion:g}"
+            problem = f"response {label.line} has two inclusion probabilities, {drawn}"
+            remedy = "its labels are of two draws: calibrate on those of one"
+            raise ConfigError(f"labels: {problem}: {remedy}", location="labels")
+    unknown = sorted({label.line for label in labels} - set(known))
+    if known and unknown:
+        raise ConfigError(
+            f"labels: {len(unknown)} labelled responses, of which line {unknown[0]} is the first, "
+            f"have no inclusion probability, and {len(known)} have one: how much each stands for "
+            "is unknown; calibrate on either alone, or take `inclusion` out of all labels to let "
+            "each count as 1",
+            location="labels",
+        )
+    if len(set(known.values())) < 2:  # noqa: PLR2004  # all weigh the same
+        return None
+    least = min(known.values())
+    return np.array([least / known.get(line, least) for line in ratings.lines_N])
 
 
 def _combined(people_JNM: FloatArray, combining: Combining) -> FloatArray:

@@ -100,6 +100,8 @@ class RewardPair(Part):
     """Normalised reward by the judge, 0 to 1."""
     label: float
     """By the labels, 0 to 1."""
+    weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
+    """What it stands for, in a mean over what it was drawn from, beside the other pairs."""
 
 
 class RewardCalibration(Part):

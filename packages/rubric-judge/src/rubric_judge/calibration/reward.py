@@ -38,6 +38,8 @@ def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibratio
     )
     turned = noise.advantage_pairs(np.stack([judge_N, label_N], axis=1), groups_of(ratings))
     errors = criterion_errors(paired)
+    if paired.weights_N is not None:  # each row counts by its square in both statistics
+        errors *= np.sqrt(paired.weights_N)[:, None]
     decided = intervals.rates(confusion(paired.judge_NRM, paired.label_NM))
     return RewardCalibration(
         pairs=tuple(
@@ -46,6 +48,7 @@ def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibratio
                 document=ratings.tasks_N[n].doc_hash,
                 judge=float(judge_N[n]),
                 label=float(label_N[n]),
+                weight=1.0 if paired.weights_N is None else float(paired.weights_N[n]),
             )
             for n in complete
         ),
@@ -73,7 +76,8 @@ def criterion_errors(paired: Paired) -> FloatArray:
     for n, m in paired.ratings.cells_by_criterion.values():
         seen = ~np.isnan(error_NM[n, m])
         if seen.any():
-            error_NM[n, m] -= error_NM[n, m][seen].mean()
+            weights_C = None if paired.weights_N is None else paired.weights_N[n][seen]
+            error_NM[n, m] -= np.average(error_NM[n, m][seen], weights=weights_C)
     return error_NM
 
 

@@ -31,6 +31,8 @@ class Intervals:
     resamples: int
     confidence: float
     seed: int
+    weights_N: FloatArray | None = None
+    """Of each row in rates and biases, the greatest 1; None where all weigh the same."""
 
     def estimate(
         self, statistic: Statistic, rows: IntArray | None = None, *, of_groups: bool = False
@@ -64,8 +66,10 @@ class Intervals:
     def rates(self, decided: Confusion) -> Rates:
         """Return TPR, FPR and J of counts by row, where documents are clusters; or tasks."""
         unit, clusters = self._clusters(np.flatnonzero(sum(decided) > 0))
-        by_cluster = decided.by_cluster(clusters)
-        return clustered_rates(by_cluster, confidence=self.confidence, unit=unit)
+        by_cluster, weighed = decided.by_cluster(clusters), None
+        if self.weights_N is not None:
+            weighed = decided.times(self.weights_N).by_cluster(clusters)
+        return clustered_rates(by_cluster, weighed, confidence=self.confidence, unit=unit)
 
     def bias(self, difference_N: FloatArray, rows: IntArray) -> Estimate:
         """Return the mean of some rows of judge − label in z or rewards, which is in [−1, 1].
@@ -73,8 +77,10 @@ class Intervals:
         With Student's interval of one degree of freedom less than there are clusters.
         """
         unit, clusters = self._clusters(rows)
-        sizes_C = np.array([float(len(one)) for one in clusters])
-        found = ClusteredMean.of(np.array([difference_N[one].sum() for one in clusters]), sizes_C)
+        weights_N = np.ones(len(difference_N)) if self.weights_N is None else self.weights_N
+        sums_C = np.array([(weights_N * difference_N)[one].sum() for one in clusters])
+        sizes_C = np.array([weights_N[one].sum() for one in clusters])
+        found = ClusteredMean.of(sums_C, sizes_C)
         if not found.clusters:
             return UNKNOWN
         if math.isnan(found.variance):

@@ -51,6 +51,10 @@ class Confusion(NamedTuple):
         """Sum over clusters of rows."""
         return Confusion(*(np.array([one[rows].sum() for rows in clusters]) for one in self))
 
+    def times(self, weights_N: FloatArray) -> Confusion:
+        """Weigh each row, for `clustered_rates`."""
+        return Confusion(*(weights_N * one for one in self))
+
 
 class Rates(NamedTuple):
     """How a judge decides on what is met and on what is not."""
@@ -151,7 +155,11 @@ def youden(tp: int, fp: int, fn: int, tn: int, *, confidence: float = 0.95) -> R
 
 
 def clustered_rates(
-    decided: Confusion, *, confidence: float = 0.95, unit: Unit | None = None
+    decided: Confusion,
+    weighed: Confusion | None = None,
+    *,
+    confidence: float = 0.95,
+    unit: Unit | None = None,
 ) -> Rates:
     """Return the rates where the decisions of a cluster go together.
 
@@ -162,8 +170,14 @@ def clustered_rates(
     both rates over the clusters. One decision a cluster gives `youden`'s. Where all decisions of a
     class are the same, deff cannot be seen, and n* = C.
 
+    Of decisions that weigh w, p̂ is Hájek's Σ w x / Σ w, and deff holds what the weights cost. Where
+    all of a class are the same, one that is not may have the greatest weight of any in the sample:
+    n* = C w̄ / max w, to which deff goes as p̂ goes to 0 or 1.
+
     Args:
         decided: counts by cluster.
+        weighed: the same, each decision counted by its weight over the greatest in the sample; None
+            where all weigh the same.
         confidence: nominal coverage, in (0, 1).
         unit: what the clusters are.
 
@@ -172,29 +186,38 @@ def clustered_rates(
     Source: Zou, Toward using confidence intervals to compare correlations, Psychological Methods 12
         (2007), for the difference of two dependent estimates.
     """
-    yes = ClusteredMean.of(decided.tp_N, decided.met_N)
-    no = ClusteredMean.of(decided.fp_N, decided.not_met_N)
-    tpr, yes_worth = _share(yes, float(decided.met_N.sum()), confidence, unit)
-    fpr, no_worth = _share(no, float(decided.not_met_N.sum()), confidence, unit)
+    tp_C, met_C, fp_C, not_met_C = decided.tp_N, decided.met_N, decided.fp_N, decided.not_met_N
+    if weighed is not None:
+        tp_C, fp_C, fn_C, tn_C = weighed
+        met_C, not_met_C = tp_C + fn_C, fp_C + tn_C
+    yes, no = ClusteredMean.of(tp_C, met_C), ClusteredMean.of(fp_C, not_met_C)
+    met = float(decided.met_N.sum()), float(met_C.sum())
+    not_met = float(decided.not_met_N.sum()), float(not_met_C.sum())
+    tpr, yes_worth = _share(yes, met, confidence, unit)
+    fpr, no_worth = _share(no, not_met, confidence, unit)
     size = math.sqrt(float((yes.errors_C**2).sum() * (no.errors_C**2).sum()))
     correlation = float((yes.errors_C * no.errors_C).sum()) / size if size else 0.0
     return Rates(tpr, fpr, _difference(tpr, fpr, correlation), (yes_worth, no_worth))
 
 
 def _share(
-    decided: ClusteredMean, n: float, confidence: float, unit: Unit | None
+    decided: ClusteredMean, total: tuple[float, float], confidence: float, unit: Unit | None
 ) -> tuple[Estimate, float]:
-    """Return a rate of n decisions, and how many independent ones they are worth."""
+    """Return a rate of (number of, weight of) decisions, and what they are worth."""
+    n, weight = total
     if not n:
         return UNKNOWN, 0.0
     p, variance, clusters = decided.mean, decided.variance, decided.clusters
-    worth, df = float(clusters), clusters - 1
-    if clusters == n or not df:  # independent, or of one document, which is worth one decision
+    worth, df = clusters * weight / n, clusters - 1
+    if (
+        clusters == n == weight or not df
+    ):  # independent, or of one document, which is worth one decision
         quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     else:
         quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, df))
         if 0 < p < 1 and variance > 0:
-            worth = min(n, max(p * (1 - p) / variance, 1.0))
+            worth = max(p * (1 - p) / variance, 1.0)
+            worth = min(n, worth) if n == weight else worth  # a draw by the score can beat deff = 1
     low, high = _wilson(p, worth, quantile)
     return Estimate(value=p, low=low, high=high, unit=unit), worth
 
