@@ -35,7 +35,7 @@ from rubric_judge.reliability.rates import confusion, youden
 
 CLAIM = (
     "95 % intervals of a calibration cover 93 to 97 % of the time, whoever the judge is; a "
-    "cascade's risk is above α in at most δ of calibrations, and its last judge's calls fall by half"
+    "cascade's risk is above α in at most δ of calibrations, and half of its last calls are saved"
 )
 TARGET = 0.0
 NOMINAL, SLACK = 0.95, 0.02
