@@ -1,9 +1,15 @@
-"""Coverage of the intervals that `rubric-judge calibrate` makes, on judges of known error.
+"""Whether what `rubric-judge calibrate` promises holds, on judges of known error.
 
-Each check plants a judge and labels many times over and counts how often the 95 % interval holds
-the truth. Its violation is the distance of that share from 93 to 97 %, over the nominal 95 %.
+Each check plants a judge and labels many times over. Of a 95 % interval it counts how often the
+truth is held; the violation is the distance of that share from 93 to 97 %, over the nominal 95 %.
+Of a cascade it counts how often the true risk is above α; the violation is what that share has
+above the promised δ, over δ. The same holds for the calls that a cascade may put to its last judge,
+and for populations that must be refused.
 
     uv run python benchmarks/calibration_coverage.py [--quick] [--json PATH]
+
+All 2,000 repetitions are held to just that. The fewer of --quick may stray from it by chance: there
+a share is a violation only beyond three standard errors.
 """
 
 from __future__ import annotations
@@ -16,6 +22,9 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from planted.cascade import DELTA, KNOWN, check_cascade
+from planted.ppi import DESIGNS as CORRECTED
+from planted.ppi import check_ppi
 from record import finish
 from rich.console import Console
 from rich.table import Table
@@ -27,10 +36,17 @@ from rubric_judge.labels.sampling import draw
 from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.rates import Rates, confusion, youden
 
-CLAIM = "95 % intervals of a calibration cover 93 to 97 % of the time, whoever the judge is"
+CLAIM = (
+    "95 % intervals of a calibration cover 93 to 97 % of the time, whoever the judge is; a "
+    "cascade's risk is above α in at most δ of calibrations, and half of its last calls are saved"
+)
 TARGET = 0.0
 NOMINAL, SLACK = 0.95, 0.02
 REPETITIONS, QUICK = 2000, 500
+CALLS = 0.5
+"""Share of the responses that a cascade may put to the last judge, at α = .1."""
+POWER = 0.8
+"""Share of the populations whose judge was won over that must be refused."""
 
 Check: TypeAlias = Callable[[int, np.random.Generator], float]
 """From a number of repetitions to a violation, 0 for none."""
@@ -92,6 +108,9 @@ def main() -> None:
         name: check(repetitions, np.random.default_rng(seed))
         for seed, (name, check) in enumerate(CHECKS)
     }
+    cascade = check_cascade(repetitions, np.random.default_rng(20261))
+    corrected = check_ppi(repetitions, np.random.default_rng(20231101453))
+    found |= of_cascades(cascade, repetitions) | of_corrections(corrected, repetitions)
     value = max(found.values())
     result: dict[str, Any] = {
         "claim": CLAIM,
@@ -99,13 +118,20 @@ def main() -> None:
         "target": TARGET,
         "direction": "at most",
         "passed": value <= TARGET,
-        "details": {"repetitions": repetitions, "violations": found},
+        "details": {
+            "repetitions": repetitions,
+            "coverage_allowed": [NOMINAL - slack(repetitions), NOMINAL + slack(repetitions)],
+            "violations": found,
+            "cascade": cascade,
+            "corrected": corrected,
+        },
     }
     table = Table("check", "violation")
     for name, violation in found.items():
         table.add_row(name, f"{violation:.4f}")
     Console(width=100).print(table)
-    print(f"{value:.4f} (target {TARGET}): {result['passed']=}")
+    allowed = f"coverage within {slack(repetitions):.3f} of {NOMINAL}, {repetitions} repetitions"
+    print(f"{value:.4f} (target {TARGET}; {allowed}): {result['passed']=}")
     finish(result, options.json)
 
 
@@ -198,7 +224,45 @@ def _source(responses: int, criteria: int) -> LabelSource:
 
 def violation(held: list[bool]) -> float:
     """Return the distance of a coverage from 93 to 97 %, over the nominal 95 %."""
-    return max(abs(sum(held) / len(held) - NOMINAL) - SLACK, 0.0) / NOMINAL
+    return uncovered(sum(held) / len(held), len(held))
+
+
+def uncovered(share: float, repetitions: int) -> float:
+    """Return the same of a coverage that was counted already."""
+    return max(abs(share - NOMINAL) - slack(repetitions), 0.0) / NOMINAL
+
+
+def exceeded(share: float, promised: float, repetitions: int) -> float:
+    """Return what a share has above the promised one, over that."""
+    return max(share - promised - chance(promised, repetitions), 0.0) / promised
+
+
+def slack(repetitions: int) -> float:
+    """Return how far a coverage may be from 95 %: the claimed 2 points, or more by chance."""
+    return max(SLACK, chance(NOMINAL, repetitions))
+
+
+def chance(share: float, repetitions: int) -> float:
+    """Return three binomial standard errors of a share, 0 of all repetitions."""
+    return 3 * float(np.sqrt(share * (1 - share) / repetitions)) * (repetitions < REPETITIONS)
+
+
+def of_cascades(plants: dict[str, dict[str, float]], repetitions: int) -> dict[str, float]:
+    """Return the violations of cascades: the risk of each plant, and the calls of the known one."""
+    risks = {name: exceeded(one["violations"], DELTA, repetitions) for name, one in plants.items()}
+    calls = max(plants[KNOWN]["escalated"] - CALLS, 0.0) / CALLS
+    named = {f"cascade, risk: {name}": risk for name, risk in risks.items()}
+    return named | {"cascade, calls to the last judge": calls}
+
+
+def of_corrections(shares: dict[str, float], repetitions: int) -> dict[str, float]:
+    """Return the violations of corrected means, and of the refusals of populations."""
+    alike, other = shares["refused_alike"], shares["refused_other"]
+    return {
+        **{f"corrected: {name}": uncovered(shares[name], repetitions) for name in CORRECTED},
+        "corrected, alike populations": uncovered(1 - alike, repetitions),
+        "corrected, other populations": exceeded(1 - other, 1 - POWER, repetitions),
+    }
 
 
 def _of_document(mean: float, together: float, level_D: np.ndarray[Any, Any]) -> Any:

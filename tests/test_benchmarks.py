@@ -97,3 +97,30 @@ def test_every_benchmark_is_on_the_page_of_figures() -> None:
     page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
 
     assert [script.name for script in SCRIPTS if script.name not in page] == []
+
+
+def test_coverage_is_held_to_the_claim_and_to_chance_only_where_repetitions_are_few(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = ROOT / "benchmarks" / "calibration_coverage.py"
+    monkeypatch.syspath_prepend(script.parent)
+    found = runpy.run_path(str(script))
+    uncovered, exceeded = found["uncovered"], found["exceeded"]
+
+    assert [uncovered(share, 2000) for share in (0.93, 0.95, 0.97)] == pytest.approx([0, 0, 0])
+    assert [uncovered(share, 2000) for share in (0.92, 0.98)] == pytest.approx([0.01 / 0.95] * 2)
+    assert (exceeded(0.05, 0.05, 2000), exceeded(0.06, 0.05, 2000)) == pytest.approx((0, 0.2))
+    # 3 · √(.95 · .05 / 500) = .0292
+    assert [uncovered(share, 500) for share in (0.921, 0.92)] == pytest.approx([0, 8e-4], abs=5e-5)
+    assert [exceeded(share, 0.05, 500) for share in (0.079, 0.08)] == pytest.approx(
+        [0, 0.015], abs=1e-3
+    )
+
+    shares = dict.fromkeys(found["CORRECTED"], 0.95)
+    shares |= {"refused_alike": 0.1, "refused_other": 0.7}
+    worst = {name: one for name, one in found["of_corrections"](shares, 2000).items() if one}
+    assert worst == pytest.approx(
+        {"corrected, alike populations": 0.03 / 0.95, "corrected, other populations": 0.5}
+    )
+    plants = {found["KNOWN"]: {"violations": 0.1, "escalated": 0.75}}
+    assert list(found["of_cascades"](plants, 2000).values()) == pytest.approx([1, 0.5])

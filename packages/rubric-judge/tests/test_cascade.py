@@ -548,7 +548,9 @@ def test_a_calibration_of_another_cascade_is_refused(
 
 
 def test_a_cascade_without_a_calibration_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="a cascade needs thresholds: `rubric-judge cascade"):
+    with pytest.raises(
+        ConfigError, match=r"needs thresholds: `rubric-judge calibrate .* --cascade"
+    ):
         load_judge(read_judge_spec(_yaml(tmp_path, f"uncertainty: margin\n{LEXICAL}")))
     path = _yaml(tmp_path, f"uncertainty: margin\ncalibration: none.json\n{LEXICAL}")
     with pytest.raises(ConfigError, match=r"none\.json: cannot be read \(No such file"):

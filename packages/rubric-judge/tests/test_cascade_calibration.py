@@ -305,9 +305,10 @@ def folder(tmp_path: Path) -> Path:
 
 def _run(folder: Path, command: str, **changes: str) -> int:
     flags = {
-        "labels": "labels.jsonl", "judge": "cascade.yaml", "out": "cascade.json", **changes,
+        "labels": "labels.jsonl", "judge": "cascade.yaml", "out": ".", **changes,
     }  # fmt: skip
     words = [command, str(folder / "tasks.jsonl"), str(folder / "answers.jsonl")]
+    words += ["--cascade"] * (command == "calibrate")
     for name, value in flags.items():
         if value:
             path = name in {"labels", "judge", "out", "ledger"}
@@ -318,7 +319,7 @@ def _run(folder: Path, command: str, **changes: str) -> int:
 def test_the_command_writes_what_score_then_uses(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert _run(folder, "cascade", risk="0.3") == 0
+    assert _run(folder, "calibrate", risk="0.3") == 0
 
     out = capsys.readouterr().out
     assert "risk ≤ 0.3 with probability 0.95" in out
@@ -348,7 +349,7 @@ def test_labels_that_do_not_fit_are_refused(
     (folder / "labels.jsonl").write_text("\n".join(rows))
 
     with pytest.raises(RubricFileError, match=r"labels\.jsonl.*5") as caught:
-        _run(folder, "cascade", risk="0.3")
+        _run(folder, "calibrate", risk="0.3")
 
     assert said in str(caught.value)
     assert not (folder / "cascade.json").exists()
@@ -358,6 +359,23 @@ def test_the_command_takes_cascades_alone(folder: Path) -> None:
     (folder / "cascade.yaml").write_text("type: lexical\n")
 
     with pytest.raises(ConfigError, match="is of `type: lexical`: give a file of `type: cascade`"):
-        _run(folder, "cascade", risk="0.3")
+        _run(folder, "calibrate", risk="0.3")
     with pytest.raises(ConfigError, match="--risk 2"):
-        _run(folder, "cascade", risk="2")
+        _run(folder, "calibrate", risk="2")
+
+
+def test_labels_of_several_files_count_together(folder: Path) -> None:
+    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    for name, part in (("first", rows[:35]), ("rest", rows[35:])):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, part)))
+    (folder / "out").mkdir()
+
+    words = ["--labels", str(folder / "first.jsonl"), "--risk", "0.3"]
+    found: list[int] = []
+    for more in ([], ["--labels", str(folder / "rest.jsonl")]):
+        files = [str(folder / name) for name in ("tasks.jsonl", "answers.jsonl")]
+        judge = ["--cascade", "--judge", str(folder / "cascade.yaml"), "--out", str(folder / "out")]
+        assert app(["calibrate", *files, *words, *more, *judge], result_action="return_value") == 0
+        found.append(json.loads((folder / "out/cascade.json").read_text())["pooled"]["n"])
+
+    assert found == [35, 60]

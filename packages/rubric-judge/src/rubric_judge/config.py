@@ -144,8 +144,8 @@ class CascadeConfig(Settings):
     """Calls of each judge but the last; left out, 5, 1 and 2 for the three measures."""
 
     calibration: Path | None = None
-    """What `rubric-judge cascade` wrote, with the thresholds; relative to this file. A cascade
-    judges nothing without it."""
+    """What `rubric-judge calibrate --cascade` wrote, with the thresholds; relative to this file. A
+    cascade judges nothing without it."""
 
     audit_frac: float = Field(default=0.05, ge=0, le=1)
     """Share of the criteria that go to the last judge even where an earlier one is sure."""

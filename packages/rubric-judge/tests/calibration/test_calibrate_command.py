@@ -25,6 +25,7 @@ TEXTS = (
 MakeTasks = Callable[..., dict[str, Task]]
 Command = Callable[..., tuple[int, str, str]]
 FILES = ("tasks.jsonl", "answers.jsonl")
+CASCADE = ("--cascade", "--risk", ".1")
 
 
 def _label(line: int, task_id: str, criterion: str, score: float | None, rater: str) -> str:
@@ -189,6 +190,28 @@ def test_a_label_that_does_not_fit_is_refused(
             ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--bound", "1"),
             "--bound. Must be < 1",
         ),
+        (
+            ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--risk", ".1"),
+            "rubric-judge: --risk is of a cascade: give --cascade too, or leave it out",
+        ),
+        (
+            ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--confidence", ".95"),
+            "rubric-judge: --confidence is of a cascade: give --cascade too",
+        ),
+        (
+            ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--cascade"),
+            "rubric-judge: --cascade needs --risk: the share that may contradict the labels",
+        ),
+        (
+            ("--labels", "anna.jsonl", *CASCADE, "--bound", ".3"),
+            "rubric-judge: --bound has no meaning with --cascade: leave one of the two out",
+        ),
+        (
+            ("--labels", "anna.jsonl", *CASCADE, "--judgements", "failed.jsonl"),
+            "rubric-judge: --judgements has no meaning with --cascade",
+        ),
+        (("--labels", "anna.jsonl", *CASCADE), "--judge: there is no judge"),
+        (("--labels", "empty.jsonl", *CASCADE), "empty.jsonl: holds no label"),
         (
             ("--labels", "anna.jsonl", "--judgements", "others.jsonl"),
             "others.jsonl: judges line 99 as a response to task",

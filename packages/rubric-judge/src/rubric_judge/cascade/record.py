@@ -92,7 +92,10 @@ class CascadeCalibration(Settings):
                 raise ConfigError(f"{source}: {what}: {again}", location="calibration")
 
 
-_COMMAND = "`rubric-judge cascade TASKS RESPONSES --labels L --judge CASCADE --risk .1`"
+_COMMAND = (
+    "`rubric-judge calibrate TASKS RESPONSES --labels L --judge CASCADE --cascade --risk .1 "
+    "--out FOLDER`"
+)
 
 
 def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibration:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from rubric_judge.cli.app import app
 from rubric_judge.cli.attack import attack
 from rubric_judge.cli.calibrate import calibrate_judge
-from rubric_judge.cli.cascade import cascade
 from rubric_judge.cli.imports import export_rubrics, import_rubrics, init
 from rubric_judge.cli.label import import_labels, label
 from rubric_judge.cli.lint import lint
@@ -22,7 +21,7 @@ from rubric_judge.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
 
-for _command in (attack, cascade, init, label, lint, rejudge, reliability, score, serve):
+for _command in (attack, init, label, lint, rejudge, reliability, score, serve):
     app.command(_command)
 app.command(calibrate_judge, name="calibrate")
 app.command(import_rubrics, name="import")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
@@ -11,9 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 from cyclopts import Parameter
 
 from rubric_core import JudgeView, RubricFileError, Task, read_tasks
+from rubric_core.files import write_text
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, flag_error, make_folder, write_report
+from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
+from rubric_judge.cli.cascade import (
+    VERDICTS,
+    CascadeOptions,
+    find_thresholds,
+    print_thresholds,
+)
 from rubric_judge.console.command import (
     FAILED,
     Count,
@@ -28,10 +36,39 @@ from rubric_judge.console.progress import current
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
+    from rubric_judge.calibration.cascade import CascadeTarget
     from rubric_judge.calibration.pairing import Paired
     from rubric_judge.calibration.report import CalibrationReport
     from rubric_judge.labels.rows import Label
     from rubric_judge.reliability import Rating
+
+
+class _Asked(NamedTuple):
+    judge: Path | None
+    out: Path
+    ledger: Path | None
+    workers: int
+
+    @property
+    def configuration(self) -> Path:
+        """The judge's; it must be given, but where its judgements are."""
+        if self.judge is None:
+            problem = ": there is no judge; give its configuration (or, for verdicts, --judgements)"
+            raise flag_error("judge", problem)
+        return self.judge
+
+
+class _Labelled(NamedTuple):
+    tasks: dict[str, Task]
+    views: dict[int, JudgeView]
+    """By line."""
+    labels: list[Label]
+
+
+class _Found(NamedTuple):
+    report: Callable[[], None]
+    """Prints it."""
+    unwritten: int
 
 
 class _Judged(NamedTuple):
@@ -40,24 +77,46 @@ class _Judged(NamedTuple):
     unwritten: int
 
 
+@Parameter(name="*", group=("Parameters", VERDICTS))
+@dataclass(frozen=True)
+class VerdictOptions:
+    """How verdicts are found; with --cascade there are none."""
+
+    judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = ()
+    """Files of the judge's judgements, in place of asking it; --judge says whose they are."""
+    replicates: Positive = 1
+    """Judgements of each response; from two on, the judge's noise is measured."""
+    combine: Literal["mean", "majority"] = "mean"
+    """What several raters' scores are together: their mean, or what most call met."""
+    bound: Share = 0.3
+    """A criterion is admitted where Youden's J = TPR − FPR is above it, with confidence."""
+    resamples: Positive = 1000
+    """Bootstrap draws of those intervals that need them."""
+    seed: Count = 0
+    """Seed of the draws."""
+
+
+_VERDICTS, _NO_CASCADE = VerdictOptions(), CascadeOptions()
+
+
 def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     tasks: Path,
     responses: Path,
     *,
     labels: Annotated[tuple[Path, ...], Parameter(negative=())],
     judge: Path | None = None,
-    judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = (),
     out: Path,
-    replicates: Positive = 1,
     ledger: Path | None = None,
-    combine: Literal["mean", "majority"] = "mean",
-    bound: Share = 0.3,
-    resamples: Positive = 1000,
-    seed: Count = 0,
     workers: Positive = 32,
+    verdicts: VerdictOptions = _VERDICTS,
+    thresholds: CascadeOptions = _NO_CASCADE,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Calibrate a judge against people's labels, and say what to do with each criterion.
+
+    With --cascade, find how unsure the judges of a cascade may be: each labelled response is judged
+    at one threshold after another, from "all goes to the last judge" on, until the labels no longer
+    show that at most RISK of the verdicts contradict them. No answer is asked for twice.
 
     Example: rubric-judge calibrate test.jsonl answers.jsonl --labels a.jsonl --judge j.yaml --out c
 
@@ -65,52 +124,70 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         responses: JSON Lines with `task_id` and `response`; only those with labels are judged.
         labels: Labels of `rubric-judge label`; give it several times for several files.
-        judge: The judge's configuration, YAML.
-        judgements: Files of its judgements, in place of asking it; --judge says whose they are.
-        out: Folder for calibration.json, calibration.html, calibration.md and figures.
-        replicates: Judgements of each response; from two on, the judge's noise is measured.
+        judge: The judge's configuration, YAML; of a cascade its `calibration` need not be there.
+        out: Folder for calibration.json, its pages and figures, or with --cascade cascade.json.
         ledger: Looked up and recorded in, so that a command that was stopped goes on.
-        combine: What several raters' scores are together: their mean, or what most call met.
-        bound: A criterion is admitted where Youden's J = TPR − FPR is above it, with confidence.
-        resamples: Bootstrap draws of those intervals that need them.
-        seed: Seed of the draws.
-        workers: Judge workers; each holds up to four responses.
+        workers: Judge workers; each holds up to four responses, one of a cascade.
+        verdicts: How verdicts are found.
+        thresholds: What is promised of a cascade.
         verbose: Log every judge call to stderr.
 
     Returns:
         Exit status: 1 when the ledger could not be written.
     """
-    from rubric_judge.calibration.measure import Settings, calibrate
-    from rubric_judge.calibration.pairing import pair
-    from rubric_judge.reliability import collect
-
     configure_log(verbose=verbose)
+    target = thresholds.target()
+    asked = _Asked(judge, out, ledger, workers)
     with working(app):
-        by_id, numbered, given = _labelled(tasks, responses, labels)
+        labelled = _labelled(tasks, responses, labels)
         make_folder(out, flag="--out")
-        views = [(line, numbered[line]) for line in sorted({one.line for one in given})]
-        if judgements:
-            judged = _read(judgements, by_id, numbered, judge)
-        else:
-            judged = _ask(judge, views, replicates, out=out, ledger=ledger, workers=workers)
-        paired = pair(given, collect(judged.ratings, by_id), combining=combine)
-        how = Settings(bound=bound, resamples=resamples, seed=seed)
-        report = calibrate(paired, fingerprint=judged.fingerprint, settings=how)
-        written = _write(report, out)
-    _print(report, paired, written)
-    return FAILED if judged.unwritten else 0
+        found = (
+            _verdicts(labelled, asked, verdicts)
+            if target is None
+            else _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
+        )
+    found.report()
+    return FAILED if found.unwritten else 0
 
 
-def _labelled(
-    tasks: Path, responses: Path, labels: Sequence[Path]
-) -> tuple[dict[str, Task], dict[int, JudgeView], list[Label]]:
+def _labelled(tasks: Path, responses: Path, labels: Sequence[Path]) -> _Labelled:
     from rubric_judge.calibration.pairing import read_all_labels
     from rubric_judge.labels.rows import LabelSource
 
     with current().phase("reading tasks, responses and labels"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
         views = dict(read_responses(responses, by_id))
-        return by_id, views, read_all_labels(labels, LabelSource(by_id, views))
+        return _Labelled(by_id, views, read_all_labels(labels, LabelSource(by_id, views)))
+
+
+def _verdicts(labelled: _Labelled, asked: _Asked, options: VerdictOptions) -> _Found:
+    from rubric_judge.calibration.measure import Settings, calibrate
+    from rubric_judge.calibration.pairing import pair
+    from rubric_judge.reliability import collect
+
+    if options.judgements:
+        judged = _read(options.judgements, labelled, asked.judge)
+    else:
+        judged = _ask(labelled, asked, options.replicates)
+    ratings = collect(judged.ratings, labelled.tasks)
+    paired = pair(labelled.labels, ratings, combining=options.combine)
+    how = Settings(bound=options.bound, resamples=options.resamples, seed=options.seed)
+    report = calibrate(paired, fingerprint=judged.fingerprint, settings=how)
+    written = _write(report, asked.out)
+    return _Found(partial(_print, report, paired, written), judged.unwritten)
+
+
+def _thresholds(
+    labelled: _Labelled, asked: _Asked, target: CascadeTarget, *, inputs: tuple[Path, ...]
+) -> _Found:
+    out = asked.out / "cascade.json"
+    require_writable(out, flag="--out", inputs=(*inputs, asked.judge, asked.ledger))
+    found, unwritten = find_thresholds(
+        asked.configuration, target, labelled.labels, [*labelled.views.items()],
+        ledger=asked.ledger, workers=asked.workers,
+    )  # fmt: skip
+    write_text(out, found.model_dump_json(indent=2) + "\n")
+    return _Found(partial(print_thresholds, found, out), unwritten)
 
 
 def _write(report: CalibrationReport, out: Path) -> str:
@@ -130,39 +207,26 @@ def _print(report: CalibrationReport, paired: Paired, written: str) -> None:
         print(note, file=sys.stderr)
 
 
-def _ask(
-    judge: Path | None,
-    views: Sequence[tuple[int, JudgeView]],
-    replicates: int,
-    *,
-    out: Path,
-    ledger: Path | None,
-    workers: int,
-) -> _Judged:
+def _ask(labelled: _Labelled, asked: _Asked, replicates: int) -> _Judged:
     """Judge what was labelled."""
-    if judge is None:
-        problem = ": there is no judge; give its configuration, or --judgements"
-        raise flag_error("judge", problem)
-    asked = judging.read_judge(judge, workers=workers)
+    judge = asked.configuration
+    given = judging.read_judge(judge, workers=asked.workers)
+    lines = sorted({one.line for one in labelled.labels})
+    views = [(line, labelled.views[line]) for line in lines]
     made, unwritten = judging.judge_all(
-        {judge.stem: asked}, views, replicates, ledger=ledger, out=out
+        {judge.stem: given}, views, replicates, ledger=asked.ledger, out=asked.out
     )
-    return _Judged(made, fingerprint(asked.make()), unwritten)
+    return _Judged(made, fingerprint(given.make()), unwritten)
 
 
-def _read(
-    paths: Sequence[Path],
-    tasks: Mapping[str, Task],
-    views: Mapping[int, JudgeView],
-    judge: Path | None,
-) -> _Judged:
+def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Judged:
     """Read judgements that exist; the judge's configuration only tells who it is."""
     from rubric_judge.reliability import read_ratings
 
     ratings: list[Rating] = []
     for path in paths:
-        for rating in read_ratings(path, tasks):
-            view = views.get(rating.line)
+        for rating in read_ratings(path, labelled.tasks):
+            view = labelled.views.get(rating.line)
             if view is None or view.task_id != rating.task_id:
                 problem = (
                     f"judges line {rating.line} as a response to task {rating.task_id!r}, which it "

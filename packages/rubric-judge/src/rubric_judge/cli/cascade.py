@@ -1,156 +1,144 @@
-"""`rubric-judge cascade`: the thresholds of a cascade of judges, from people's labels."""
+"""`rubric-judge calibrate --cascade`: the thresholds of a cascade of judges, from labels."""
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import anyio
-from cyclopts import Parameter
+from cyclopts import ArgumentCollection, Group, Parameter
 
-from rubric_core import read_tasks
-from rubric_core.files import write_text
+from rubric_core import JudgeView
 from rubric_judge.cli import judging
-from rubric_judge.cli.app import app, flag_error, require_writable
-from rubric_judge.console.command import (
-    FAILED,
-    Positive,
-    configure_log,
-    print_pairs,
-    print_rows,
-    working,
-)
+from rubric_judge.cli.app import flag_error
+from rubric_judge.console.command import print_pairs, print_rows
 from rubric_judge.console.progress import current
-from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
     from rubric_judge.calibration.cascade import CascadeTarget
     from rubric_judge.cascade.record import CascadeCalibration
+    from rubric_judge.labels.rows import Label
     from rubric_judge.ledger.store import Ledger
 
-_Flag = Annotated[bool, Parameter(negative=())]
+
+def _require_cascade(arguments: ArgumentCollection) -> None:
+    """Refuse options of a cascade without --cascade, and --cascade without a risk."""
+    given = [one.name for one in arguments if one.tokens]
+    if given and not _is_cascade(arguments):
+        raise ValueError(f"{given[0]} is of a cascade: give --cascade too, or leave it out")
+    if given and "--risk" not in given:
+        raise ValueError("--cascade needs --risk: the share that may contradict the labels")
 
 
-def cascade(  # noqa: PLR0913  # the flags of a command
-    tasks: Path,
-    responses: Path,
-    *,
-    labels: Path,
-    judge: Path,
-    out: Path,
-    risk: float,
-    confidence: float = 0.95,
-    per_criterion: _Flag = False,
-    tolerance: float | None = None,
-    unit: Literal["response", "task"] = "response",
-    ledger: Path | None = None,
-    workers: Positive = 32,
-    verbose: _Flag = False,
-) -> int:
-    """Find how unsure the judges of a cascade may be, so that few scores contradict the labels.
-
-    Every labelled response is judged by the cascade at one threshold after another, from "all goes
-    to the last judge" on, until the labels no longer show that at most RISK of its verdicts
-    contradict them. No answer is asked for twice.
-
-    Example: rubric-judge cascade test.jsonl answers.jsonl --labels people.jsonl
-    --judge cascade.yaml --risk .1 --out cascade.json
-
-    Args:
-        tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
-        responses: JSON Lines with `task_id` and `response`.
-        labels: People's scores of their criteria, JSON Lines.
-        judge: The cascade's configuration, YAML; its `calibration` need not be there yet.
-        out: File to write; name it in the configuration as `calibration`.
-        risk: Share of the verdicts that may contradict the labels, between 0 and 1.
-        confidence: Probability that the share is kept to.
-        per_criterion: A threshold and a promise for each criterion, instead of one for all.
-        tolerance: How far a score may be from its label, as a share of the weight; left out, they
-            contradict each other when only one reaches half of it.
-        unit: What was drawn independently: responses, or tasks with all of theirs.
-        ledger: A ledger to look answers up in and to record them in, so that a command that was
-            stopped goes on where it was.
-        workers: Responses that are judged at once; each takes up to `k` calls at a time.
-        verbose: Log every judge call to stderr.
-
-    Returns:
-        Exit status: 1 when the ledger could not be written.
-    """
-    from rubric_judge.calibration.cascade import CascadeTarget
-
-    configure_log(verbose=verbose)
-    require_writable(out, flag="--out", inputs=(tasks, responses, labels, judge, ledger))
-    target = CascadeTarget(risk, confidence, per_criterion, tolerance, unit)
-    with tempfile.TemporaryDirectory() as folder, working(app):
-        with judging.opened(ledger or Path(folder) / "ledger.sqlite") as books:
-            found = calibrated(
-                judge, target, ledger=books, workers=workers, files=(tasks, responses, labels)
-            )
-        unwritten = judging.say_unwritten(books)
-        write_text(out, found.model_dump_json(indent=2) + "\n")
-    report(found, out)
-    return FAILED if unwritten else 0
+def _refuse_cascade(arguments: ArgumentCollection) -> None:
+    """Refuse options of verdicts beside --cascade."""
+    given = [one.name for one in arguments if one.tokens and one.name != "--cascade"]
+    if given and _is_cascade(arguments):
+        raise ValueError(f"{given[0]} has no meaning with --cascade: leave one of the two out")
 
 
-def calibrated(
+def _is_cascade(arguments: ArgumentCollection) -> bool:
+    return any(one.name == "--cascade" and one.value is True for one in arguments)
+
+
+CASCADE = Group("Thresholds of a cascade", validator=_require_cascade)
+VERDICTS = Group("Verdicts", show=False, validator=_refuse_cascade)
+"""Options that --cascade does not have."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class CascadeOptions:
+    """What is promised of a cascade."""
+
+    cascade: Annotated[bool, Parameter(negative=(), group=(CASCADE, VERDICTS))] = False
+    """Find how unsure the judges of a `type: cascade` may be, in place of verdicts."""
+    risk: Annotated[float | None, Parameter(group=CASCADE)] = None
+    """Share of the verdicts that may contradict the labels, between 0 and 1; required."""
+    confidence: Annotated[float, Parameter(group=CASCADE)] = 0.95
+    """Probability that the share is kept to."""
+    per_criterion: Annotated[bool, Parameter(negative=(), group=CASCADE)] = False
+    """A threshold and a promise for each criterion, instead of one for all."""
+    tolerance: Annotated[float | None, Parameter(group=CASCADE)] = None
+    """How far a score may be from its label, as a share of the weight; left out, they contradict
+    each other when only one reaches half of it."""
+    unit: Annotated[Literal["response", "task"], Parameter(group=CASCADE)] = "response"
+    """What was drawn independently: responses, or tasks with all of theirs."""
+
+    def target(self) -> CascadeTarget | None:
+        """Return what is to be promised, checked; None without --cascade."""
+        from rubric_judge.calibration.cascade import CascadeTarget
+
+        if not self.cascade or self.risk is None:
+            return None
+        return CascadeTarget(
+            self.risk, self.confidence, self.per_criterion, self.tolerance, self.unit
+        )
+
+
+def find_thresholds(
     judge: Path,
     target: CascadeTarget,
+    labels: Sequence[Label],
+    views: Sequence[tuple[int, JudgeView]],
     *,
-    ledger: Ledger | None,
+    ledger: Path | None,
     workers: int,
-    files: tuple[Path, Path, Path],
-) -> CascadeCalibration:
+) -> tuple[CascadeCalibration, int]:
     """Calibrate the cascade of a configuration.
 
     Args:
         judge: the configuration.
         target: what is to be promised.
-        ledger: where answers are looked up and kept.
+        labels: people's, of any raters.
+        views: the responses, by line.
+        ledger: where answers are looked up and kept; without one they are kept until the end.
         workers: responses that are judged at once.
-        files: tasks, responses and labels.
+
+    Returns:
+        The calibration, and how many answers the ledger could not take.
 
     Raises:
         ConfigError: the judge is no cascade, or as `calibrate_cascade`.
-        RubricFileError: a label fits no task, response or criterion.
         JudgeSetupError: a judge is not there.
     """
     from rubric_judge.calibration.cascade import CascadeRun, calibrate_cascade
     from rubric_judge.calibration.thresholds import GRID
     from rubric_judge.capabilities import check, close
     from rubric_judge.config import CascadeConfig, read_judge_spec
-    from rubric_judge.labels.rows import LabelSource, read_labels
     from rubric_judge.load import load_judge
 
     config = read_judge_spec(judge)
     if not isinstance(config, CascadeConfig):
         kind = f"is of `type: {config.type}`"
         raise flag_error("judge", f" {judge}: {kind}: give a file of `type: cascade`")
-    with current().phase("reading tasks, responses and labels"):
-        by_id = {task.task_id: task for task in read_tasks(files[0])}
-        views = read_responses(files[1], by_id)
-        given = list(read_labels(files[2], LabelSource(by_id, dict(views))))
     judges = [load_judge(one) for one in config.judges]
 
-    async def calibrate() -> CascadeCalibration:
+    async def calibrate(books: Ledger | None) -> CascadeCalibration:
         try:
             with current().phase("asking the judges whether they are there"):
                 for one in judges:
                     await check(one)
-            run = CascadeRun(judges, config, ledger, workers=workers)
+            run = CascadeRun(judges, config, books, workers=workers)
             with current().phase("testing thresholds", total=len(GRID)) as phase:
                 return await calibrate_cascade(
-                    run, given, views, target, on_threshold=lambda _: phase.advance()
+                    run, labels, views, target, on_threshold=lambda _: phase.advance()
                 )
         finally:
             for one in judges:
                 await close(one)
 
-    return anyio.run(calibrate)
+    with tempfile.TemporaryDirectory() as folder:
+        with judging.opened(ledger or Path(folder) / "ledger.sqlite") as books:
+            found = anyio.run(calibrate, books)
+        return found, judging.say_unwritten(books)
 
 
-def report(found: CascadeCalibration, out: Path) -> None:
+def print_thresholds(found: CascadeCalibration, out: Path) -> None:
     """Print the thresholds, and where they are written."""
     tests = {"all": found.pooled} if found.pooled is not None else found.criteria
     header = ("criterion", "kept up to", f"{found.unit}s", "risk", "at most", "escalated")

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args
 
 import structlog
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Token, convert
+from cyclopts import ValidationError as RefusedError
 from cyclopts.validators import Number
 from pydantic import ValidationError
 from rich.box import SIMPLE_HEAD
@@ -197,6 +198,8 @@ def _said_of(error: CycloptsError) -> str:
     cause, argument, app, said = error.__cause__, error.argument, error.app, str(error)
     if isinstance(cause, ValidationError) and argument is not None:  # of options that are a model
         said = str(config_error(cause, model=argument.hint, source="the options"))
+    elif isinstance(error, RefusedError) and error.group is not None:  # of options together
+        said = error.exception_message
     elif isinstance(error, MissingArgumentError) and argument is not None and app is not None:
         helped = app.assemble_argument_collection(parse_docstring=True)
         helps = {one.name: " ".join((one.parameter.help or "").split()) for one in helped}

@@ -1,6 +1,4 @@
-"""How often the interval of a bias-corrected mean reward holds the truth, by simulation.
-
-    uv run python benchmarks/ppi_coverage.py [--quick] [--json PATH]
+"""How often the interval of a bias-corrected mean reward holds the truth; for calibration_coverage.
 
 A planted judge is generous, noisy and right of the middle only in part; labels of a few responses
 correct its mean over many. Each design draws everything anew `repetitions` times: the share of
@@ -10,21 +8,14 @@ must be refused.
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from record import finish
 
 from rubric_judge.calibration.correction import Tuning, check_population, corrected_mean
 from rubric_judge.calibration.record import RewardPair
 
-CLAIM = "95 % intervals of corrected means hold the truth in 93 to 97 % of repetitions"
-TARGET = 0.02
-"""Distance of a coverage from 95 %."""
-NOMINAL: Final = 0.95
 BIAS: Final = 0.12
 """Of the planted judge, which is generous."""
 
@@ -104,35 +95,3 @@ def check_ppi(repetitions: int, rng: np.random.Generator) -> dict[str, float]:
             refused += not check_population(judge_N + won, pairs, probes).transfers
         found[name] = refused / repetitions
     return found
-
-
-def worst(found: dict[str, float]) -> float:
-    """Largest distance of a coverage from 95 %, and of the refusals of alike populations from 5."""
-    nominal = dict.fromkeys(DESIGNS, NOMINAL) | {"refused_alike": 1 - NOMINAL}
-    return max(abs(found[name] - wanted) for name, wanted in nominal.items())
-
-
-def main() -> None:
-    """Run, print and write."""
-    parser = argparse.ArgumentParser(description=CLAIM)
-    parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="200 repetitions instead of 2,000")
-    arguments = parser.parse_args()
-    repetitions = 200 if arguments.quick else 2000
-    found = check_ppi(repetitions, np.random.default_rng(20231101453))
-    for name, share in found.items():
-        print(f"{name:32}{share:.4f}")
-    value = worst(found)
-    result = {
-        "claim": CLAIM,
-        "value": value,
-        "target": TARGET,
-        "direction": "at most",
-        "passed": value <= TARGET,
-        "details": {"repetitions": repetitions, **found},
-    }
-    finish(result, arguments.json)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,23 +1,18 @@
-"""How often a calibrated cascade breaks its promise, over how often it may, with planted judges.
+"""How often a calibrated cascade breaks its promise, with planted judges; for calibration_coverage.
 
 A cheap judge is planted whose answers are right with a known probability on easy, hard and blind
 items; on the blind ones it is wrong in nearly every answer, which no measure of uncertainty sees.
-Each repetition draws labelled responses, finds the threshold as `rubric-judge cascade` does, and
-looks up the true risk there, which follows from the plant exactly.
-
-    uv run python benchmarks/cascade_coverage.py [--quick] [--json PATH]
+Each repetition draws labelled responses, finds the threshold as `rubric-judge calibrate --cascade`
+does, and looks up the true risk there, which follows from the plant exactly.
 """
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import finish
 from scipy import optimize, stats
 
 from rubric_core import Criterion, JudgeResult, Rubric
@@ -25,14 +20,11 @@ from rubric_core.arrays import FloatArray
 from rubric_judge.calibration.thresholds import GRID, fixed_sequence, p_value
 from rubric_judge.cascade.uncertainty import HALF, measured
 
-CLAIM = (
-    "a cascade's risk is above α in at most δ of 2,000 calibrations, and at α = .1 the calls to "
-    "the last judge fall by half"
-)
-TARGET = 1.0
 K = 5
 AUDIT_FRAC = 0.05
 ALPHA, DELTA = 0.1, 0.05
+KNOWN = "known error"
+"""The plant whose calls to the last judge must fall by half."""
 LAST_ERROR = 0.03
 """Share of the labels that the last judge contradicts."""
 
@@ -119,7 +111,7 @@ def at_the_edge(responses: int, *, criteria: int = 1) -> Plant:
     return plant(float(optimize.brentq(excess, 0.0, 0.3)))
 
 
-def check_cascade(repetitions: int, rng: np.random.Generator) -> dict[str, Any]:
+def check_cascade(repetitions: int, rng: np.random.Generator) -> dict[str, dict[str, float]]:
     """Calibrate planted cascades again and again.
 
     Args:
@@ -127,18 +119,17 @@ def check_cascade(repetitions: int, rng: np.random.Generator) -> dict[str, Any]:
         rng: draws everything.
 
     Returns:
-        For each plant the share of calibrations whose true risk is above α, and the mean share of
-        responses that are put to the last judge; `worst`, the largest of those shares over δ; and
-        `calls_frac`, the last judge's calls of the plant of known error.
+        For each plant `violations`, the share of calibrations whose true risk is above α; the mean
+        `risk`; and `escalated`, the mean share of responses that are put to the last judge.
     """
-    known = Plant((0.72, 0.2, 0.08), (0.99, 0.6, 0.1), responses=500)
+    known_error = Plant((0.72, 0.2, 0.08), (0.99, 0.6, 0.1), responses=500)
     plants = {
-        "known error": known,
+        KNOWN: known_error,
         "at the edge": at_the_edge(500),
         "at the edge, few labels": at_the_edge(80),
         "at the edge, four criteria": at_the_edge(500, criteria=4),
     }
-    found: dict[str, Any] = {}
+    found: dict[str, dict[str, float]] = {}
     for name, plant in plants.items():
         thresholds = [threshold_found(plant, rng) for _ in range(repetitions)]
         risk = {threshold: plant.risk(threshold) for threshold in set(thresholds)}
@@ -148,33 +139,4 @@ def check_cascade(repetitions: int, rng: np.random.Generator) -> dict[str, Any]:
             "risk": float(np.mean([risk[one] for one in thresholds])),
             "escalated": float(np.mean([escalated[one] for one in thresholds])),
         }
-    worst = max(one["violations"] for one in found.values()) / DELTA
-    return {"worst": worst, "calls_frac": found["known error"]["escalated"], "plants": found}
-
-
-def main() -> None:
-    """Measure, print, and end with 0 where both promises are kept."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="200 repetitions")
-    parser.add_argument("--json", type=Path, help="file for the record")
-    arguments = parser.parse_args()
-    repetitions = 200 if arguments.quick else 2000
-    found = check_cascade(repetitions, np.random.default_rng(20261))
-    for name, plant in found["plants"].items():
-        figures = ", ".join(f"{key} {value:.4f}" for key, value in plant.items())
-        print(f"{name}: {figures}")
-    # The share itself is an estimate: two standard errors of a share that is exactly δ.
-    allowed = TARGET + 2 * float(np.sqrt(DELTA * (1 - DELTA) / repetitions)) / DELTA
-    record = {
-        "claim": CLAIM,
-        "value": found["worst"],
-        "target": TARGET,
-        "direction": "at most",
-        "passed": found["worst"] <= allowed and found["calls_frac"] <= HALF,
-        "details": {**found, "repetitions": repetitions, "alpha": ALPHA, "delta": DELTA},
-    }
-    finish(record, arguments.json)
-
-
-if __name__ == "__main__":
-    main()
+    return found
