@@ -93,7 +93,6 @@ class Drawn:
 
 DRAWS = {
     "1,000 responses, 200 drawn": Drawn(1000, 200, 8, 0.15, 0.6, 0.1),
-    "2,000 responses, 400 drawn": Drawn(2000, 400, 8, 0.1, 0.7, 0.05),
 }
 
 
