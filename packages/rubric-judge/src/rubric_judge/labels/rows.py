@@ -127,6 +127,6 @@ def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str
         return
     weight = task.rubric[label.criterion].weight
     if label.score is not None and label.score > weight:
-        yield "score", f"{label.score:g} is more than the criterion's weight {weight:g}"
+        yield "score", f"{label.score!r} is more than the criterion's weight {weight!r}"
     if label.rubric_sha256 not in (None, hash_rubric(task.rubric)):
         yield "rubric_sha256", f"the rubric of task {label.task_id!r} has changed: label anew"
