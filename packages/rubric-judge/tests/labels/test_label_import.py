@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rubric_core.errors import RubricFileError
 from rubric_judge.labels.exports import READERS
@@ -371,6 +375,56 @@ def test_a_chat_in_the_place_of_the_response_is_equal_to_none(
     assert _told(imported("argilla", [record])) == [("7", 1, "fact", 1.0)]
     with pytest.raises(RubricFileError, match="fits 0"):
         imported("argilla", [{**record, "metadata": {"task_id": task_id}}])
+
+
+# --- any export ---------------------------------------------------------------------------------
+
+_LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.just("\ud800")
+_JSON = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)
+)
+_EXPORTS: dict[str, dict[str, Any]] = {
+    "label_studio": {"data": {"line": 1, "task_id": None}, "annotations": [_RATED]},
+    "argilla": {**_answered({"value": 1, "user_id": "u", "status": None}), "fields": {}},
+}
+_FLAT = {"line": 1, "fact.responses": [1], "fact.responses.users": ["u"]}
+
+
+def _paths(value: object) -> list[tuple[Any, ...]]:
+    match value:
+        case dict():
+            items = list(cast("dict[object, object]", value).items())
+        case list():
+            items = list(enumerate(cast("list[object]", value)))
+        case _:
+            items = []
+    return [(), *((key, *rest) for key, inner in items for rest in _paths(inner))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "record"), [*_EXPORTS.items(), ("argilla", _FLAT)], ids=["studio", "nested", "flat"]
+)
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+def test_any_value_anywhere_is_read_or_refused(
+    imported: Imported, kind: str, record: dict[str, Any], data: st.DataObject
+) -> None:
+    changed = copy.deepcopy([record])
+    *way, last = data.draw(st.sampled_from(_paths(changed)[1:]))
+    inner: Any = changed
+    for key in way:
+        inner = inner[key]
+    inner[last] = data.draw(_JSON)
+
+    with suppress(RubricFileError):
+        for label in imported(kind, changed, rater="R"):
+            assert Label.model_validate_json(label.line_of_file()) == label
+
+
+def test_a_response_nested_deeply_is_no_response(imported: Imported) -> None:
+    record = json.dumps(_answered({"value": 1, "user_id": 7}))[:-1]
+    text = f'[{record}, "fields": {{"response": {"[" * 600}{"]" * 600}}}}}]'
+    assert _told(imported("argilla", text)) == [("7", 1, "fact", 1.0)]
 
 
 # --- commands -------------------------------------------------------------------------------------

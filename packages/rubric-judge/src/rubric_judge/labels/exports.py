@@ -52,6 +52,11 @@ def _named(by: object) -> object:
     return person.get("email") or person.get("username") or person.get("id")
 
 
+def _shown(response: object) -> str | None:
+    """Return a text as it is; a chat, which tools show too, becomes what no response is."""
+    return response if response is None or isinstance(response, str) else repr(type(response))
+
+
 # A length bound, even 0, makes pydantic refuse lone surrogates.
 _Text = Annotated[Annotated[str, Field(min_length=0)] | None, BeforeValidator(_written)]
 _Answer = Annotated[_Text, BeforeValidator(_only)]
@@ -66,17 +71,15 @@ class _About(_Held):
 
     line: _Text = None
     task_id: _Text = None
-    response: object = None
-    """A text, or, where a tool shows a chat, what no response is equal to."""
+    response: Annotated[str | None, BeforeValidator(_shown)] = None
     criterion: _Text = None
 
     def given(
         self, place: Place, question: str | None, value: str | None, rater: str | None
     ) -> Given:
         """Return an answer to a question."""
-        response = self.response if self.response is None else str(self.response)
         criterion = (self.criterion or question or "").strip()
-        return Given(place, criterion, value, rater, self.line, self.task_id, response)
+        return Given(place, criterion, value, rater, self.line, self.task_id, self.response)
 
 
 def read_csv(path: Path) -> Iterator[Given]:
@@ -227,7 +230,7 @@ def _nested(record: Mapping[str, object], place: Place) -> dict[str, object]:
                 columns[name] = column
         lists = [cast("list[object]", one) for one in columns.values() if isinstance(one, list)]
         if len(lists) < len(columns) or len(set(map(len, lists))) > 1:
-            problem = f"{key}, its users and its status are no lists of one length: {_ARGILLA}"
+            problem = f"{key!r}, its users and its status are no lists of one length: {_ARGILLA}"
             raise place.error(problem, field=key)
         rows = zip(*lists, strict=True)
         responses[key.removesuffix(end)] = [dict(zip(columns, row, strict=True)) for row in rows]
