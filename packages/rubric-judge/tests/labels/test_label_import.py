@@ -405,7 +405,7 @@ def _paths(value: object) -> list[tuple[Any, ...]]:
     ("kind", "record"), [*_EXPORTS.items(), ("argilla", _FLAT)], ids=["studio", "nested", "flat"]
 )
 @given(data=st.data())
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 def test_any_value_anywhere_is_read_or_refused(
     imported: Imported, kind: str, record: dict[str, Any], data: st.DataObject
 ) -> None:
@@ -425,6 +425,17 @@ def test_a_response_nested_deeply_is_no_response(imported: Imported) -> None:
     record = json.dumps(_answered({"value": 1, "user_id": 7}))[:-1]
     text = f'[{record}, "fields": {{"response": {"[" * 600}{"]" * 600}}}}}]'
     assert _told(imported("argilla", text)) == [("7", 1, "fact", 1.0)]
+
+
+@pytest.mark.parametrize("score", [True, "1"])
+def test_a_label_whose_score_is_no_number_is_refused(
+    tmp_path: Path, source: LabelSource, score: object
+) -> None:
+    task_id = (source.views or {})[1].task_id
+    row = {"line": 1, "task_id": task_id, "criterion": "fact", "score": score, "rater": "R"}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(row))
+    with pytest.raises(RubricFileError, match=r"labels\.jsonl:1: field 'score'"):
+        list(read_labels(tmp_path / "labels.jsonl", source))
 
 
 # --- commands -------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ class Label(BaseModel):
     task_id: StrictStr
     criterion: StrictStr
     """Its id in the task's rubric."""
-    score: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    score: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None
     """s_j, 0 to the criterion's weight; null where the rater could not tell: no number."""
     rater: Annotated[StrictStr, Field(min_length=1)]
     response_sha256: StrictStr | None = None
