@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+import csv
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from rubric_core.errors import RubricFileError
 from rubric_judge.labels.exports import READERS
@@ -26,7 +31,7 @@ def imported(tmp_path: Path, source: LabelSource) -> Imported:
         path = tmp_path / "export"
         text = content if isinstance(content, str) else json.dumps(content)
         path.write_text(text, "utf-8")
-        return list(import_given(path, READERS[kind](path), source, rater=rater))
+        return list(import_given(READERS[kind](path), source, rater=rater))
 
     return read
 
@@ -76,10 +81,21 @@ def test_a_table_is_read_by_line_or_by_task_and_text(
         ("line,criterion,score\n1,fact,4\n", r"export:2: .*no number from 0 to its weight 3"),
         ("line,criterion,score\n1,fact,nan\n", r"export:2: .*no number from 0 to its weight 3"),
         ("line,criterion,score\n1,fact,good\n", r"export:2: .*no number from 0 to its weight 3"),
-        ("line,criterion,score\n1,fact,1\n1,fact,1\n", r"export:3: .*'R' has scored at 2"),
+        ("line,criterion,score\n1,fact,1\n1,fact,1\n", r"export:3: .*'R' has scored in line 2"),
         ("task_id,criterion,score\nnone,fact,1\n", r"export:2: 'none' is said .* fits 0"),
         ("line,task_id,criterion,score\n1,none,fact,1\n", r"export:2: response 1 is of task"),
         ('line,criterion,score\n1,"fact,1\n', r"export:2: is no CSV"),
+        ('line,"criterion,score\n1,fact,1\n', r"export:2: is no CSV: .*close every quote"),
+        ('"line"x,criterion,score\n1,fact,1\n', r"export:1: is no CSV: .*close every quote"),
+        ("", r"export:1: has no column criterion, score"),
+        ("line,criterion,score,score\n1,fact,1,2\n", r"export:1: has two columns score"),
+        ("line,criterion,score\n1,fact,0_2\n", r"export:2: the score of 'fact' is no number"),
+        ("line,criterion,score\n1_0,fact,1\n", r"export:2: line '1_0' is no line number"),
+        ("line,criterion,score\n1,fact,-1\n", r"export:2: the score -1.0 of 'fact' is no number"),
+        (
+            "line,criterion,score\n1,fact,3.0000001\n",
+            r"export:2: the score 3.0000001 of 'fact' is no number from 0 to its weight 3.0",
+        ),
     ],
 )
 def test_a_table_that_does_not_fit_is_refused_with_its_line(
@@ -97,6 +113,19 @@ def test_scores_of_nobody_and_of_a_task_with_several_responses_are_refused(
         imported("csv", "line,criterion,score\n1,fact,1\n")
     with pytest.raises(RubricFileError, match=r"fits 4: give the response's line"):
         imported("csv", f"task_id,criterion,score\n{task_id},fact,1\n", rater="R")
+
+
+def test_a_cell_may_be_long(imported: Imported) -> None:
+    before = csv.field_size_limit()
+    table = f"line,criterion,score,comment\n1,fact,1,{'x' * 200_000}\n"
+
+    assert _told(imported("csv", table, rater="R")) == [("R", 1, "fact", 1.0)]
+    assert csv.field_size_limit() == before
+
+
+def test_a_name_that_no_file_can_hold_is_refused(imported: Imported) -> None:
+    with pytest.raises(RubricFileError, match=r"export:2: field 'rater': .*in UTF-8"):
+        imported("csv", "line,criterion,score\n1,fact,1\n", rater="\udcff")
 
 
 # --- Label Studio ---------------------------------------------------------------------------------
@@ -158,7 +187,10 @@ def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
 @pytest.mark.parametrize(
     ("export", "told"),
     [
-        ([{"id": 1, "text": "…", "fact": 2, "annotator": 1}], r"export:1: .*not as JSON-MIN"),
+        (
+            [{"id": 1, "text": "…", "fact": 2, "annotator": 1}],
+            r"export: record 1: field 'data'.*not as JSON-MIN",
+        ),
         ({"tasks": []}, "holds no list of records"),
         ("not json", r"export:1: not one JSON document"),
         (
@@ -167,7 +199,7 @@ def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
                     {"line": 1}, {"completed_by": 1, "result": [_control("fact", "labels", [])]}
                 )
             ],
-            r"export:1: holds a control of type 'labels'",
+            r"record 1: field 'annotations.0.result.0.type'.* 'rating'",
         ),
         (
             [
@@ -177,7 +209,7 @@ def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
                     {"completed_by": 1, "result": [_control("fact", "choices", ["1", "2"])]},
                 ),
             ],
-            r"export:2: holds 2 answers to one question",
+            r"export: record 2: field .*choices': holds 2 answers to one question",
         ),
         (
             [
@@ -187,7 +219,7 @@ def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
                     {"completed_by": 1, "result": [_control("fact", "rating", 2)]},
                 )
             ],
-            r"export:1: scores what '1' has scored at 1",
+            r"export: record 1: scores what '1' has scored in record 1",
         ),
     ],
 )
@@ -196,6 +228,58 @@ def test_another_export_of_label_studio_is_refused(
 ) -> None:
     with pytest.raises(RubricFileError, match=told):
         imported("label_studio", export)
+
+
+_RATED: dict[str, Any] = {"completed_by": 1, "result": [_control("fact", "rating", 1)]}
+
+
+def _holding(value: object) -> dict[str, Any]:
+    return {**_RATED, "result": [{**_control("fact", "rating", 1), "value": value}]}
+
+
+@pytest.mark.parametrize(
+    ("data", "annotation", "field"),
+    [
+        ({"line": 1}, None, "annotations.0"),
+        ({"line": 1}, 3, "annotations.0"),
+        ({"line": 1}, "text", "annotations.0"),
+        ({"line": 1}, {**_RATED, "result": {}}, "annotations.0.result"),
+        ({"line": 1}, {**_RATED, "result": "text"}, "annotations.0.result"),
+        ({"line": 1}, {**_RATED, "result": [1]}, "annotations.0.result.0"),
+        (
+            {"line": 1},
+            _holding([1]),
+            "annotations.0.result.0.value",
+        ),
+        (
+            {"line": 1},
+            _holding("text"),
+            "annotations.0.result.0.value",
+        ),
+        (
+            {"line": 1},
+            _holding({}),
+            "annotations.0.result.0",
+        ),
+        (
+            {"line": 1},
+            {**_RATED, "result": [_control("fact", "number", value=True)]},
+            "annotations.0.result.0.value.number",
+        ),
+        ({"task_id": ["a"]}, _RATED, "data.task_id"),
+        ({"task_id": {"a": 1}}, _RATED, "data.task_id"),
+        ({"line": 1}, {**_RATED, "completed_by": "\ud800"}, "annotations.0.completed_by"),
+        ({"line": 1}, {**_RATED, "completed_by": {"email": [1]}}, "annotations.0.completed_by"),
+    ],
+)
+def test_an_odd_task_of_label_studio_is_refused_with_its_field(
+    imported: Imported, data: object, annotation: object, field: str
+) -> None:
+    task = {"data": data, "annotations": [annotation]}
+    told = f"export: record 2: field '{field}': .*; export as JSON"
+    with pytest.raises(RubricFileError, match=told) as caught:
+        imported("label_studio", [{"data": {}, "annotations": []}, task])
+    assert caught.value.field == field
 
 
 # --- Argilla --------------------------------------------------------------------------------------
@@ -241,8 +325,117 @@ def test_argillas_records_are_read_nested_and_flat(imported: Imported) -> None:
 
 
 def test_what_is_no_export_of_argilla_is_refused(imported: Imported) -> None:
-    with pytest.raises(RubricFileError, match=r"export:1: has no responses: .*to_json"):
+    with pytest.raises(RubricFileError, match=r"export: record 1: has no responses: .*to_json"):
         imported("argilla", [{"text": "…", "label": 1}])
+
+
+def _answered(*answers: object) -> dict[str, Any]:
+    return {"metadata": {"line": 1}, "responses": {"fact": list(answers)}}
+
+
+@pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        ({**_answered(), "fields": "text"}, "fields"),
+        ({**_answered(), "fields": [1]}, "fields"),
+        ({**_answered(), "responses": [1]}, "responses"),
+        ({**_answered(), "responses": {"fact": None}}, "responses.fact"),
+        ({**_answered(), "responses": {"fact": {}}}, "responses.fact"),
+        (_answered(1), "responses.fact.0"),
+        (_answered({"user_id": "u"}), "responses.fact.0.value"),
+        (_answered({"value": True, "user_id": "u"}), "responses.fact.0.value"),
+        (_answered({"value": {"a": 1}, "user_id": "u"}), "responses.fact.0.value"),
+        (_answered({"value": 1, "user_id": "\ud800"}), "responses.fact.0.user_id"),
+        (_answered({"value": 1, "user_id": 2**53}), "responses.fact.0.user_id"),
+        ({"line": 1, "cost.responses": 3}, "cost.responses"),
+        ({"line": 1, "fact.responses": [2, 1], "fact.responses.users": ["u"]}, "fact.responses"),
+        ({"line": 1, "fact.responses": [2], "fact.responses.status": "x"}, "fact.responses"),
+    ],
+)
+def test_an_odd_record_of_argilla_is_refused_with_its_field(
+    imported: Imported, record: object, field: str
+) -> None:
+    told = f"export: record 2: .*{field}.*to_json"
+    with pytest.raises(RubricFileError, match=told) as caught:
+        imported("argilla", [_answered(), record], rater="R")
+    assert caught.value.field == field
+
+
+def test_a_user_that_is_a_number_keeps_it(imported: Imported) -> None:
+    answers = [{"value": 1, "user_id": user} for user in (7, 1234567)]
+    assert [one.rater for one in imported("argilla", [_answered(*answers)])] == ["7", "1234567"]
+
+
+def test_a_chat_in_the_place_of_the_response_is_equal_to_none(
+    imported: Imported, source: LabelSource
+) -> None:
+    record = {**_answered({"value": 1, "user_id": 7}), "fields": {"response": [{"role": "user"}]}}
+    task_id = (source.views or {})[1].task_id
+
+    assert _told(imported("argilla", [record])) == [("7", 1, "fact", 1.0)]
+    with pytest.raises(RubricFileError, match="fits 0"):
+        imported("argilla", [{**record, "metadata": {"task_id": task_id}}])
+
+
+# --- any export ---------------------------------------------------------------------------------
+
+_LEAVES = st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.just("\ud800")
+_JSON = st.recursive(
+    _LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)
+)
+_EXPORTS: dict[str, dict[str, Any]] = {
+    "label_studio": {"data": {"line": 1, "task_id": None}, "annotations": [_RATED]},
+    "argilla": {**_answered({"value": 1, "user_id": "u", "status": None}), "fields": {}},
+}
+_FLAT = {"line": 1, "fact.responses": [1], "fact.responses.users": ["u"]}
+
+
+def _paths(value: object) -> list[tuple[Any, ...]]:
+    match value:
+        case dict():
+            items = list(cast("dict[object, object]", value).items())
+        case list():
+            items = list(enumerate(cast("list[object]", value)))
+        case _:
+            items = []
+    return [(), *((key, *rest) for key, inner in items for rest in _paths(inner))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "record"), [*_EXPORTS.items(), ("argilla", _FLAT)], ids=["studio", "nested", "flat"]
+)
+@given(data=st.data())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+def test_any_value_anywhere_is_read_or_refused(
+    imported: Imported, kind: str, record: dict[str, Any], data: st.DataObject
+) -> None:
+    changed = copy.deepcopy([record])
+    *way, last = data.draw(st.sampled_from(_paths(changed)[1:]))
+    inner: Any = changed
+    for key in way:
+        inner = inner[key]
+    inner[last] = data.draw(_JSON)
+
+    with suppress(RubricFileError):
+        for label in imported(kind, changed, rater="R"):
+            assert Label.model_validate_json(label.line_of_file()) == label
+
+
+def test_a_response_nested_deeply_is_no_response(imported: Imported) -> None:
+    record = json.dumps(_answered({"value": 1, "user_id": 7}))[:-1]
+    text = f'[{record}, "fields": {{"response": {"[" * 600}{"]" * 600}}}}}]'
+    assert _told(imported("argilla", text)) == [("7", 1, "fact", 1.0)]
+
+
+@pytest.mark.parametrize("score", [True, "1"])
+def test_a_label_whose_score_is_no_number_is_refused(
+    tmp_path: Path, source: LabelSource, score: object
+) -> None:
+    task_id = (source.views or {})[1].task_id
+    row = {"line": 1, "task_id": task_id, "criterion": "fact", "score": score, "rater": "R"}
+    (tmp_path / "labels.jsonl").write_text(json.dumps(row))
+    with pytest.raises(RubricFileError, match=r"labels\.jsonl:1: field 'score'"):
+        list(read_labels(tmp_path / "labels.jsonl", source))
 
 
 # --- commands -------------------------------------------------------------------------------------
@@ -272,7 +465,7 @@ def test_the_command_writes_labels_that_reliability_reads(
     assert "107" in printed
     assert len(list(read_labels(tmp_path / "labels.jsonl", source))) == 215
     status, _, complaint = command(*words, "labels.jsonl")
-    assert (status, "there are labels already" in complaint) == (2, True)
+    assert (status, "name a new file with --out" in complaint) == (2, True)
     quick = ("--resamples", "30", "--out", "agreement")
     status, _, said = command("reliability", "tasks.jsonl", "--judgements", "labels.jsonl", *quick)
     assert status == 0

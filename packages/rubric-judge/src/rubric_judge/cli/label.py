@@ -110,7 +110,7 @@ def import_labels(
     require_writable(out, flag="--out", inputs=(export, tasks, responses))
     source = _read(tasks, responses)
     found = READERS[format_](export)
-    written = write_labels(out, import_given(export, found, source, rater=rater))
+    written = write_labels(out, import_given(found, source, rater=rater))
     if not written:
         console(stderr=True).print(f"{export} holds no label", soft_wrap=True)
         return 1

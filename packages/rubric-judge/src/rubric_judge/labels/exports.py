@@ -6,52 +6,157 @@ import csv
 import io
 import json
 from codecs import BOM_UTF8
-from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Annotated, Final, Literal, Self, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from rubric_core.errors import RubricFileError, SchemaError
 from rubric_core.files import broken, decode, read_file
-from rubric_judge.labels.foreign import Given, Reader
+from rubric_judge.labels.foreign import Given, Place, Reader
 
-_COLUMNS: Final = ("criterion", "score")
-_Record = Mapping[str, Any]
+_COLUMNS: Final = ("line", "task_id", "response", "criterion", "score", "rater")
+_STUDIO: Final = "export as JSON, not as JSON-MIN, CSV or others"
+_ARGILLA: Final = "write the records by `dataset.records.to_json(path)`"
+_EXACT: Final = 2**53
+"""From here on, different whole numbers are read as one."""
+
+
+def _written(value: object) -> object:
+    """Return a number as its text, without the fraction that JSON's reader gives it."""
+    if isinstance(value, float):
+        if abs(value) >= _EXACT:
+            raise ValueError("is too large a number to be kept: write it as a text")
+        return str(int(value)) if value.is_integer() else repr(value)
+    if value is None or isinstance(value, str):
+        return value
+    raise ValueError("is neither a number nor a text")
+
+
+def _only(value: object) -> object:
+    """Return the one value of a list of one."""
+    if not isinstance(value, list):
+        return value
+    values = cast("list[object]", value)
+    if len(values) != 1:
+        raise ValueError(f"holds {len(values)} answers to one question: a criterion has one score")
+    return values[0]
+
+
+def _named(by: object) -> object:
+    """Return a person's e-mail address, which newer exports hold, or name or number."""
+    if not isinstance(by, dict):
+        return by
+    person = cast("dict[str, object]", by)
+    return person.get("email") or person.get("username") or person.get("id")
+
+
+def _shown(response: object) -> str | None:
+    """Return a text as it is; a chat, which tools show too, becomes what no response is."""
+    return response if response is None or isinstance(response, str) else repr(type(response))
+
+
+# A length bound, even 0, makes pydantic refuse lone surrogates.
+_Text = Annotated[Annotated[str, Field(min_length=0)] | None, BeforeValidator(_written)]
+_Answer = Annotated[_Text, BeforeValidator(_only)]
+
+
+class _Held(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+class _About(_Held):
+    """What is said of the response, in fields that whoever made the tool's tasks has named."""
+
+    line: _Text = None
+    task_id: _Text = None
+    response: Annotated[str | None, BeforeValidator(_shown)] = None
+    criterion: _Text = None
+
+    def given(
+        self, place: Place, question: str | None, value: str | None, rater: str | None
+    ) -> Given:
+        """Return an answer to a question."""
+        criterion = (self.criterion or question or "").strip()
+        return Given(place, criterion, value, rater, self.line, self.task_id, self.response)
 
 
 def read_csv(path: Path) -> Iterator[Given]:
     """Read a table with a header: `criterion`, `score`, `line` or `task_id`, and perhaps `rater`.
 
     Raises:
-        RubricFileError: a column is missing, a row is longer than the header, or it is not UTF-8.
+        RubricFileError: it is no CSV or not UTF-8, a column is missing or there twice, or a row has
+            other cells than the header.
         OSError: the file cannot be read.
     """
-    rows = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
-    columns = [name.strip() for name in rows.fieldnames or ()]
-    rows.fieldnames = columns
-    missing = [name for name in _COLUMNS if name not in columns]
+    (number, header), *rows = _rows(path) or [(1, [])]
+    columns = [name.strip() for name in header]
+    place = Place(path, number)
+    missing = [name for name in ("criterion", "score") if name not in columns]
     if missing or not {"line", "task_id"} & set(columns):
         needed = ", ".join(missing or ["line or task_id"])
         problem = f"has no column {needed}: the first line names line or task_id, criterion, score"
-        raise RubricFileError(problem, path=path, line=1)
+        raise place.error(problem)
+    for name in _COLUMNS:
+        if columns.count(name) > 1:
+            raise place.error(f"has two columns {name}: remove or rename one", field=name)
+    for number, row in rows:
+        place = Place(path, number)
+        if len(row) != len(columns):
+            problem = f"has not the {len(columns)} cells of the header: quote commas in cells"
+            raise place.error(problem)
+        cells = dict(zip(columns, row, strict=True))
+        about = _About.model_validate({name: cell or None for name, cell in cells.items()})
+        yield about.given(place, None, cells["score"], cells.get("rater") or None)
+
+
+def _rows(path: Path) -> list[tuple[int, list[str]]]:
+    """Return the rows that are not blank, each with its line; a cell may be as long as the file."""
+    text = _text(path)
+    rows = csv.reader(io.StringIO(text, newline=""), strict=True)
+    before = csv.field_size_limit(len(text) + 1)
     try:
-        for row in rows:
-            if None in row or None in row.values():
-                problem = f"has not the {len(columns)} cells of the header: quote commas in cells"
-                raise RubricFileError(problem, path=path, line=rows.line_num)
-            cells = {name: row[name] for name in columns}
-            yield Given(
-                place=rows.line_num,
-                criterion=cells["criterion"].strip(),
-                value=cells["score"],
-                rater=cells.get("rater") or None,
-                line=cells.get("line") or None,
-                task_id=cells.get("task_id") or None,
-                response=cells.get("response") or None,
-            )
+        return [(rows.line_num, row) for row in rows if row]
     except csv.Error as error:
-        line = rows.reader.line_num
-        raise RubricFileError(f"is no CSV: {error}", path=path, line=line) from None
+        problem = f"is no CSV: {error}; close every quote, and double those in a cell"
+        raise RubricFileError(problem, path=path, line=rows.line_num) from None
+    finally:
+        csv.field_size_limit(before)
+
+
+class _StudioValue(_Held):
+    rating: _Answer = None
+    number: _Answer = None
+    choices: _Answer = None
+    textarea: _Answer = Field(None, alias="text")
+
+
+class _StudioControl(_Held):
+    from_name: _Text = None
+    type: Literal["rating", "number", "choices", "textarea"]
+    value: _StudioValue
+
+    @property
+    def answer(self) -> str | None:
+        return cast("str | None", getattr(self.value, self.type))
+
+    @model_validator(mode="after")
+    def _has_answer(self) -> Self:
+        if self.answer is None:
+            raise ValueError(f"its value holds no {self.type}")
+        return self
+
+
+class _StudioAnnotation(_Held):
+    was_cancelled: StrictBool | None = None
+    rater: Annotated[_Text, BeforeValidator(_named)] = Field(None, alias="completed_by")
+    result: list[_StudioControl] | None = None
+
+
+class _StudioTask(_Held):
+    data: _About
+    annotations: list[_StudioAnnotation]
 
 
 def read_label_studio(path: Path) -> Iterator[Given]:
@@ -62,45 +167,32 @@ def read_label_studio(path: Path) -> Iterator[Given]:
     annotations are left out; predictions and drafts are not read.
 
     Raises:
-        RubricFileError: it is another export, or a control of another kind. Says which task.
+        RubricFileError: it is another export, or a control of another kind. Says which record.
         OSError: the file cannot be read.
     """
-    for place, task in _records(path):
-        data, annotations = task.get("data"), task.get("annotations")
-        if not isinstance(data, dict) or not isinstance(annotations, list):
-            problem = "has no data and annotations: export as JSON, not as JSON-MIN, CSV or others"
-            raise RubricFileError(problem, path=path, line=place)
-        for annotation in cast("list[_Record]", annotations):
-            if annotation.get("was_cancelled"):
-                continue
-            for found in cast("list[_Record]", annotation.get("result") or []):
-                named = cast("_Record", data)
-                yield Given(
-                    place=place,
-                    criterion=str(named.get("criterion") or found.get("from_name")),
-                    value=_label_studio_value(found, path=path, place=place),
-                    rater=_label_studio_rater(annotation.get("completed_by")),
-                    line=named.get("line"),
-                    task_id=named.get("task_id"),
-                    response=named.get("response"),
-                )
+    for place, record in _records(path):
+        task = place.read(_StudioTask, record, remedy=_STUDIO)
+        for annotation in task.annotations:
+            for found in () if annotation.was_cancelled else annotation.result or ():
+                yield task.data.given(place, found.from_name, found.answer, annotation.rater)
 
 
-def _label_studio_value(found: _Record, *, path: Path, place: int) -> object:
-    kind = str(found.get("type"))
-    held = cast("_Record", found.get("value") or {}).get({"textarea": "text"}.get(kind, kind))
-    if kind not in {"rating", "number", "choices", "textarea"} or held is None:
-        problem = f"holds a control of type {kind!r}: scores are Rating, Number, Choices, TextArea"
-        raise RubricFileError(problem, path=path, line=place)
-    return _single(held, path=path, place=place)
+class _ArgillaAnswer(_Held):
+    value: _Answer
+    user_id: _Text = None
+    status: _Text = None
 
 
-def _label_studio_rater(by: object) -> str | None:
-    """A number, or, in newer exports, a person with an e-mail address."""
-    if isinstance(by, dict):
-        person = cast("_Record", by)
-        by = person.get("email") or person.get("username") or person.get("id")
-    return None if by is None else _written(by)
+class _ArgillaRecord(_About):
+    fields: _About | None = None
+    metadata: _About | None = None
+    responses: dict[str, list[_ArgillaAnswer]] = {}
+
+    @property
+    def about(self) -> _About:
+        """What is said in the fields, the metadata or, flattened, the record itself."""
+        held = [one.model_dump(exclude_none=True) for one in (self.metadata, self.fields) if one]
+        return self.model_copy(update={name: value for one in held for name, value in one.items()})
 
 
 def read_argilla(path: Path) -> Iterator[Given]:
@@ -114,72 +206,48 @@ def read_argilla(path: Path) -> Iterator[Given]:
         RubricFileError: it is another export. Says which record.
         OSError: the file cannot be read.
     """
-    for place, record in _records(path):
-        inner = [cast("_Record", record.get(name) or {}) for name in ("fields", "metadata")]
-        about = ChainMap(*map(dict, inner), dict(record))
-        for question, value, user in _argilla_answers(record, path=path, place=place):
-            yield Given(
-                place=place,
-                criterion=str(about.get("criterion") or question),
-                value=_single(value, path=path, place=place),
-                rater=None if user is None else str(user),
-                line=about.get("line"),
-                task_id=about.get("task_id"),
-                response=about.get("response"),
-            )
-
-
-def _argilla_answers(
-    record: _Record, *, path: Path, place: int
-) -> Iterator[tuple[str, object, object]]:
-    """Yield question, value and user of each answer of a nested or a flattened record."""
-    end = ".responses"
-    nested = record.get("responses")
-    if isinstance(nested, dict):
-        for question, answers in cast("Mapping[str, list[_Record]]", nested).items():
+    for place, held in _records(path):
+        nested = held if held.get("responses") is not None else _nested(held, place)
+        record = place.read(_ArgillaRecord, nested, remedy=_ARGILLA)
+        for question, answers in record.responses.items():
             for answer in answers:
-                if answer.get("status") in {None, "submitted"}:
-                    yield question, answer.get("value"), answer.get("user_id")
-        return
+                if answer.status in {None, "submitted"}:
+                    yield record.about.given(place, question, answer.value, answer.user_id)
+
+
+def _nested(record: Mapping[str, object], place: Place) -> dict[str, object]:
+    """Return a flattened record, which has a list a question of values, users and states."""
+    end = ".responses"
     if "_server_id" not in record and not any(key.endswith(end) for key in record):
-        problem = "has no responses: write the records by `dataset.records.to_json(path)`"
-        raise RubricFileError(problem, path=path, line=place)
+        raise place.error(f"has no responses: {_ARGILLA}")
+    responses: dict[str, object] = {}
     for key, values in record.items():
-        if key.endswith(end) and values:
-            users = record.get(f"{key}.users") or [None] * len(values)
-            states = record.get(f"{key}.status") or [None] * len(values)
-            for value, user, state in zip(values, users, states, strict=False):
-                if state in {None, "submitted"}:
-                    yield key.removesuffix(end), value, user
-
-
-def _single(value: object, *, path: Path, place: int) -> object:
-    """Return the one value of a list of one."""
-    if not isinstance(value, list):
-        return value
-    values = cast("list[object]", value)
-    if len(values) != 1:
-        problem = f"holds {len(values)} answers to one question: a criterion has one score"
-        raise RubricFileError(problem, path=path, line=place)
-    return values[0]
-
-
-def _written(value: object) -> str:
-    """Return a number without the fraction that JSON's reader gives it."""
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        if not key.endswith(end) or values is None:
+            continue
+        columns = {"value": values}
+        for name, suffix in (("user_id", "users"), ("status", "status")):
+            if (column := record.get(f"{key}.{suffix}")) is not None:
+                columns[name] = column
+        lists = [cast("list[object]", one) for one in columns.values() if isinstance(one, list)]
+        if len(lists) < len(columns) or len(set(map(len, lists))) > 1:
+            problem = f"{key!r}, its users and its status are no lists of one length: {_ARGILLA}"
+            raise place.error(problem, field=key)
+        rows = zip(*lists, strict=True)
+        responses[key.removesuffix(end)] = [dict(zip(columns, row, strict=True)) for row in rows]
+    return {**record, "responses": responses}
 
 
 def _text(path: Path) -> str:
     try:
         return read_file(path).removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        problem = f"{broken(error)}: save the table as UTF-8"
-        raise RubricFileError(problem, path=path) from None
+        raise RubricFileError(f"{broken(error)}: save it as UTF-8", path=path) from None
 
 
-def _records(path: Path) -> Iterator[tuple[int, _Record]]:
+def _records(path: Path) -> Iterator[tuple[Place, dict[str, object]]]:
+    text = _text(path)
     try:
-        found = decode(_text(path))
+        found = decode(text)
     except (json.JSONDecodeError, SchemaError, RecursionError) as error:
         told = "nested too deeply" if isinstance(error, RecursionError) else "not one JSON document"
         line = error.lineno if isinstance(error, json.JSONDecodeError) else None
@@ -188,10 +256,11 @@ def _records(path: Path) -> Iterator[tuple[int, _Record]]:
         ) from None
     if not isinstance(found, list):
         raise RubricFileError("holds no list of records: give the tool's export", path=path)
-    for place, record in enumerate(cast("list[object]", found), 1):
+    for number, record in enumerate(cast("list[object]", found), 1):
+        place = Place(path, number, is_record=True)
         if not isinstance(record, dict):
-            raise RubricFileError("is no record", path=path, line=place)
-        yield place, cast("_Record", record)
+            raise place.error("is no JSON object: give the tool's export as it is")
+        yield place, cast("dict[str, object]", record)
 
 
 READERS: Final[Mapping[str, Reader]] = {

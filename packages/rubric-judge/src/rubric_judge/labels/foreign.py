@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
 
 from rubric_core import JudgeView
 from rubric_core.errors import ConfigError, RubricFileError
@@ -17,19 +20,53 @@ from rubric_judge.ledger.entry import hash_rubric, hash_text
 _FULL: Final = frozenset({"yes", "met", "true", "pass"})
 _NONE: Final = frozenset({"no", "unmet", "not met", "false", "fail"})
 _CANNOT_TELL: Final = frozenset({"", "cannot tell", "unsure", "n/a", "na", "none"})
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Line of a table, or record of a list, from 1."""
+
+    path: Path
+    number: int
+    is_record: bool = False
+
+    def __str__(self) -> str:
+        return f"{'record' if self.is_record else 'line'} {self.number}"
+
+    def error(self, problem: str, *, field: str | None = None) -> RubricFileError:
+        """Return the error that says what is wrong here."""
+        if self.is_record:
+            return RubricFileError(f"{self}: {problem}", path=self.path, field=field)
+        return RubricFileError(problem, path=self.path, line=self.number, field=field)
+
+    def read(self, model: type[_Model], held: object, *, remedy: str) -> _Model:
+        """Return what is held here as its model.
+
+        Raises:
+            RubricFileError: it does not fit. Says the field, no value, and the remedy.
+        """
+        try:
+            return model.model_validate(held)
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+            field = ".".join(map(str, first["loc"]))
+            problem = first["msg"].removeprefix("Value error, ")
+            raise self.error(f"field {field!r}: {problem}; {remedy}", field=field) from None
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
     """A score as another tool holds it, and where it stands there."""
 
-    place: int
-    """Line of a table, or number of the record in a list, from 1."""
+    place: Place
     criterion: str
-    value: object
-    """A number, or its text, or a word for the whole weight, for 0 or for neither."""
+    value: str | None
+    """A number, or a word for the whole weight, for 0 or for neither."""
     rater: str | None
-    line: int | str | None
+    line: str | None
     """Of the response; None where the tool was not given it."""
     task_id: str | None = None
     response: str | None = None
@@ -39,12 +76,11 @@ Reader = Callable[[Path], Iterator[Given]]
 
 
 def import_given(
-    path: Path, found: Iterable[Given], source: LabelSource, *, rater: str | None
+    found: Iterable[Given], source: LabelSource, *, rater: str | None
 ) -> Iterator[Label]:
     """Turn given scores into labels.
 
     Args:
-        path: where they come from, for errors.
         found: what a reader found.
         source: the tasks and responses that were labelled.
         rater: of scores that name none.
@@ -56,24 +92,25 @@ def import_given(
     first: dict[tuple[str, int, str], Given] = {}
     finder = _Finder(source)
     for given in found:
-        line, view = finder.find(given, path)
+        line, view = finder.find(given)
         name = (given.rater or rater or "").strip()
         if not name:
-            raise _error(given, path, "names no rater: name one with --rater", field="rater")
-        label = Label(
-            line=line,
-            task_id=view.task_id,
-            criterion=given.criterion,
-            score=_score(given, path, view),
-            rater=name,
-            response_sha256=hash_text(view.response),
-            rubric_sha256=hash_rubric(view.rubric),
-        )
+            raise given.place.error("names no rater: name one with --rater", field="rater")
+        held = {
+            "line": line,
+            "task_id": view.task_id,
+            "criterion": given.criterion,
+            "score": _score(given, view),
+            "rater": name,
+            "response_sha256": hash_text(view.response),
+            "rubric_sha256": hash_rubric(view.rubric),
+        }
+        label = given.place.read(Label, held, remedy="give the rater a name in UTF-8")
         for field, problem in label_problems(label, source):
-            raise _error(given, path, problem, field=field)
+            raise given.place.error(problem, field=field)
         if (before := first.setdefault(label.cell, given)) is not given:
-            problem = f"scores what {name!r} has scored at {before.place}: keep one of the two"
-            raise _error(given, path, problem, field="rater")
+            problem = f"scores what {name!r} has scored in {before.place}: keep one of the two"
+            raise given.place.error(problem, field="rater")
         yield label
 
 
@@ -85,7 +122,7 @@ def write_labels(path: Path, labels: Iterable[Label]) -> list[Label]:
         OSError: it cannot be written.
     """
     if path.exists() and path.stat().st_size:
-        told = "there are labels already: name a new file, which can be read beside it"
+        told = "there are labels already: name a new file with --out, or move this one away"
         raise ConfigError(f"--out {path}: {told}", location="out")
     written = list(labels)
     with replacing(path) as file:
@@ -98,64 +135,55 @@ class _Finder:
 
     def __init__(self, source: LabelSource) -> None:
         self._views = source.views or {}
-        self._by_task: dict[str, list[int]] = {}
+        self._lines: defaultdict[tuple[str, str | None], list[int]] = defaultdict(list)
         for line, view in self._views.items():
-            self._by_task.setdefault(view.task_id, []).append(line)
+            self._lines[view.task_id, None].append(line)
+            self._lines[view.task_id, view.response].append(line)
 
-    def find(self, given: Given, path: Path) -> tuple[int, JudgeView]:
+    def find(self, given: Given) -> tuple[int, JudgeView]:
+        error = given.place.error
         if given.line is not None:
-            line = _whole(given.line)
-            if line is None:
-                raise _error(given, path, f"line {given.line!r} is no line number", field="line")
+            number = _number(given.line)
+            if number is None or not number.is_integer():
+                raise error(f"line {given.line!r} is no line number: count from 1", field="line")
+            line = int(number)
         else:
-            lines = self._by_task.get(given.task_id or "", [])
-            if given.response is not None:
-                lines = [one for one in lines if self._views[one].response == given.response]
+            lines = self._lines.get((given.task_id or "", given.response), [])
             if len(lines) != 1:
                 known = "no line and no task_id" if given.task_id is None else repr(given.task_id)
                 remedy = "give the response's line" if lines else "give line, or task_id"
                 problem = f"{known} is said of the response, which fits {len(lines)}: {remedy}"
-                raise _error(given, path, problem, field="line")
+                raise error(problem, field="line")
             (line,) = lines
         if line not in self._views:
             problem = f"there is no response in line {line}: give the responses that were labelled"
-            raise _error(given, path, problem, field="line")
+            raise error(problem, field="line")
         view = self._views[line]
         if given.task_id not in (None, view.task_id):
             problem = f"response {line} is of task {view.task_id!r}, not of {given.task_id!r}"
-            raise _error(given, path, problem, field="task_id")
+            raise error(problem, field="task_id")
         return line, view
 
 
-def _whole(value: object) -> int | None:
-    """Return a whole number that a tool may hold as a float or a text."""
-    try:
-        number = float(str(value))
-    except ValueError:
-        return None
-    return int(number) if number.is_integer() else None
+def _number(text: str) -> float | None:
+    """Return a plain decimal number; Python's own reader takes `1_0` and `nan` too."""
+    return float(text) if _NUMBER.fullmatch(text.strip()) else None
 
 
-def _score(given: Given, path: Path, view: JudgeView) -> float | None:
+def _score(given: Given, view: JudgeView) -> float | None:
     if given.criterion not in view.rubric.ids:
         known = ", ".join(view.rubric.ids)
         problem = f"its task has no criterion {given.criterion!r}, but {known}"
-        raise _error(given, path, problem, field="criterion")
-    word = "" if given.value is None else str(given.value).strip().lower()
+        raise given.place.error(problem, field="criterion")
+    word = (given.value or "").strip().lower()
     if word in _CANNOT_TELL:
         return None
     weight = view.rubric[given.criterion].weight
     if word in _FULL or word in _NONE:
         return weight if word in _FULL else 0.0
-    try:
-        score = float(word)
-    except ValueError:
-        score = math.nan
-    if not 0 <= score <= weight:
-        told = f"the score of {given.criterion!r} is no number from 0 to its weight {weight:g}"
-        raise _error(given, path, f"{told}, nor yes, no or cannot tell", field="score")
+    score = _number(word)
+    if score is None or not 0 <= score <= weight:
+        told = "the score" if score is None else f"the score {score!r}"
+        told = f"{told} of {given.criterion!r} is no number from 0 to its weight {weight!r}"
+        raise given.place.error(f"{told}, nor yes, no or cannot tell", field="score")
     return score
-
-
-def _error(given: Given, path: Path, problem: str, *, field: str) -> RubricFileError:
-    return RubricFileError(problem, path=path, line=given.place, field=field)

@@ -26,7 +26,7 @@ class Label(BaseModel):
     task_id: StrictStr
     criterion: StrictStr
     """Its id in the task's rubric."""
-    score: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    score: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None
     """s_j, 0 to the criterion's weight; null where the rater could not tell: no number."""
     rater: Annotated[StrictStr, Field(min_length=1)]
     response_sha256: StrictStr | None = None
@@ -127,6 +127,6 @@ def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str
         return
     weight = task.rubric[label.criterion].weight
     if label.score is not None and label.score > weight:
-        yield "score", f"{label.score:g} is more than the criterion's weight {weight:g}"
+        yield "score", f"{label.score!r} is more than the criterion's weight {weight!r}"
     if label.rubric_sha256 not in (None, hash_rubric(task.rubric)):
         yield "rubric_sha256", f"the rubric of task {label.task_id!r} has changed: label anew"
