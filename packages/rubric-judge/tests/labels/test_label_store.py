@@ -147,6 +147,43 @@ def test_a_line_that_a_crash_has_torn_is_cut_off(
     assert [one.line for one in read_labels(path, source)] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ('{"line":2,"task_id":"t","criterion":"fact","score":1,"rater":"A","x":1}', "field 'x'"),
+        ('{"line":2,"task_id":"t","criterion":"fact","score":"one","rater":"A"}', "field 'score'"),
+        ('{"line":2,"task_id":"t","criterion":"fact","score":1}{"line":3}', "JSON"),
+        ('{"line":2,"task_id":"t","criterion":"fact","score":1]', "JSON"),
+        ('{"line":2}', "field 'task_id'"),
+    ],
+)
+def test_a_last_line_that_is_whole_and_no_label_is_refused_and_kept(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel, last: str, told: str
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    content = make_label().line_of_file() + last.encode()
+    path.write_bytes(content)
+
+    with (
+        pytest.raises(RubricFileError, match=rf"labels\.jsonl:2: .*{told}"),
+        open_labels(path, source),
+    ):
+        pass
+    assert path.read_bytes() == content
+
+
+@given(cut=st.integers(1, 200))
+def test_a_label_torn_at_any_byte_is_cut_off(
+    tmp_path_factory: pytest.TempPathFactory, source: LabelSource, make_label: MakeLabel, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("labels") / "labels.jsonl"
+    torn = make_label(2, rater="Zoë 🦉", at=1e9).line_of_file().rstrip()
+    path.write_bytes(make_label().line_of_file() + torn[: min(cut, len(torn) - 1)])
+
+    with open_labels(path, source) as store:
+        assert store.raters() == {"Anna": 1}
+
+
 def test_a_last_line_without_its_end_is_ended(
     tmp_path: Path, source: LabelSource, make_label: MakeLabel
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from rubric_core.errors import RubricFileError
 from rubric_core.files import append_whole, open_to_append, read_file, replacing
@@ -141,7 +142,10 @@ def open_labels(path: Path, source: LabelSource) -> Generator[LabelStore]:
 
 
 def _mend(path: Path) -> None:
-    """End the last line, or cut it off where it is not whole: nobody was told that it is kept."""
+    """End the last line, or cut it off where a crash tore it: nobody was told that it is kept.
+
+    What is a whole JSON text and no label, or is not ours, is left to `read_labels` to refuse.
+    """
     with open_to_append(path) as file:
         content = read_file(path)
         whole, last = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
@@ -150,12 +154,24 @@ def _mend(path: Path) -> None:
         try:
             Label.model_validate_json(last)
         except ValidationError:
-            if last.startswith(_START) or _START.startswith(last):
-                file.truncate(len(whole))
+            if not _is_torn(last):
+                return
+            file.truncate(len(whole))
         else:
             file.write(b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _is_torn(last: bytes) -> bool:
+    """Whether a line begins as ours do and its JSON ends early."""
+    if not (last.startswith(_START) or _START.startswith(last)):
+        return False
+    try:
+        from_json(last)
+    except ValueError as error:
+        return str(error).startswith("EOF while parsing")
+    return False
 
 
 def _sync_folder(folder: Path) -> None:
