@@ -157,6 +157,66 @@ def test_only_this_machines_own_page_is_answered(client: httpx.Client, desk: Des
     assert [client.get(path).status_code for path in ("/docs", "/openapi.json")] == [404, 404]
 
 
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        ("127.0.0.1", True),
+        ("127.0.0.1:8100", True),
+        ("127.9.9.9:1", True),
+        ("LOCALHOST:65535", True),
+        ("labels.localhost", True),
+        ("[::1]:8100", True),
+        ("[::1]", True),
+        ("a{b.attacker.example:8177", False),
+        ("evil.example:", False),
+        ("evil.example:99999", False),
+        ("localhost:99999", False),
+        ("localhost:", False),
+        ("localhost:1a", False),
+        ("[", False),
+        ("[::1", False),
+        ("::1", False),
+        ("[localhost]", False),
+        ("x@127.0.0.1", False),
+        ("127.0.0.1@evil.example", False),
+        ("127.0.0.1/.evil.example", False),
+        ("evil.example#.localhost", False),
+        ("127.0.0.1 evil.example", False),
+        ("127.0.0.1,evil.example", False),
+        ("evillocalhost", False),
+        ("0.0.0.0", False),
+        ("[::]", False),
+    ],
+)
+def test_only_a_host_that_is_this_machine_beyond_doubt_is_answered(
+    client: httpx.Client, host: str, is_ours: bool
+) -> None:
+    for path in ("/", "/v1/responses/1"):
+        reply = client.get(path, headers={"Host": host})
+        # What no `Host` can be, the protocol's parser may refuse before us.
+        assert reply.status_code in ({200} if is_ours else {400, 421})
+        assert ("Passage 0." in reply.text) == (is_ours and path != "/")
+
+
+def test_a_second_host_is_not_answered(client: httpx.Client) -> None:
+    two = ["Host: 127.0.0.1", "Host: evil.example"]
+    place = client.base_url.host, client.base_url.port or 0
+    for hosts in (two, two[::-1], [two[0], two[0]]):
+        lines = ["GET /v1/responses/1 HTTP/1.1", *hosts, "Connection: close", "", ""]
+        with socket.create_connection(place, timeout=20) as asking, asking.makefile("rb") as reply:
+            asking.sendall("\r\n".join(lines).encode())
+            assert reply.readline().split()[1] in {b"400", b"421"}
+
+
+@pytest.mark.parametrize("host", ["x/?", "x/#", "x?", "labels.example/?a="])
+def test_no_host_makes_a_request_look_like_one_for_the_empty_page(
+    desk: Desk, serving: Serving, host: str
+) -> None:
+    client = serving(build_app(desk, token=SecretStr(BEARER)))
+    reply = client.get("/v1/responses/1", headers={"Host": host})
+    assert (reply.status_code, "Passage" in reply.text) == (401, False)
+
+
 def test_with_a_token_nothing_but_the_empty_page_is_given_without_it(
     desk: Desk, serving: Serving
 ) -> None:

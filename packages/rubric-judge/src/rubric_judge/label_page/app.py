@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -23,6 +24,9 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
 }
 _LARGEST_BODY: Final = 64 * 2**10
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
+"""What a browser sends as `Host`: an address or name, and perhaps a port."""
+_LAST_PORT: Final = 2**16 - 1
 _OF_ITSELF: Final = {None, "same-origin", "none"}
 
 
@@ -86,23 +90,31 @@ def _add_routes(app: FastAPI, desk: Desk, page: str) -> None:
 
 def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | None:
     """Say why a request is not answered, or None."""
-    headers = request.headers
-    if headers.get("sec-fetch-site") not in _OF_ITSELF and request.url.path != "/":
+    # Never `request.url`: it is made with the header `Host`, which may hold anything.
+    headers, is_page = request.headers, request.scope["path"] == "/"
+    if headers.get("sec-fetch-site") not in _OF_ITSELF and not is_page:
         return HTTPStatus.FORBIDDEN, "another site's page may not ask"
     length = headers.get("content-length", "0")
     if not length.isdigit() or int(length) > _LARGEST_BODY or "transfer-encoding" in headers:
         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {_LARGEST_BODY} bytes"
     if token is None:
         # A name that another site has pointed at this machine is not one of this machine's.
-        host = request.url.hostname if headers.get("host") else None
-        if not is_this_machine(host or ""):
+        if not is_this_machine(_host(headers.getlist("host"))):
             return HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost"
-    elif request.url.path != "/":
+    elif not is_page:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         right = secrets.compare_digest(given.strip().encode(), token.get_secret_value().encode())
         if scheme.lower() != "bearer" or not right:
             return HTTPStatus.UNAUTHORIZED, "the token is missing or wrong"
     return None
+
+
+def _host(given: list[str]) -> str:
+    """Return the name or address of the one header `Host`; nothing where it is not well formed."""
+    found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
+    if found is None or int(found[3] or 0) > _LAST_PORT:
+        return ""
+    return (found[1] or found[2]).lower()
 
 
 async def _not_kept(_request: Request, error: Exception) -> Response:
