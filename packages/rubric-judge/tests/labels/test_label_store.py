@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -207,7 +208,7 @@ def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path, source: La
     assert path.read_text() == "my notes\nand more"
 
 
-@pytest.mark.parametrize("change", ["append", "replace", "remove"])
+@pytest.mark.parametrize("change", ["append", "replace", "remove", "edit"])
 def test_a_file_that_another_program_changes_is_not_written_over(
     tmp_path: Path, source: LabelSource, make_label: MakeLabel, change: str
 ) -> None:
@@ -217,8 +218,12 @@ def test_a_file_that_another_program_changes_is_not_written_over(
         other = make_label(2).line_of_file()
         if change == "append":
             path.write_bytes(path.read_bytes() + other)
+        elif change == "edit":
+            time.sleep(0.02)  # a file system's clock ticks in steps
+            path.write_bytes(path.read_bytes().replace(b'"score":1.0', b'"score":2.0'))
         else:
             path.unlink()
+        changed = path.read_bytes() if path.exists() else None
         if change == "replace":
             path.write_bytes(other)
         for act in (
@@ -228,7 +233,8 @@ def test_a_file_that_another_program_changes_is_not_written_over(
         ):
             with pytest.raises(RubricFileError, match="another program has changed this file"):
                 act()
-    assert path.exists() == (change != "remove")
+    assert (path.read_bytes() if path.exists() else None) == changed
+    assert (changed is None) == (change == "remove")
 
 
 def test_a_label_that_does_not_fit_the_disk_leaves_the_file_as_it_was(
@@ -252,6 +258,30 @@ def test_a_label_that_does_not_fit_the_disk_leaves_the_file_as_it_was(
         store.put(make_label(2))
         store.put(make_label(score=0))
     assert [(one.line, one.score) for one in read_labels(path, source)] == [(1, 0.0), (2, 1.0)]
+
+
+def test_what_a_kill_left_of_a_rewrite_is_removed_and_nothing_else(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel
+) -> None:
+    path = tmp_path / "a[b].jsonl"
+    path.write_bytes(make_label().line_of_file())
+    left = tmp_path / ".a[b].jsonl.0123abcd.tmp"
+    others = [".ab.jsonl.0123abcd.tmp", ".a[b].jsonl.mine.tmp", ".b.jsonl.0123abcd.tmp"]
+    for name in (left.name, *others):
+        (tmp_path / name).write_bytes(b"{")
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(path)
+
+    with open_labels(link, source) as store:
+        assert len(store) == 1
+        assert not left.exists()
+        left.write_bytes(b"{")
+        with pytest.raises(FolderLockError), open_labels(path, source):
+            pass
+        assert left.exists()
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
+        [path.name, link.name, left.name, *others]
+    )
 
 
 @pytest.mark.slow

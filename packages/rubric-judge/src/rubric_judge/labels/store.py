@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import threading
 from collections.abc import Generator, Iterator, Mapping
@@ -93,12 +94,13 @@ class LabelStore:
     def _append(self, label: Label) -> None:
         self._refuse_changed()
         descriptor, size = self._file.fileno(), self._known.st_size
-        append_whole(descriptor, label.line_of_file(), size=size)
         try:
+            append_whole(descriptor, label.line_of_file(), size=size)
             os.fsync(descriptor)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(descriptor, size)
+                self._known = os.fstat(descriptor)
             raise
         self._known = os.fstat(descriptor)
 
@@ -113,7 +115,7 @@ class LabelStore:
     def _refuse_changed(self) -> None:
         with suppress(FileNotFoundError):
             now = self._path.stat()
-            if os.path.samestat(now, self._known) and now.st_size == self._known.st_size:
+            if os.path.samestat(now, self._known) and _state(now) == _state(self._known):
                 return
         problem = "another program has changed this file, and nothing more is written to it"
         raise RubricFileError(f"{problem}: stop the labelling and start it again", path=self._path)
@@ -133,12 +135,25 @@ def open_labels(path: Path, source: LabelSource) -> Generator[LabelStore]:
         OSError: it cannot be read or written.
     """
     with file_lock(path):
+        _remove_unfinished(path)
         _mend(path)
         store = LabelStore(path, read_labels(path, source))
         try:
             yield store
         finally:
             store.close()
+
+
+def _state(found: os.stat_result) -> tuple[int, int]:
+    """Return what changes with a file's content, also with an edit that keeps its size."""
+    return found.st_size, found.st_mtime_ns
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what a kill has left of `replacing`; the lock says that nobody writes it now."""
+    target = path.resolve()
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def _mend(path: Path) -> None:
