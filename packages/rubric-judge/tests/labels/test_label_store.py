@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core.errors import FolderLockError, RubricFileError
+from rubric_core.files import replacing
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
 from rubric_judge.labels.store import open_labels
 
@@ -223,9 +224,9 @@ def test_a_file_that_another_program_changes_is_not_written_over(
             path.write_bytes(path.read_bytes().replace(b'"score":1.0', b'"score":2.0'))
         else:
             path.unlink()
-        changed = path.read_bytes() if path.exists() else None
         if change == "replace":
             path.write_bytes(other)
+        changed = path.read_bytes() if path.exists() else None
         for act in (
             lambda: store.put(make_label(3)),
             lambda: store.put(make_label(score=0)),
@@ -265,7 +266,9 @@ def test_what_a_kill_left_of_a_rewrite_is_removed_and_nothing_else(
 ) -> None:
     path = tmp_path / "a[b].jsonl"
     path.write_bytes(make_label().line_of_file())
-    left = tmp_path / ".a[b].jsonl.0123abcd.tmp"
+    with replacing(path) as file:
+        left = Path(file.name)
+        file.write(path.read_bytes())
     others = [".ab.jsonl.0123abcd.tmp", ".a[b].jsonl.mine.tmp", ".b.jsonl.0123abcd.tmp"]
     for name in (left.name, *others):
         (tmp_path / name).write_bytes(b"{")
