@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -116,6 +117,43 @@ def test_the_file_is_what_was_done_last_also_when_opened_again(
                     expected[rater, line, criterion] = score
 
     assert {one.cell: one.score for one in read_labels(path, source)} == expected
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("score", value) for value in ("2", " 2 ", True, False, math.nan, -1, [1])),
+        *(("rater", value) for value in ("", "  ", "A\0", "A\u202eb", "A\u200bb", "\u2800", 3)),
+        *(("inclusion", value) for value in (True, "0.5")),
+        ("at", "1"),
+        ("line", True),
+    ],
+)
+def test_what_is_no_score_or_rater_is_refused_in_a_file_too(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel, field: str, value: object
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    row = json.loads(make_label(2).line_of_file()) | {field: value}
+    path.write_bytes(make_label().line_of_file() + json.dumps(row).encode())
+
+    with pytest.raises(RubricFileError, match=rf"labels\.jsonl:2: field '{field}': "):
+        list(read_labels(path, source))
+
+
+def test_names_of_all_scripts_are_raters_and_blanks_around_them_do_not_count(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    names = ["Zoë Müller", "山田\u3000太郎", "محمد", "नेहा", "o'Neil@example.org"]
+    rows = [json.loads(make_label().line_of_file()) | {"rater": f" {name} "} for name in names]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [one.rater for one in read_labels(path, source)] == names
+
+    path.write_text(
+        "".join(json.dumps(row | {"rater": n}) + "\n" for row in rows[:1] for n in ("A", "A "))
+    )
+    with pytest.raises(RubricFileError, match=r":2: .*labels criterion 'fact' .* again"):
+        list(read_labels(path, source))
 
 
 def test_a_second_process_is_refused_while_the_first_labels(

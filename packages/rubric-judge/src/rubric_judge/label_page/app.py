@@ -9,12 +9,14 @@ from http import HTTPStatus
 from typing import Annotated, Final
 
 from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import SecretStr
 
 from rubric_core.errors import SchemaError
-from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Rater, Scored
-from rubric_judge.page.rendering import render_page
+from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Scored
+from rubric_judge.labels.rows import LONGEST_NAME, Rater
+from rubric_judge.page.rendering import render_page, visible
 from rubric_judge.provider.settings import is_this_machine
 
 _HEADERS: Final = {
@@ -54,6 +56,7 @@ def build_app(desk: Desk, *, token: SecretStr | None = None) -> FastAPI:
         response.headers.update(_HEADERS)
         return response
 
+    app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(SchemaError, _not_kept)
     app.add_exception_handler(OSError, _not_written)
     _add_routes(app, desk, page)
@@ -115,6 +118,16 @@ def _host(given: list[str]) -> str:
     if found is None or int(found[3] or 0) > _LAST_PORT:
         return ""
     return (found[1] or found[2]).lower()
+
+
+async def _not_valid(_request: Request, error: Exception) -> Response:
+    """Name the field and what is wrong, not the value: JSON may not hold it."""
+    problems = error.errors() if isinstance(error, RequestValidationError) else []
+    told = [
+        f"{visible(str(one['loc'][-1]))[:LONGEST_NAME]}: {one['msg'].removeprefix('Value error, ')}"
+        for one in problems
+    ]
+    return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(told[:3]) or "it is not valid")
 
 
 async def _not_kept(_request: Request, error: Exception) -> Response:

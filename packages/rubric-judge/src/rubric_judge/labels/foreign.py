@@ -11,7 +11,7 @@ from typing import Final
 from rubric_core import JudgeView
 from rubric_core.errors import ConfigError, RubricFileError
 from rubric_core.files import replacing
-from rubric_judge.labels.rows import Label, LabelSource, label_problems
+from rubric_judge.labels.rows import Label, LabelSource, label_problems, rater_name
 from rubric_judge.ledger.entry import hash_rubric, hash_text
 
 _FULL: Final = frozenset({"yes", "met", "true", "pass"})
@@ -57,9 +57,7 @@ def import_given(
     finder = _Finder(source)
     for given in found:
         line, view = finder.find(given, path)
-        name = (given.rater or rater or "").strip()
-        if not name:
-            raise _error(given, path, "names no rater: name one with --rater", field="rater")
+        name = _rater(given, path, rater)
         label = Label(
             line=line,
             task_id=view.task_id,
@@ -125,6 +123,16 @@ class _Finder:
             problem = f"response {line} is of task {view.task_id!r}, not of {given.task_id!r}"
             raise _error(given, path, problem, field="task_id")
         return line, view
+
+
+def _rater(given: Given, path: Path, rater: str | None) -> str:
+    named = given.rater or rater or ""
+    if not named.strip():
+        raise _error(given, path, "names no rater: name one with --rater", field="rater")
+    try:
+        return rater_name(named)
+    except ValueError as error:
+        raise _error(given, path, str(error), field="rater") from None
 
 
 def _whole(value: object) -> int | None:
