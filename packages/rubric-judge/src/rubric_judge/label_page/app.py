@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -122,7 +122,7 @@ def _host(given: list[str]) -> str:
 
 async def _not_valid(_request: Request, error: Exception) -> Response:
     """Name the field and what is wrong, not the value: JSON may not hold it."""
-    problems = error.errors() if isinstance(error, RequestValidationError) else []
+    problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
     told = [
         f"{visible(str(one['loc'][-1]))[:LONGEST_NAME]}: {one['msg'].removeprefix('Value error, ')}"
         for one in problems
