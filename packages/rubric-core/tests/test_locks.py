@@ -4,15 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from rubric_core import FolderLockError
 from rubric_core.locks import file_lock, folder_lock, is_locked
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 HOLD = """
 import sys, pathlib
@@ -73,6 +70,13 @@ def test_a_path_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
 
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
         with pytest.raises(FolderLockError, match="file"), folder_lock(path):
+            pass
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="of Linux")
+def test_a_folder_that_is_there_and_takes_no_file_is_an_error_and_no_endless_try() -> None:
+    for lock in (file_lock(Path("/proc/x.jsonl")), folder_lock(Path("/proc"))):
+        with pytest.raises(FolderLockError, match=r"cannot write '/proc.*choose another"), lock:
             pass
 
 

@@ -12,6 +12,8 @@ from typing import Final
 from rubric_core.errors import FolderLockError
 
 LOCK_FILE: Final = ".lock"
+_MOST_MISSING: Final = 100
+"""Times in a row that another process may have removed the folder as we made it."""
 
 
 @contextlib.contextmanager
@@ -106,11 +108,15 @@ def _unwritable(place: Path, error: OSError) -> FolderLockError:
 
 def _take(lock: Path, place: Path, *, wait: bool = False) -> int:
     """Open and lock the file; once more where its holder unlinked it meanwhile."""
+    missing = 0
     while True:
         lock.parent.mkdir(parents=True, exist_ok=True)
         try:
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-        except FileNotFoundError:
+        except FileNotFoundError:  # also of a folder that takes no files, such as /proc
+            missing += 1
+            if missing > _MOST_MISSING:
+                raise
             continue
         with contextlib.ExitStack() as unless_taken:
             unless_taken.callback(os.close, descriptor)

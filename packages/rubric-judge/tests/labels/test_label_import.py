@@ -111,6 +111,8 @@ def test_scores_of_nobody_and_of_a_task_with_several_responses_are_refused(
     task_id = (source.views or {})[1].task_id
     with pytest.raises(RubricFileError, match=r"export:2: names no rater: name one with --rater"):
         imported("csv", "line,criterion,score\n1,fact,1\n")
+    with pytest.raises(RubricFileError, match=r"export:2: .*must not hold U\+200B"):
+        imported("csv", "line,criterion,score,rater\n1,fact,1,An\u200bna\n")
     with pytest.raises(RubricFileError, match=r"fits 4: give the response's line"):
         imported("csv", f"task_id,criterion,score\n{task_id},fact,1\n", rater="R")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import socket
 import threading
@@ -98,9 +99,25 @@ def test_nothing_tells_of_a_judge_or_of_another_rater(client: httpx.Client) -> N
     [
         ({"score": 3.5}, 409, "3.5 is more than the criterion's weight 3"),
         ({"score": -1}, 422, ""),
-        ({"score": "many"}, 422, ""),
-        ({"rater": "  "}, 422, ""),
-        ({"rater": "A" * 81}, 422, ""),
+        ({"score": "many"}, 422, "score: Input should be a valid number"),
+        ({"score": "1"}, 422, "score: "),
+        ({"score": " 2 "}, 422, "score: "),
+        ({"score": True}, 422, "score: "),
+        ({"score": math.nan}, 422, "score: "),
+        ({"score": math.inf}, 422, "score: "),
+        ({"score": -math.inf}, 422, "score: "),
+        ({"line": "1"}, 422, "line: "),
+        ({"line": True}, 422, "line: "),
+        ({"rater": "  "}, 422, "rater: a rater's name must not be empty"),
+        ({"rater": "A" * 81}, 422, "at most 80 characters, not 81"),
+        ({"rater": "\ud800"}, 422, "rater: "),
+        ({"rater": "An\0na"}, 422, "U+0000"),
+        ({"rater": "An\u202ena"}, 422, "U+202E"),
+        ({"rater": "An\u200bna"}, 422, "U+200B"),
+        ({"rater": "\u3164"}, 422, "U+3164"),
+        ({"rater": 7}, 422, "rater: "),
+        ({"other\u202e": 1}, 422, "other[U+202E]: "),
+        ({"other\ud800": 1}, 422, "body: "),
         ({"line": 99}, 404, "response 99 or its criterion is not to be labelled here"),
         ({"criterion": "note"}, 404, "is not to be labelled here"),
         ({"other": 1}, 422, ""),
@@ -109,11 +126,22 @@ def test_nothing_tells_of_a_judge_or_of_another_rater(client: httpx.Client) -> N
 def test_what_is_no_label_of_these_responses_is_refused(
     client: httpx.Client, desk: Desk, change: dict[str, Any], status: int, told: str
 ) -> None:
-    refused = client.put("/v1/label", json={**ANNA, "score": 1, **change})
+    sent = json.dumps({**ANNA, "score": 1, **change})  # NaN and Infinity too
+    refused = client.put("/v1/label", content=sent, headers={"Content-Type": "application/json"})
 
     assert refused.status_code == status
+    assert set(refused.json()) == {"detail"}
     assert told in str(refused.json()["detail"])
     assert len(desk.store) == 0
+
+
+def test_a_number_beyond_all_numbers_is_refused(client: httpx.Client, desk: Desk) -> None:
+    sent = json.dumps({**ANNA, "score": 1}).replace(": 1}", ": 1e400}")
+    refused = client.put("/v1/label", content=sent, headers={"Content-Type": "application/json"})
+
+    assert (refused.status_code, len(desk.store)) == (422, 0)
+    assert refused.json()["detail"].startswith("score: ")
+    assert client.get("/v1/work", params={"rater": "\u202e"}).status_code == 422
 
 
 def test_a_file_that_was_changed_or_a_full_disk_is_told_to_the_page(
@@ -157,6 +185,68 @@ def test_only_this_machines_own_page_is_answered(client: httpx.Client, desk: Des
     assert [client.get(path).status_code for path in ("/docs", "/openapi.json")] == [404, 404]
 
 
+@pytest.mark.parametrize(
+    ("host", "is_ours"),
+    [
+        ("127.0.0.1", True),
+        ("127.0.0.1:8100", True),
+        ("127.9.9.9:1", True),
+        ("LOCALHOST:65535", True),
+        ("labels.localhost", True),
+        ("[::1]:8100", True),
+        ("[::1]", True),
+        ("a{b.attacker.example:8177", False),
+        ("evil.example:", False),
+        ("evil.example:99999", False),
+        ("localhost:99999", False),
+        ("localhost:", False),
+        ("localhost:1a", False),
+        ("[", False),
+        ("[::1", False),
+        ("::1", False),
+        ("[localhost]", False),
+        ("x@127.0.0.1", False),
+        ("127.0.0.1@evil.example", False),
+        ("127.0.0.1/.evil.example", False),
+        ("evil.example#.localhost", False),
+        ("127.0.0.1 evil.example", False),
+        ("127.0.0.1,evil.example", False),
+        ("evillocalhost", False),
+        ("192.0.2.1", False),
+        ("[::]", False),
+    ],
+)
+def test_only_a_host_that_is_this_machine_beyond_doubt_is_answered(
+    client: httpx.Client,
+    host: str,
+    is_ours: bool,  # noqa: FBT001  # a case
+) -> None:
+    for path in ("/", "/v1/responses/1"):
+        reply = client.get(path, headers={"Host": host})
+        # What no `Host` can be, the protocol's parser may refuse before us.
+        assert reply.status_code in ({200} if is_ours else {400, 421})
+        assert ("Passage 0." in reply.text) == (is_ours and path != "/")
+
+
+def test_a_second_host_is_not_answered(client: httpx.Client) -> None:
+    two = ["Host: 127.0.0.1", "Host: evil.example"]
+    place = client.base_url.host, client.base_url.port or 0
+    for hosts in (two, two[::-1], [two[0], two[0]]):
+        lines = ["GET /v1/responses/1 HTTP/1.1", *hosts, "Connection: close", "", ""]
+        with socket.create_connection(place, timeout=20) as asking, asking.makefile("rb") as reply:
+            asking.sendall("\r\n".join(lines).encode())
+            assert reply.readline().split()[1] in {b"400", b"421"}
+
+
+@pytest.mark.parametrize("host", ["x/?", "x/#", "x?", "labels.example/?a="])
+def test_no_host_makes_a_request_look_like_one_for_the_empty_page(
+    desk: Desk, serving: Serving, host: str
+) -> None:
+    client = serving(build_app(desk, token=SecretStr(BEARER)))
+    reply = client.get("/v1/responses/1", headers={"Host": host})
+    assert (reply.status_code, "Passage" in reply.text) == (401, False)
+
+
 def test_with_a_token_nothing_but_the_empty_page_is_given_without_it(
     desk: Desk, serving: Serving
 ) -> None:
@@ -192,6 +282,9 @@ def test_where_a_rater_is_named_nobody_else_labels(desk: Desk, serving: Serving)
         (("--host", "192.0.2.1"), "name an environment variable with a token in --token-env"),
         (("--host", "192.0.2.1", "--token-env", "UNSET_TOKEN"), "'UNSET_TOKEN' has 0 characters"),
         (("--count", "0"), "--count"),
+        (("--rater", ""), "--rater: a rater's name must not be empty"),
+        (("--rater", "  "), "--rater: a rater's name must not be empty"),
+        (("--rater", "An\u200bna"), "--rater: a rater's name must not hold U+200B"),
         (("--judgements", "labels.jsonl"), "labels.jsonl"),
     ],
 )
@@ -221,7 +314,7 @@ def test_the_command_keeps_others_out_and_goes_on_where_it_was_stopped(
     tmp_path: Path,
 ) -> None:
     write_source(tmp_path, source)
-    with labelling(tmp_path, "--port", "0", "--rater", "Anna") as (process, address):
+    with labelling(tmp_path, "--port", "0", "--rater", "  Anna ") as (process, address):
         httpx.put(f"{address}/v1/label", json={**ANNA, "score": 2}).raise_for_status()
         words = ("label", "tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl", "--port", "0")
         status, _, complaint = command(*words)

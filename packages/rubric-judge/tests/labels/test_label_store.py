@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core.errors import FolderLockError, RubricFileError
+from rubric_core.files import replacing
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
 from rubric_judge.labels.store import open_labels
 
@@ -116,6 +119,43 @@ def test_the_file_is_what_was_done_last_also_when_opened_again(
     assert {one.cell: one.score for one in read_labels(path, source)} == expected
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *(("score", value) for value in ("2", " 2 ", True, False, math.nan, -1, [1])),
+        *(("rater", value) for value in ("", "  ", "A\0", "A\u202eb", "A\u200bb", "\u2800", 3)),
+        *(("inclusion", value) for value in (True, "0.5")),
+        ("at", "1"),
+        ("line", True),
+    ],
+)
+def test_what_is_no_score_or_rater_is_refused_in_a_file_too(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel, field: str, value: object
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    row = json.loads(make_label(2).line_of_file()) | {field: value}
+    path.write_bytes(make_label().line_of_file() + json.dumps(row).encode())
+
+    with pytest.raises(RubricFileError, match=rf"labels\.jsonl:2: field '{field}': "):
+        list(read_labels(path, source))
+
+
+def test_names_of_all_scripts_are_raters_and_blanks_around_them_do_not_count(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    names = ["Zoë Müller", "山田\u3000太郎", "محمد", "नेहा", "o'Neil@example.org"]
+    rows = [json.loads(make_label().line_of_file()) | {"rater": f" {name} "} for name in names]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert [one.rater for one in read_labels(path, source)] == names
+
+    path.write_text(
+        "".join(json.dumps(row | {"rater": n}) + "\n" for row in rows[:1] for n in ("A", "A "))
+    )
+    with pytest.raises(RubricFileError, match=r":2: .*labels criterion 'fact' .* again"):
+        list(read_labels(path, source))
+
+
 def test_a_second_process_is_refused_while_the_first_labels(
     tmp_path: Path, source: LabelSource
 ) -> None:
@@ -147,6 +187,43 @@ def test_a_line_that_a_crash_has_torn_is_cut_off(
     assert [one.line for one in read_labels(path, source)] == [1, 2]
 
 
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ('{"line":2,"task_id":"t","criterion":"fact","score":1,"rater":"A","x":1}', "field 'x'"),
+        ('{"line":2,"task_id":"t","criterion":"fact","score":"one","rater":"A"}', "field 'score'"),
+        ('{"line":2,"task_id":"t","criterion":"fact","score":1}{"line":3}', "JSON"),
+        ('{"line":2,"task_id":"t","criterion":"fact","score":1]', "JSON"),
+        ('{"line":2}', "field 'task_id'"),
+    ],
+)
+def test_a_last_line_that_is_whole_and_no_label_is_refused_and_kept(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel, last: str, told: str
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    content = make_label().line_of_file() + last.encode()
+    path.write_bytes(content)
+
+    with (
+        pytest.raises(RubricFileError, match=rf"labels\.jsonl:2: .*{told}"),
+        open_labels(path, source),
+    ):
+        pass
+    assert path.read_bytes() == content
+
+
+@given(cut=st.integers(1, 200))
+def test_a_label_torn_at_any_byte_is_cut_off(
+    tmp_path_factory: pytest.TempPathFactory, source: LabelSource, make_label: MakeLabel, cut: int
+) -> None:
+    path = tmp_path_factory.mktemp("labels") / "labels.jsonl"
+    torn = make_label(2, rater="Zoë 🦉", at=1e9).line_of_file().rstrip()
+    path.write_bytes(make_label().line_of_file() + torn[: min(cut, len(torn) - 1)])
+
+    with open_labels(path, source) as store:
+        assert store.raters() == {"Anna": 1}
+
+
 def test_a_last_line_without_its_end_is_ended(
     tmp_path: Path, source: LabelSource, make_label: MakeLabel
 ) -> None:
@@ -170,7 +247,7 @@ def test_a_file_that_is_something_else_stays_as_it_is(tmp_path: Path, source: La
     assert path.read_text() == "my notes\nand more"
 
 
-@pytest.mark.parametrize("change", ["append", "replace", "remove"])
+@pytest.mark.parametrize("change", ["append", "replace", "remove", "edit"])
 def test_a_file_that_another_program_changes_is_not_written_over(
     tmp_path: Path, source: LabelSource, make_label: MakeLabel, change: str
 ) -> None:
@@ -180,10 +257,14 @@ def test_a_file_that_another_program_changes_is_not_written_over(
         other = make_label(2).line_of_file()
         if change == "append":
             path.write_bytes(path.read_bytes() + other)
+        elif change == "edit":
+            time.sleep(0.02)  # a file system's clock ticks in steps
+            path.write_bytes(path.read_bytes().replace(b'"score":1.0', b'"score":2.0'))
         else:
             path.unlink()
         if change == "replace":
             path.write_bytes(other)
+        changed = path.read_bytes() if path.exists() else None
         for act in (
             lambda: store.put(make_label(3)),
             lambda: store.put(make_label(score=0)),
@@ -191,7 +272,8 @@ def test_a_file_that_another_program_changes_is_not_written_over(
         ):
             with pytest.raises(RubricFileError, match="another program has changed this file"):
                 act()
-    assert path.exists() == (change != "remove")
+    assert (path.read_bytes() if path.exists() else None) == changed
+    assert (changed is None) == (change == "remove")
 
 
 def test_a_label_that_does_not_fit_the_disk_leaves_the_file_as_it_was(
@@ -215,6 +297,32 @@ def test_a_label_that_does_not_fit_the_disk_leaves_the_file_as_it_was(
         store.put(make_label(2))
         store.put(make_label(score=0))
     assert [(one.line, one.score) for one in read_labels(path, source)] == [(1, 0.0), (2, 1.0)]
+
+
+def test_what_a_kill_left_of_a_rewrite_is_removed_and_nothing_else(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel
+) -> None:
+    path = tmp_path / "a[b].jsonl"
+    path.write_bytes(make_label().line_of_file())
+    with replacing(path) as file:
+        left = Path(file.name)
+        file.write(path.read_bytes())
+    others = [".ab.jsonl.0123abcd.tmp", ".a[b].jsonl.mine.tmp", ".b.jsonl.0123abcd.tmp"]
+    for name in (left.name, *others):
+        (tmp_path / name).write_bytes(b"{")
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(path)
+
+    with open_labels(link, source) as store:
+        assert len(store) == 1
+        assert not left.exists()
+        left.write_bytes(b"{")
+        with pytest.raises(FolderLockError), open_labels(path, source):
+            pass
+        assert left.exists()
+    assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
+        [path.name, link.name, left.name, *others]
+    )
 
 
 @pytest.mark.slow

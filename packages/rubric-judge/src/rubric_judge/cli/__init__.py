@@ -6,6 +6,7 @@ The module of a command imports nothing heavy before it is called.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from rubric_judge.cli.app import app
 from rubric_judge.cli.attack import attack
@@ -21,6 +22,9 @@ from rubric_judge.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
 
+_WITHOUT_LEDGER: Final = frozenset({"export", "import", "init", "label", "label-import", "lint"})
+"""Commands that ask no judge, so that there is no judgement to keep."""
+
 for _command in (attack, init, label, lint, rejudge, reliability, score, serve):
     app.command(_command)
 app.command(calibrate_judge, name="calibrate")
@@ -35,7 +39,11 @@ def main() -> None:
 
 
 def _stopped(words: Sequence[str]) -> str:
-    said = "rubric-judge: stopped; nothing was written"
+    command, said = next(iter(words), ""), "rubric-judge: stopped; nothing was written"
+    if command == "label":
+        return "rubric-judge: stopped; every score that the page called saved is in --out"
+    if command in _WITHOUT_LEDGER:
+        return said
     if not any(word.partition("=")[0] == "--ledger" for word in words):
         return f"{said}, and without --ledger no judgement is kept"
     again = typed_command("rubric-judge", words)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from rubric_core import read_tasks
-from rubric_core.errors import needing_extra
+from rubric_core.errors import ConfigError, needing_extra
 from rubric_judge.cli.app import app, require_writable
 from rubric_judge.console.command import Count, Positive, console, print_pairs, working
 from rubric_judge.responses import read_responses
@@ -58,6 +58,7 @@ def label(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status.
     """
+    from rubric_judge.labels.rows import rater_name
     from rubric_judge.labels.sampling import draw, judged_levels
     from rubric_judge.labels.store import open_labels
 
@@ -65,6 +66,10 @@ def label(  # noqa: PLR0913  # each is an option of the command
         from rubric_judge.label_page.desk import Desk
         from rubric_judge.label_page.server import serve_page
 
+    try:
+        rater = None if rater is None else rater_name(rater)
+    except ValueError as error:
+        raise ConfigError(f"--rater: {error}", location="rater") from None
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements))
     with working(app) as progress, progress.phase("reading tasks and responses"):
         source = _read(tasks, responses)

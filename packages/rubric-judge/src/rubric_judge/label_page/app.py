@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import FastAPI, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import SecretStr
 
 from rubric_core.errors import SchemaError
-from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Rater, Scored
-from rubric_judge.page.rendering import render_page
+from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Scored
+from rubric_judge.labels.rows import LONGEST_NAME, Rater
+from rubric_judge.page.rendering import render_page, visible
 from rubric_judge.provider.settings import is_this_machine
 
 _HEADERS: Final = {
@@ -23,6 +26,9 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
 }
 _LARGEST_BODY: Final = 64 * 2**10
+_HOST: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9.-]+))(?::([0-9]{1,5}))?")
+"""What a browser sends as `Host`: an address or name, and perhaps a port."""
+_LAST_PORT: Final = 2**16 - 1
 _OF_ITSELF: Final = {None, "same-origin", "none"}
 
 
@@ -50,6 +56,7 @@ def build_app(desk: Desk, *, token: SecretStr | None = None) -> FastAPI:
         response.headers.update(_HEADERS)
         return response
 
+    app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(SchemaError, _not_kept)
     app.add_exception_handler(OSError, _not_written)
     _add_routes(app, desk, page)
@@ -86,23 +93,41 @@ def _add_routes(app: FastAPI, desk: Desk, page: str) -> None:
 
 def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | None:
     """Say why a request is not answered, or None."""
-    headers = request.headers
-    if headers.get("sec-fetch-site") not in _OF_ITSELF and request.url.path != "/":
+    # Never `request.url`: it is made with the header `Host`, which may hold anything.
+    headers, is_page = request.headers, request.scope["path"] == "/"
+    if headers.get("sec-fetch-site") not in _OF_ITSELF and not is_page:
         return HTTPStatus.FORBIDDEN, "another site's page may not ask"
     length = headers.get("content-length", "0")
     if not length.isdigit() or int(length) > _LARGEST_BODY or "transfer-encoding" in headers:
         return HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"send at most {_LARGEST_BODY} bytes"
     if token is None:
         # A name that another site has pointed at this machine is not one of this machine's.
-        host = request.url.hostname if headers.get("host") else None
-        if not is_this_machine(host or ""):
+        if not is_this_machine(_host(headers.getlist("host"))):
             return HTTPStatus.MISDIRECTED_REQUEST, "ask by 127.0.0.1 or localhost"
-    elif request.url.path != "/":
+    elif not is_page:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         right = secrets.compare_digest(given.strip().encode(), token.get_secret_value().encode())
         if scheme.lower() != "bearer" or not right:
             return HTTPStatus.UNAUTHORIZED, "the token is missing or wrong"
     return None
+
+
+def _host(given: list[str]) -> str:
+    """Return the name or address of the one header `Host`; nothing where it is not well formed."""
+    found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
+    if found is None or int(found[3] or 0) > _LAST_PORT:
+        return ""
+    return (found[1] or found[2]).lower()
+
+
+async def _not_valid(_request: Request, error: Exception) -> Response:
+    """Name the field and what is wrong, not the value: JSON may not hold it."""
+    problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
+    told = [
+        f"{visible(str(one['loc'][-1]))[:LONGEST_NAME]}: {one['msg'].removeprefix('Value error, ')}"
+        for one in problems
+    ]
+    return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(told[:3]) or "it is not valid")
 
 
 async def _not_kept(_request: Request, error: Exception) -> Response:

@@ -5,22 +5,17 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Final
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import Criterion, JudgeView
 from rubric_core.errors import SchemaError
-from rubric_judge.labels.rows import Label, LabelSource, label_problems
+from rubric_judge.labels.rows import Label, LabelSource, Rater, Score, label_problems
 from rubric_judge.labels.sampling import Drawn, in_order
 from rubric_judge.labels.store import LabelStore
 from rubric_judge.ledger.entry import hash_rubric, hash_text
 from rubric_judge.page.rendering import visible
-
-LONGEST_NAME: Final = 80
-Rater = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_NAME)
-]
 
 
 class NotDrawnError(SchemaError):
@@ -40,7 +35,8 @@ class Cell(BaseModel):
 class Scored(Cell):
     """What a key was pressed for."""
 
-    score: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None
+    line: Annotated[int, Field(strict=True, ge=1)]
+    score: Score | None
     """None: the rater cannot tell."""
 
 

@@ -2,18 +2,49 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 
 from rubric_core import JudgeView, Task
 from rubric_core.errors import RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge.ledger.entry import hash_rubric, hash_text
 from rubric_judge.responses import read_rows
+
+LONGEST_NAME: Final = 80
+_UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+"""Unicode's categories of what shows nothing or turns a line around, such as NUL or U+202E."""
+_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+"""Letters and marks that show nothing."""
+
+
+def rater_name(text: str) -> str:
+    """Return a rater's name without blanks around it: two that look alike are one.
+
+    Raises:
+        ValueError: it is empty, too long, or holds a character that nobody sees.
+    """
+    name = text.strip()
+    if not name:
+        raise ValueError("a rater's name must not be empty")
+    if len(name) > LONGEST_NAME:
+        raise ValueError(f"a rater's name has at most {LONGEST_NAME} characters, not {len(name)}")
+    for one in name:
+        if one in _BLANK or unicodedata.category(one) in _UNSEEN:
+            raise ValueError(
+                f"a rater's name must not hold U+{ord(one):04X}, which nobody sees: leave it out"
+            )
+    return name
+
+
+Rater = Annotated[StrictStr, AfterValidator(rater_name)]
+Score = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+"""A number: no text that looks like one, and not `true`."""
 
 
 class Label(BaseModel):
@@ -26,16 +57,16 @@ class Label(BaseModel):
     task_id: StrictStr
     criterion: StrictStr
     """Its id in the task's rubric."""
-    score: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None
+    score: Score | None
     """s_j, 0 to the criterion's weight; null where the rater could not tell: no number."""
-    rater: Annotated[StrictStr, Field(min_length=1)]
+    rater: Rater
     response_sha256: StrictStr | None = None
     """Of the response's text; where it is there, another text in that line is refused."""
     rubric_sha256: StrictStr | None = None
     """Of the rubric that the rater saw; where it is there, another version is refused."""
-    at: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    at: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None
     """When it was given, in seconds since 1970."""
-    inclusion: Annotated[float, Field(gt=0, le=1)] | None = None
+    inclusion: Annotated[float, Field(strict=True, gt=0, le=1)] | None = None
     """Probability with which its response was drawn to be labelled: 1 / inclusion is its weight in
     a mean over all responses; None where that is not known."""
 

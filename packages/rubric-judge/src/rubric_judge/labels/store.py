@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import threading
 from collections.abc import Generator, Iterator, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from rubric_core.errors import RubricFileError
 from rubric_core.files import append_whole, open_to_append, read_file, replacing
@@ -92,12 +94,13 @@ class LabelStore:
     def _append(self, label: Label) -> None:
         self._refuse_changed()
         descriptor, size = self._file.fileno(), self._known.st_size
-        append_whole(descriptor, label.line_of_file(), size=size)
         try:
+            append_whole(descriptor, label.line_of_file(), size=size)
             os.fsync(descriptor)
         except OSError:
             with suppress(OSError):
                 os.ftruncate(descriptor, size)
+                self._known = os.fstat(descriptor)
             raise
         self._known = os.fstat(descriptor)
 
@@ -112,7 +115,7 @@ class LabelStore:
     def _refuse_changed(self) -> None:
         with suppress(FileNotFoundError):
             now = self._path.stat()
-            if os.path.samestat(now, self._known) and now.st_size == self._known.st_size:
+            if os.path.samestat(now, self._known) and _state(now) == _state(self._known):
                 return
         problem = "another program has changed this file, and nothing more is written to it"
         raise RubricFileError(f"{problem}: stop the labelling and start it again", path=self._path)
@@ -132,6 +135,7 @@ def open_labels(path: Path, source: LabelSource) -> Generator[LabelStore]:
         OSError: it cannot be read or written.
     """
     with file_lock(path):
+        _remove_unfinished(path)
         _mend(path)
         store = LabelStore(path, read_labels(path, source))
         try:
@@ -140,8 +144,23 @@ def open_labels(path: Path, source: LabelSource) -> Generator[LabelStore]:
             store.close()
 
 
+def _state(found: os.stat_result) -> tuple[int, int]:
+    """Return what changes with a file's content, also with an edit that keeps its size."""
+    return found.st_size, found.st_mtime_ns
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what a kill has left of `replacing`; the lock says that nobody writes it now."""
+    target = path.resolve()
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
+        left.unlink(missing_ok=True)
+
+
 def _mend(path: Path) -> None:
-    """End the last line, or cut it off where it is not whole: nobody was told that it is kept."""
+    """End the last line, or cut it off where a crash tore it: nobody was told that it is kept.
+
+    What is a whole JSON text and no label, or is not ours, is left to `read_labels` to refuse.
+    """
     with open_to_append(path) as file:
         content = read_file(path)
         whole, last = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
@@ -150,12 +169,24 @@ def _mend(path: Path) -> None:
         try:
             Label.model_validate_json(last)
         except ValidationError:
-            if last.startswith(_START) or _START.startswith(last):
-                file.truncate(len(whole))
+            if not _is_torn(last):
+                return
+            file.truncate(len(whole))
         else:
             file.write(b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _is_torn(last: bytes) -> bool:
+    """Whether a line begins as ours do and its JSON ends early."""
+    if not (last.startswith(_START) or _START.startswith(last)):
+        return False
+    try:
+        from_json(last)
+    except ValueError as error:
+        return str(error).startswith("EOF while parsing")
+    return False
 
 
 def _sync_folder(folder: Path) -> None:
