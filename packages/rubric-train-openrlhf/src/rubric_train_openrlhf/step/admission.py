@@ -224,7 +224,8 @@ def _rates(
             told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
             raise TrainConfigError(
                 f"criterion {name!r} cannot be corrected ({told}): its labels must be of both "
-                f"kinds and TPR above FPR by {_LEAST_J:g}; mask it, label more, or set judge.correction to none",
+                f"kinds and TPR above FPR by {_LEAST_J:g}; mask it, label more, or "
+                "set judge.correction to none",
                 location="judge.correction",
             )
         found[name] = (tpr, fpr)
