@@ -261,7 +261,7 @@ def write_calibration(tmp_path: Path) -> Callable[..., Path]:
                 tpr=Estimate(value=rates[0]),
                 fpr=Estimate(value=rates[1]),
                 **dict.fromkeys(("youden_j", "bias", "agreement", "noise"), UNKNOWN),
-                verdict={0: Verdict.MASK, 1: Verdict.ADMIT}.get(factor, Verdict.WEIGH_DOWN),
+                verdict={0.0: Verdict.MASK, 1.0: Verdict.ADMIT}.get(factor, Verdict.WEIGH_DOWN),
                 reason="planted",
                 factor=factor,
             )
