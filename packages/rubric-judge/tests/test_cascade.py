@@ -36,7 +36,7 @@ from rubric_judge import (
     read_judge_spec,
 )
 from rubric_judge.capabilities import fingerprint
-from rubric_judge.cascade.queue import LabelRequest, read_queue
+from rubric_judge.cascade.queue import LabelRequest, ask_for_labels, read_queue
 from rubric_judge.cascade.record import Threshold
 from rubric_judge.cascade.uncertainty import agree, measured
 from rubric_judge.ledger.entry import hash_text
@@ -65,6 +65,7 @@ def _calibration(
 
     per_criterion = isinstance(threshold, Mapping)
     return CascadeCalibration(
+        version=1,
         judges=tuple(map(fingerprint, judges)),
         uncertainty=config.uncertainty,
         k=config.k,
@@ -582,3 +583,78 @@ def test_wrong_settings_are_refused(tmp_path: Path, text: str, said: str) -> Non
 def test_k_is_as_the_measure_needs_it() -> None:
     kinds = ("consistency", "margin", "orders")
     assert [_config(uncertainty=kind).k for kind in kinds] == [5, 1, 2]
+
+
+def _threshold(**changes: object) -> dict[str, object]:
+    figures = {"n": 100, "risk": 0.02, "bound": 0.06, "escalated": 0.3, "last_risk": 0.0}
+    return {"threshold": 0.5, **figures, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"pooled": None}, "give pooled or criteria, one of the two: it has neither"),
+        ({"criteria": {"facts": _threshold()}}, "one of the two: it has both"),
+        ({"version": 2}, "version: Input should be 1, not 2"),
+        ({"unit": "page"}, "unit: Input should be 'response' or 'task'"),
+        ({"pooled": _threshold(threshold="0.5")}, "pooled.threshold: Input should be a valid num"),
+        ({"pooled": _threshold(threshold=1.5)}, "pooled.threshold: Input should be less than or"),
+        ({"pooled": _threshold(threshold=True)}, "pooled.threshold: Input should be a valid num"),
+        ({"pooled": _threshold(n=0)}, "pooled.n: Input should be greater than or equal to 1"),
+        ({"confidence": 1.0}, "confidence: Input should be less than 1, not 1.0"),
+    ],
+)
+def test_wrong_facts_in_a_calibration_are_named(
+    tmp_path: Path, changes: dict[str, object], said: str
+) -> None:
+    path = _written(tmp_path, **changes)
+
+    with pytest.raises(ConfigError) as caught:
+        load_judge(read_judge_spec(path))
+
+    assert said in str(caught.value)
+    assert "cascade.json: this is no calibration of a cascade as" in str(caught.value)
+
+
+def test_a_calibration_with_a_key_twice_or_without_its_version_is_refused(tmp_path: Path) -> None:
+    spec = read_judge_spec(_written(tmp_path))
+    path = tmp_path / "cascade.json"
+    text = path.read_text("utf-8")
+    path.write_text(text.replace('"k": 1', '"k": 1, "k": 1'), encoding="utf-8")
+    with pytest.raises(ConfigError, match="same key twice"):
+        load_judge(spec)
+    path.write_text(text.replace('"version": 1, ', ""), encoding="utf-8")
+    with pytest.raises(ConfigError, match="version: Field required"):
+        load_judge(spec)
+
+
+@pytest.mark.parametrize("queue", [".", "none/queue.jsonl", "cascade.yaml/queue.jsonl"])
+def test_a_queue_that_cannot_be_written_is_found_when_the_judge_is_loaded(
+    tmp_path: Path, queue: str
+) -> None:
+    path = _written(tmp_path)
+    plain = path.read_text("utf-8")
+    path.write_text(f"{plain}label_queue: {queue}\n", encoding="utf-8")
+
+    with pytest.raises(ConfigError, match=r"label_queue: .* cannot be written \("):
+        load_judge(read_judge_spec(path))
+    path.write_text(f"{plain}label_queue: queue.jsonl\n", encoding="utf-8")
+    load_judge(read_judge_spec(path))
+    assert not (tmp_path / "queue.jsonl").exists()
+
+
+@pytest.mark.parametrize(("cut", "kept"), [(9, 1), (1, 2), (0, 2)])
+def test_a_torn_last_line_of_a_queue_is_mended(
+    make_view: ViewFactory, tmp_path: Path, cut: int, kept: int
+) -> None:
+    queue = tmp_path / "queue.jsonl"
+    view = make_view("Some answer.", rubric=RUBRIC)
+    ask_for_labels(queue, view, ["facts", "limit"])
+    queue.write_bytes(queue.read_bytes()[: -cut or None])
+
+    ask_for_labels(queue, view, ["style"])
+
+    found = [row.criterion for row in read_queue(queue)]
+    assert found == [*["facts", "limit"][:kept], "style"]
+    assert queue.read_bytes().count(b"\n") == kept + 1
+    assert [path.name for path in tmp_path.iterdir()] == ["queue.jsonl"]

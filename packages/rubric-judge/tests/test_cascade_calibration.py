@@ -13,7 +13,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubric_core import ConfigError, Criterion, Grounding, JudgeView, Rubric, Task, write_tasks
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    Grounding,
+    JudgeResult,
+    JudgeView,
+    Reason,
+    RewardError,
+    Rubric,
+    Task,
+    write_tasks,
+)
 from rubric_judge import CascadeConfig, Ledger
 from rubric_judge.calibration.cascade import CascadeRun, CascadeTarget, calibrate_cascade
 from rubric_judge.calibration.thresholds import GRID, fixed_sequence, p_value, risk_test
@@ -379,3 +390,71 @@ def test_labels_of_several_files_count_together(folder: Path) -> None:
         found.append(json.loads((folder / "out/cascade.json").read_text())["pooled"]["n"])
 
     assert found == [35, 60]
+
+
+async def test_judges_that_never_answer_validly_are_not_certified() -> None:
+    views, labels, cheap, _ = _planted(40)
+    unmet = [label.model_copy(update={"score": 0.0}) for label in labels]  # as an invalid answer
+    broken = FailingJudge(Reason.NOT_JSON)
+
+    with pytest.raises(ConfigError, match="every answer of the judges was invalid"):
+        await calibrate_cascade(
+            CascadeRun((cheap, broken), CONFIG, None), unmet, views, CascadeTarget(risk=0.3)
+        )
+
+
+async def test_the_share_of_invalid_answers_is_told() -> None:
+    views, labels, cheap, last = _planted(200)
+    broken = FailingJudge(Reason.NOT_JSON)
+
+    class Sometimes:
+        name = "sometimes"
+
+        async def judge(self, view: JudgeView) -> JudgeResult:
+            asked = broken if json.loads(view.response)[0] % 10 == 0 else last
+            return await asked.judge(view)
+
+    config = CONFIG.model_copy(update={"audit_frac": 1.0})  # the last judge sees them all
+    found = await calibrate_cascade(
+        CascadeRun((cheap, Sometimes()), config, None), labels, views, CascadeTarget(risk=0.3)
+    )
+
+    assert found.pooled is not None
+    assert found.pooled.invalid_frac == 0.1
+
+
+async def test_a_judge_that_stands_twice_draws_afresh_at_its_last_place(tmp_path: Path) -> None:
+    views, labels, cheap, _ = _planted(60)
+    config = CONFIG.model_copy(update={"k": 2})
+    label = {one.line: one.score for one in labels}
+
+    def right(view: JudgeView) -> dict[str, float]:
+        return {c.id: label[json.loads(view.response)[0]] or 0.0 for c in view.rubric}
+
+    same = ScriptedJudge(right, name="same")
+    calls: list[int] = []
+    with Ledger(tmp_path / "ledger") as ledger:
+        for _ in range(2):
+            run = CascadeRun((same, cheap, same), config, ledger)
+            await calibrate_cascade(run, labels, views, CascadeTarget(risk=0.2))
+            calls.append(len(same.calls))
+
+    assert calls == [3 * 60, 3 * 60]  # two answers first, one of its own last; then all known
+
+
+@pytest.mark.parametrize(
+    ("losses", "risk", "delta", "told"),
+    [
+        (np.array([]), 0.1, 0.05, "n is 0"),
+        (np.array([0.0, 1.5]), 0.1, 0.05, "a loss is not in"),
+        (np.array([0.0, np.nan]), 0.1, 0.05, "a loss is not in"),
+        (np.zeros(9), 0.1, 1.0, r"delta must be in \(0, 0\.5\], not 1\.0"),
+        (np.zeros(9), 0.1, 0.0, "delta must be in"),
+        (np.zeros(9), 1.0, 0.05, r"risk must be in \(0, 1\), not 1\.0"),
+    ],
+)
+def test_what_cannot_be_tested_is_refused(
+    losses: np.ndarray, risk: float, delta: float, told: str
+) -> None:
+    with pytest.raises(RewardError, match=told):
+        risk_test(losses, risk=risk, delta=delta)

@@ -261,13 +261,14 @@ def write_calibration(tmp_path: Path) -> Callable[..., Path]:
                 tpr=Estimate(value=rates[0]),
                 fpr=Estimate(value=rates[1]),
                 **dict.fromkeys(("youden_j", "bias", "agreement", "noise"), UNKNOWN),
-                verdict=Verdict.MASK if factor == 0 else Verdict.ADMIT,
+                verdict={0.0: Verdict.MASK, 1.0: Verdict.ADMIT}.get(factor, Verdict.WEIGH_DOWN),
                 reason="planted",
                 factor=factor,
             )
             for name, factor in factors.items()
         )
         given: dict[str, Any] = {
+            "version": 1,
             "judge": "lexical",
             "judge_fingerprint": LexicalJudge().fingerprint,
             "rubrics": {},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
@@ -11,7 +12,8 @@ from typing import Final, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rubric_core.errors import ConfigError
+from rubric_core.errors import ConfigError, RepeatedKeyError, SchemaError
+from rubric_core.files import broken, decode, read_file
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -76,6 +78,32 @@ def validated(
         return model.model_validate(values, context={"folder": folder} if folder else None)
     except ValidationError as error:
         raise config_error(error, model=model, source=source) from None
+
+
+def read_written(path: Path, model: type[_Model], *, what: str) -> _Model:
+    """Read a JSON file as a command of ours wrote it: no type is converted, no key stands twice.
+
+    Args:
+        path: the file.
+        model: what it holds.
+        what: what is wrong and what to do, such as "this is no calibration: calibrate".
+
+    Raises:
+        ConfigError: it holds anything else; names file, field and value as `config_error`.
+        OSError: the file cannot be read.
+    """
+    source = f"{path}: {what}"
+    try:
+        text = read_file(path)
+        decode(text.decode(), finite=True)
+        return model.model_validate_json(text, strict=True)
+    except ValidationError as error:
+        raise config_error(error, model=model, source=source) from None
+    except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
+        raise ConfigError(f"{source}: {broken(error)}", location=str(path)) from None
+    except (SchemaError, RecursionError) as error:
+        said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ConfigError(f"{source}: {said}", location=str(path)) from None
 
 
 def config_error(error: ValidationError, *, model: type[BaseModel], source: str) -> ConfigError:

@@ -17,12 +17,13 @@ _MOST_MISSING: Final = 100
 
 
 @contextlib.contextmanager
-def file_lock(path: Path) -> Generator[None]:
+def file_lock(path: Path, *, wait: bool = False) -> Generator[None]:
     """Keep every other process that asks for the same lock from writing a file.
 
     Args:
         path: the file, which need not be there; a link is the file that it leads to. The lock is a
             hidden file beside it, and is gone on leaving.
+        wait: until whoever holds it has left.
 
     Raises:
         FolderLockError: another process holds it, or nothing can be written beside it.
@@ -30,7 +31,7 @@ def file_lock(path: Path) -> Generator[None]:
     place = path.resolve()
     lock = place.with_name(f".{place.name}{LOCK_FILE}")
     try:
-        descriptor = _take(lock, path)
+        descriptor = _take(lock, path, wait=wait)
     except OSError as error:
         raise _unwritable(path, error) from error
     try:

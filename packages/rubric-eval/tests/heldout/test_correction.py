@@ -64,6 +64,7 @@ def write(tmp_path: Path, judge: NamedJudge, pairs: tuple[RewardPair, ...]) -> W
     def write_changed(**changed: Any) -> Path:
         figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, UNKNOWN)
         given = {
+            "version": 1,
             "judge": judge.name,
             "judge_fingerprint": judge.entry.identity["fingerprint"],
             "rubrics": {},

@@ -11,6 +11,7 @@ from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
 from rubric_judge import config
 from rubric_judge.capabilities import Fingerprinted, GroupJudge, check, close, wants_warm_call
 from rubric_judge.cascade.judge import CascadeJudge
+from rubric_judge.cascade.queue import require_queue
 from rubric_judge.cascade.record import calibrated
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical.judge import LexicalJudge
@@ -34,7 +35,7 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
     Raises:
         JudgeSetupError: a key is named and not there.
         ConfigError: the `litellm_config` cannot be used; or a cascade is not calibrated, or its
-            calibration is of other judges or settings.
+            calibration is of other judges or settings, or its label queue cannot be written.
         PluginError: no installed package registers the plugin, or what it makes is no judge.
         SandboxError: unit tests are switched on and this machine cannot confine them.
     """
@@ -50,6 +51,8 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
         case config.HybridConfig():
             return HybridJudge(load_judge(spec.judge, limiter=limiter), spec)
         case config.CascadeConfig():
+            if spec.label_queue is not None:
+                require_queue(spec.label_queue)
             judges = tuple(load_judge(one, limiter=limiter) for one in spec.judges)
             return CascadeJudge(judges, spec, calibrated(spec, judges))
 

@@ -241,3 +241,30 @@ def test_public_judgements_are_corrected_where_they_transfer_and_refused_where_n
     judged = [float(row["judge_score"]) for row in rows if row["policy"] == "unhelpful"]
     assert not check_population(judged, base, probes).transfers
     assert not check_population(judged, base).transfers
+
+
+@pytest.mark.parametrize(("factor", "tuning"), [(1.0, "regression"), (0.5, "power")])
+def test_residuals_without_a_spread_give_no_interval(factor: float, tuning: Tuning) -> None:
+    equal = _pairs(F, factor * F + 0.1) if tuning == "regression" else _pairs(F, F * 0 + 0.3)
+
+    with pytest.raises(RewardError, match=r"in every document of 40 labelled responses: without a"):
+        corrected_mean(F, equal, tuning=tuning)
+
+
+def test_a_population_check_without_a_spread_is_refused() -> None:
+    equal = _pairs(F, np.full(40, 0.3))  # λ = 0: residuals are the labels
+
+    with pytest.raises(RewardError, match=r"label − λ·judge is \+0\.300 in every document of 40"):
+        check_population(F, equal, _pairs(F[:12], Y[:12]))
+    with pytest.raises(RewardError, match="in every document of 3 probes"):
+        check_population(F, _pairs(np.full(40, 0.5), Y), _pairs(F[:3], np.full(3, 0.3)))
+
+
+def test_weights_of_one_response_alone_are_refused() -> None:
+    first, *rest = _pairs(F, Y)
+    lost = [first, *(one.model_copy(update={"weight": 1e-20}) for one in rest)]
+
+    with pytest.raises(RewardError, match="40 labelled responses are worth no more than one"):
+        corrected_mean(F, lost)
+    with pytest.raises(RewardError, match="2 labelled responses are worth no more than one"):
+        check_population(F, _pairs(F, Y), lost[:2])

@@ -191,7 +191,7 @@ def test_a_task_of_which_nothing_is_left_is_refused(write_calibration: Write) ->
         _admission(path)
 
 
-@pytest.mark.parametrize("rates", [(0.4, 0.4), (0.2, 0.5), (None, 0.1)])
+@pytest.mark.parametrize("rates", [(0.4, 0.4), (0.4 + 1e-9, 0.4), (0.2, 0.5), (None, 0.1)])
 def test_what_tells_nothing_cannot_be_corrected(
     write_calibration: Write, rates: tuple[float | None, float | None]
 ) -> None:

@@ -102,6 +102,12 @@ class _Labels:
         if not units:
             raise ConfigError("the judges were not reached for any labelled response: run it again",
                               location="judge")  # fmt: skip
+        if self.invalid_frac(group, results) == 1:
+            raise ConfigError(
+                "no labelled response was scored: every answer of the judges was invalid, so that "
+                "nothing is known of them; see why with `rubric-judge score`",
+                location="judge",
+            )
         losses_N = np.array([math.fsum(all_) / len(all_) for all_ in units.values()])
         return risk_test(losses_N, risk=self.target.risk, delta=delta)
 
@@ -118,6 +124,16 @@ class _Labels:
             for name, share in self.shares[line].items()
             if group in (None, name)
         ]
+
+    def invalid_frac(self, group: _Group, results: Sequence[JudgeResult]) -> float:
+        """Return the share of labelled responses, where reached, whose answer was invalid."""
+        outcomes = [
+            result.outcome
+            for line, result in zip(self.shares, results, strict=True)
+            if result.outcome is not Outcome.UNAVAILABLE
+            and (group is None or group in self.shares[line])
+        ]
+        return sum(one is not Outcome.SCORED for one in outcomes) / len(outcomes)
 
     def escalated(self, group: _Group, results: Sequence[JudgeResult], last: str) -> float:
         """Return the share of labelled criteria that the last judge decided, audits aside."""
@@ -207,7 +223,8 @@ async def calibrate_cascade(
         on_threshold: told each threshold before it is tested.
 
     Raises:
-        ConfigError: no label can be used, no judge was reached, or the last judge alone was not
+        ConfigError: no label can be used, no judge was reached or
+            answered validly, or the last judge alone was not
             shown to be within α; says by how much.
     """
     given = _Labels(labels, views, target)
@@ -236,6 +253,7 @@ async def calibrate_cascade(
                 bound=test.bound,
                 escalated=given.escalated(group, results, last),
                 last_risk=first.last_risk if first else test.risk,
+                invalid_frac=given.invalid_frac(group, results),
             )
         if not rising:
             break
@@ -246,6 +264,7 @@ def _record(
     run: CascadeRun, target: CascadeTarget, found: dict[_Group, Threshold]
 ) -> CascadeCalibration:
     return CascadeCalibration(
+        version=1,
         judges=tuple(map(fingerprint, run.judges)),
         uncertainty=run.config.uncertainty,
         k=run.config.k,

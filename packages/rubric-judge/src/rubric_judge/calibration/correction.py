@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, cast
@@ -24,6 +25,9 @@ MOST_UNCOVERED: Final = 0.05
 """At most this share of rewards may lie where there is no label within a tenth."""
 _TENTHS: Final = 10
 _NEAR: Final = 0.1
+_NO_VARIANCE: Final = 1e-20
+"""Of a mean of shares: what rounding leaves of none."""
+_LEAST_WORTH: Final = 1 + 1e-6
 
 Tuning: TypeAlias = Literal["regression", "power"]
 """How much the judge is believed: `regression` for any population, `power` for that alone which the
@@ -101,8 +105,8 @@ def corrected_mean(
 
     Raises:
         RewardShapeError: not one axis, or not one document a reward.
-        RewardError: fewer than two rewards, too few labelled documents, or a value that is not
-            finite.
+        RewardError: fewer than two rewards, too few labelled documents, a value that is not
+            finite, or Y − λ f without a spread.
 
     Source: arXiv 2311.01453 (PPI++), Example 6.1 and Eq. (9): mean estimation with power tuning.
     """
@@ -112,6 +116,7 @@ def corrected_mean(
     trust = sample.trust(tuning)
     judged = _clustered_mean(sample.judge_N, sample.documents_N)
     rectifier = sample.rectifier(trust, tuning=tuning, at=judged.mean)
+    _require_spread(rectifier, f"{len(pairs)} labelled responses")
     low, high = _limits(judged.times(trust), rectifier, confidence=confidence)
     return CorrectedMean(
         mean=trust * judged.mean + rectifier.mean,
@@ -148,7 +153,7 @@ def check_population(
         confidence: of the interval of the difference, in (0, 1).
 
     Raises:
-        RewardShapeError, RewardError: as `corrected_mean`; too few probes.
+        RewardShapeError, RewardError: as `corrected_mean`; too few probes, or without a spread.
 
     Source: Welch, The generalization of "Student's" problem, Biometrika 34 (1947).
     """
@@ -160,6 +165,8 @@ def check_population(
     probed = _Sample.of(judge_N, probes, None, fewest=2)
     there = sample.rectifier(trust, tuning=tuning, at=probed.mean(probed.judge_n))
     here = _clustered_mean(probed.residual_n(trust), probed.documents_n, probed.weights_n)
+    _require_spread(there, f"{len(pairs)} labelled responses of the calibration")
+    _require_spread(here, f"{len(probes)} probes")
     low, high = _limits(here, there.times(-1), confidence=confidence)
     difference = here.mean - there.mean
     transfers = low <= 0 <= high
@@ -243,11 +250,21 @@ class _Sample:
                 f"interval needs labels from {fewest} documents or more: label "
                 f"{fewest - found} more"
             )
+        if sample.worth < _LEAST_WORTH:
+            raise RewardError(
+                f"by their weights, {len(pairs)} labelled responses are worth no more than one: a "
+                "spread needs two"
+            )
         return sample
+
+    @property
+    def worth(self) -> float:
+        """Equally weighed responses that the labelled ones are worth."""
+        return float(self.weights_n.sum() ** 2 / (self.weights_n**2).sum())
 
     def trust(self, tuning: Tuning) -> float:
         """λ."""
-        worth = self.weights_n.sum() ** 2 / (self.weights_n**2).sum()
+        worth = self.worth
         values, weights = self.judge_n, self.weights_n
         if tuning == "power":
             values = np.concatenate([self.judge_n, self.judge_N])
@@ -303,6 +320,17 @@ def _clustered_mean(
     sums_C = np.bincount(place, weights=weights * (values - centre)).astype(np.float64)
     found = ClusteredMean.of(sums_C, np.bincount(place, weights=weights).astype(np.float64))
     return replace(found, mean=centre)
+
+
+def _require_spread(residuals: ClusteredMean, of: str) -> None:
+    """Refuse residuals that are equal in every document: their interval would have no width."""
+    if not math.isfinite(residuals.mean) or not math.isfinite(residuals.variance):
+        raise RewardError(f"{of} give no finite correction: look at their rewards and weights")
+    if residuals.variance <= _NO_VARIANCE:
+        raise RewardError(
+            f"label − λ·judge is {residuals.mean:+.3f} in every document of {of}: without a spread "
+            "no interval is valid, so label responses on which they differ"
+        )
 
 
 def _limits(a: ClusteredMean, b: ClusteredMean, *, confidence: float) -> tuple[float, float]:

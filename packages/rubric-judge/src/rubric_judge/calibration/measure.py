@@ -89,6 +89,7 @@ def calibrate(
     labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
     tasks = {ratings.task_ids_N[n]: ratings.tasks_N[n] for n in labelled}
     return CalibrationReport(
+        version=1,
         judge=ratings.judges[0],
         judge_fingerprint=fingerprint or ratings.judges[0],
         rubrics={name: hash_rubric(task.rubric) for name, task in tasks.items()},

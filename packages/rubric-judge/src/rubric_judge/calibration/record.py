@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, model_validator
 
 from rubric_core import ConfigError, Task
-from rubric_core.files import read_file
+from rubric_core.configuration import read_written
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.page.tables import Part
@@ -42,16 +44,43 @@ LEVELS: Final = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
 """Of a label's z: none, less than half, half or more, all."""
 
 
+_ROUNDING: Final = 1e-9
+
+
+def _within(low: float, high: float) -> AfterValidator:
+    """Hold a number and the ends of its interval within bounds, and the ends in order."""
+
+    def check(one: Estimate) -> Estimate:
+        for name in ("value", "low", "high"):
+            number = getattr(one, name)
+            if number is not None and not low - _ROUNDING <= number <= high + _ROUNDING:
+                bounds = f"at least {low:g}" if high == math.inf else f"from {low:g} to {high:g}"
+                raise ValueError(f"its {name} is {number:g} and must be {bounds}")
+        if one.low is not None and one.high is not None and one.low > one.high + _ROUNDING:
+            raise ValueError(f"its interval is from {one.low:g} to {one.high:g}")
+        return one
+
+    return AfterValidator(check)
+
+
+Rate: TypeAlias = Annotated[Estimate, _within(0, 1)]
+Difference: TypeAlias = Annotated[Estimate, _within(-1, 1)]
+"""Of two shares; a correlation has its bounds, too."""
+Spread: TypeAlias = Annotated[Estimate, _within(0, math.inf)]
+Count: TypeAlias = Annotated[int, Field(ge=0)]
+Confidence: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
+
+
 class LevelCalibration(Part):
     """What the judge adds where people give a criterion so much."""
 
     low: float
     high: float
     """One of `LEVELS`."""
-    labels: int
-    bias: Estimate
+    labels: Count
+    bias: Difference
     """Mean of judge − label."""
-    noise: Estimate
+    noise: Spread
     """Variance of the judge's z over replicates."""
 
 
@@ -59,23 +88,23 @@ class CriterionCalibration(Part):
     """One criterion under one judge, over all tasks that share its id."""
 
     criterion: str
-    labels: int
+    labels: Count
     """Labelled responses that the judge scored, too."""
-    positives: int
+    positives: Count
     """Labels at or above half of the weight."""
-    share: float
+    share: float = Field(ge=0, le=1 + _ROUNDING)
     """Mean α_j over them."""
-    tpr: Estimate
+    tpr: Rate
     """P(judge says met | label says met)."""
-    fpr: Estimate
+    fpr: Rate
     """P(judge says met | label says not met)."""
-    youden_j: Estimate
+    youden_j: Difference
     """TPR − FPR; of no use to a policy at 0, harmful below."""
-    bias: Estimate
+    bias: Difference
     """Mean of judge − label, in z (0 to 1)."""
     agreement: Estimate
     """Krippendorff's ordinal α of judge and label, scores in tenths."""
-    noise: Estimate
+    noise: Spread
     """τ_j²: variance of the judge's z over replicates."""
     levels: tuple[LevelCalibration, ...] = ()
     people: Estimate = UNKNOWN
@@ -83,11 +112,31 @@ class CriterionCalibration(Part):
     verdict: Verdict
     reason: str
     """Why, in one sentence with its figures."""
-    labels_needed: int | None = None
+    labels_needed: Count | None = None
     """Labels more until the verdict is expected to be clear; None where it is."""
-    factor: float = Field(default=1.0, ge=0, le=1)
+    factor: float = Field(ge=0, le=1)
     """What the criterion's weight is multiplied by: 1 admitted; 0 where J is not above 0 with
     confidence; else the slope of the label on the judge's z."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.positives > self.labels:
+            raise ValueError(f"positives is {self.positives}, of {self.labels} labels")
+        only = _FACTORS.get(self.verdict, self.factor)
+        if self.factor != only:
+            raise ValueError(
+                f"factor is {self.factor:g}; under verdict {self.verdict.value!r} it is {only:g}"
+            )
+        rates = self.tpr.value, self.fpr.value, self.youden_j.value
+        if None not in rates:
+            tpr, fpr, j = (float(rate or 0) for rate in rates)
+            if abs(tpr - fpr - j) > _ROUNDING:
+                raise ValueError(f"youden_j is {j:g}; TPR − FPR is {tpr - fpr:g}")
+        return self
+
+
+_FACTORS: Final = {Verdict.ADMIT: 1.0, Verdict.MASK: 0.0, Verdict.MORE_LABELS: 0.0}
+"""Of verdicts that have but one."""
 
 
 class RewardPair(Part):
@@ -104,24 +153,32 @@ class RewardPair(Part):
     """What it stands for, in a mean over what it was drawn from, beside the other pairs."""
 
 
+def _of_shares(pair: RewardPair) -> RewardPair:
+    for name in ("judge", "label"):
+        reward = getattr(pair, name)
+        if not -_ROUNDING <= reward <= 1 + _ROUNDING:
+            raise ValueError(f"its {name} is {reward:g} and must be from 0 to 1")
+    return pair
+
+
 class RewardCalibration(Part):
     """The whole reward R = Σ s_j / W under one judge."""
 
-    pairs: tuple[RewardPair, ...]
+    pairs: tuple[Annotated[RewardPair, AfterValidator(_of_shares)], ...]
     """Responses of which every criterion with weight is labelled and judged."""
-    tpr: Estimate = UNKNOWN
-    fpr: Estimate = UNKNOWN
-    youden_j: Estimate = UNKNOWN
+    tpr: Rate = UNKNOWN
+    fpr: Rate = UNKNOWN
+    youden_j: Difference = UNKNOWN
     """Of all labelled criteria together."""
-    bias: Estimate
+    bias: Difference
     """Mean of judge − label."""
-    correlation: Estimate
+    correlation: Difference
     """Pearson's r of the two."""
-    predicted: Estimate = UNKNOWN
+    predicted: Spread = UNKNOWN
     """τ² / M_eff: the paper's prediction of the variance of the reward."""
-    independent: Estimate = UNKNOWN
+    independent: Spread = UNKNOWN
     """Σ α_j² τ_j²: the prediction with each criterion's own noise."""
-    measured: Estimate
+    measured: Spread
     """Variance of the reward over replicates."""
     inflation: Estimate
     """measured / independent: above 1 where criteria err together."""
@@ -129,14 +186,14 @@ class RewardCalibration(Part):
     """Mean correlation of judge − label between two criteria."""
     error_inflation: Estimate = UNKNOWN
     """Variance of the reward's error, judge − label, over that of independent errors."""
-    flips: Estimate
+    flips: Rate
     """Share of advantages whose sign the labels turn around."""
 
 
 class Calibration(Part):
     """A judge measured against labels, and what it may be used for."""
 
-    version: int = 1
+    version: Literal[1]
     judge: str
     """Its name."""
     judge_fingerprint: str
@@ -147,13 +204,20 @@ class Calibration(Part):
     criteria: tuple[CriterionCalibration, ...]
     """Lowest J first; those without one at the end."""
     reward: RewardCalibration
-    bound: float = 0.3
+    bound: float = Field(default=0.3, ge=-1, le=1)
     """Of J, for the verdicts."""
-    confidence: float = 0.95
-    resamples: int = 1000
+    confidence: Confidence = 0.95
+    resamples: Annotated[int, Field(ge=1)] = 1000
     seed: int = 0
     notes: tuple[str, ...] = ()
     """What a reader must know of how it was made."""
+
+    @model_validator(mode="after")
+    def _each_once(self) -> Self:
+        counts = Counter(one.criterion for one in self.criteria)
+        if repeated := [name for name, count in counts.items() if count > 1]:
+            raise ValueError(f"criterion {repeated[0]!r} stands in it {counts[repeated[0]]} times")
+        return self
 
     def require(self, judge_fingerprint: str, tasks: Iterable[Task], *, source: str) -> None:
         """Refuse another judge than was calibrated, and another version of a labelled rubric.
@@ -190,14 +254,8 @@ def read_calibration(path: Path) -> Calibration:
     """Read `calibration.json`.
 
     Raises:
-        ConfigError: it is no calibration; says where.
+        ConfigError: it is no calibration; names the field and its value.
         OSError: the file cannot be read.
     """
-    try:
-        return Calibration.model_validate_json(read_file(path))
-    except ValueError as error:
-        raise ConfigError(
-            f"{path}: this is no calibration ({type(error).__name__}): "
-            "`rubric-judge calibrate` writes one",
-            location=str(path),
-        ) from None
+    what = "this is no calibration as `rubric-judge calibrate` writes one"
+    return read_written(path, Calibration, what=what)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 
 from rubric_core.arrays import FloatArray
-from rubric_core.errors import needing_extra
+from rubric_core.errors import RewardError, needing_extra
 
 with needing_extra("rubric-judge", "reliability", by="the calibration of a cascade"):
     from scipy import optimize, special, stats
@@ -67,7 +67,19 @@ def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
     Returns:
         With the bound that inverts the test: the least risk that is rejected at δ. For losses of 0
         and 1 it is Clopper and Pearson's.
+
+    Raises:
+        RewardError: no loss, one out of bounds, or α or δ out of bounds; the bound is above the
+            mean loss for δ up to ½ alone.
     """
+    if not len(losses_N):
+        raise RewardError("no loss to test: n is 0, and a test needs a labelled unit or more")
+    if not ((losses_N >= 0) & (losses_N <= 1)).all():
+        raise RewardError("a loss is not in [0, 1]")
+    if not 0 < risk < 1:
+        raise RewardError(f"risk must be in (0, 1), not {risk!r}")
+    if not 0 < delta <= 0.5:  # noqa: PLR2004
+        raise RewardError(f"delta must be in (0, 0.5], not {delta!r}")
 
     def excess(at: float) -> float:
         return p_value(losses_N, at) - delta

@@ -35,7 +35,8 @@ _RUBRICS_KEPT = 4096
 _ROUNDING = 1e-9
 
 Ask = Callable[[Judge, JudgeView, int], Awaitable[JudgeResult]]
-"""Puts a view to a judge; the number says which of its answers this is."""
+"""Puts a view to a judge; the number says which of its answers this is. A judge that stands twice
+goes on counting at its second place: an answer is one draw, at one place."""
 
 
 class _Progress:
@@ -94,6 +95,9 @@ class CascadeJudge:
             for place, name in enumerate(names, start=1)
         ]
         """How results call the judges: their names, numbered where two are the same."""
+        who = list(map(fingerprint, judges))
+        self._first = [config.k * who[:place].count(one) for place, one in enumerate(who)]
+        """Number of each place's first answer."""
         # One object for a group: what a judge keeps for a rubric is kept for its parts.
         self._parts = ByIdentity(_Parts, most=_RUBRICS_KEPT)
 
@@ -198,7 +202,8 @@ class CascadeJudge:
         async def ask(sample: int) -> None:
             rubric = part if is_last else self._parts(part).turned(self._config, sample)
             asked = view if rubric is view.rubric else view.model_copy(update={"rubric": rubric})
-            results[sample] = await self._ask(self._judges[number], asked, sample)
+            which = self._first[number] + sample
+            results[sample] = await self._ask(self._judges[number], asked, which)
 
         if is_last or self._config.k == 1:
             await ask(0)

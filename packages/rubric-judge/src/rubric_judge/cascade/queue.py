@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
-from rubric_core import JudgeView
-from rubric_core.files import open_to_append, read_growing
+from rubric_core import ConfigError, JudgeView
+from rubric_core.errors import FolderLockError
+from rubric_core.files import append_whole, open_file, open_to_append, read_file, read_growing
+from rubric_core.locks import file_lock
 from rubric_judge.ledger.entry import hash_text
 
 
@@ -28,11 +29,42 @@ class LabelRequest(BaseModel):
     """The response's line in its own file, where that is known."""
 
 
+def require_queue(path: Path) -> None:
+    """Find out before anything is paid for that a queue cannot be written; makes no file.
+
+    Raises:
+        ConfigError: says why.
+    """
+    if problem := _unwritable(path):
+        raise ConfigError(
+            f"label_queue: {str(path)!r} cannot be written ({problem}): name a file that can, or "
+            "leave it out",
+            location="label_queue",
+        )
+
+
+def _unwritable(path: Path) -> str:
+    """Say what keeps the file, and the lock beside it, from being written; empty for nothing."""
+    folder = path.resolve().parent
+    if not folder.is_dir():
+        return "its folder is not there"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "its folder lets nothing be written"
+    if not path.exists():
+        return ""
+    try:
+        open_to_append(path).close()
+    except OSError as error:
+        return error.strerror or "unknown"
+    return "" if path.is_file() else "it is no regular file"
+
+
 def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None:
     """Add a line for each criterion; they are on the disk on return.
 
     Any number of processes may write to the file, and a judgement that is made again, as after a
-    kill, asks again: `read_queue` leaves out what stands twice.
+    kill, asks again: `read_queue` leaves out what stands twice. A last line that a kill tore is cut
+    off, for its judgement was not kept either.
 
     Raises:
         OSError: it cannot be written.
@@ -43,11 +75,33 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
         for name in criteria
     ]
     lines = "".join(f"{json.dumps(row.model_dump(exclude_none=True))}\n" for row in rows).encode()
-    with open_to_append(path) as file:
-        # One write at the end of the file: no other process's line comes between.
-        if os.write(file.fileno(), lines) < len(lines):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        os.fsync(file.fileno())
+    try:
+        with file_lock(path, wait=True), open_to_append(path) as file:
+            size = _mended(path, file.fileno())
+            append_whole(file.fileno(), lines, size=size)
+            os.fsync(file.fileno())
+    except FolderLockError as error:
+        raise error.__cause__ or OSError(0, str(error), str(path)) from None
+
+
+def _mended(path: Path, descriptor: int) -> int:
+    """End the last line, or cut it off where it is torn; return the size."""
+    size = os.fstat(descriptor).st_size
+    if not size:
+        return 0
+    with open_file(path) as file:
+        file.seek(size - 1)
+        if file.read(1) == b"\n":
+            return size
+    whole = read_file(path)
+    start = whole.rfind(b"\n") + 1
+    try:
+        LabelRequest.model_validate_json(whole[start:])
+    except ValidationError:
+        os.ftruncate(descriptor, start)
+        return start
+    append_whole(descriptor, b"\n", size=size)
+    return size + 1
 
 
 def read_queue(path: Path) -> list[LabelRequest]:

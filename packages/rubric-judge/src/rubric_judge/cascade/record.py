@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rubric_core import ConfigError, Judge
-from rubric_core.files import read_file
+from rubric_core.configuration import read_written
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.config import CascadeConfig, Uncertainty
 from rubric_judge.provider.model_config import Settings
@@ -28,6 +29,8 @@ class Threshold(Settings):
     """Share of the labelled criteria that reached the last judge for want of certainty."""
     last_risk: float = Field(ge=0, le=1)
     """Share of the labels that the last judge contradicts where it decides everything."""
+    invalid_frac: float = Field(default=0, ge=0, le=1)
+    """Share of the labelled responses whose answer was invalid, which counts as 0."""
 
 
 class CascadeCalibration(Settings):
@@ -36,7 +39,7 @@ class CascadeCalibration(Settings):
     P(risk > α) ≤ δ,   risk = P(the cascade's verdict contradicts the label)
     """
 
-    version: int = 1
+    version: Literal[1]
     judges: tuple[str, ...]
     """Fingerprints, in order."""
     uncertainty: Uncertainty
@@ -45,7 +48,7 @@ class CascadeCalibration(Settings):
     tolerance: float | None = Field(default=None, gt=0, lt=1)
     """A score contradicts a label when they are further apart, as shares of the weight; None: when
     they lie on different sides of half of it."""
-    unit: str
+    unit: Literal["response", "task"]
     """What was drawn independently: `response` or `task`."""
     risk: float = Field(gt=0, lt=1)
     """α."""
@@ -55,6 +58,13 @@ class CascadeCalibration(Settings):
     """For every criterion."""
     criteria: dict[str, Threshold] = Field(default_factory=dict)
     """For each criterion by id, instead of `pooled`; one that is not here is always escalated."""
+
+    @model_validator(mode="after")
+    def _has_thresholds(self) -> Self:
+        if (self.pooled is None) == (not self.criteria):
+            found = "neither" if self.pooled is None else "both"
+            raise ValueError(f"give pooled or criteria, one of the two: it has {found}")
+        return self
 
     def threshold(self, criterion: str) -> float | None:
         """Return the highest uncertainty at which the criterion's score is kept; None for none."""
@@ -111,12 +121,10 @@ def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibra
         )
     source = str(config.calibration)
     try:
-        found = CascadeCalibration.model_validate_json(read_file(config.calibration))
+        what = f"this is no calibration of a cascade as {_COMMAND} writes one"
+        found = read_written(config.calibration, CascadeCalibration, what=what)
     except OSError as error:
         problem = f"{source}: cannot be read ({error.strerror}): {_COMMAND} writes it"
-        raise ConfigError(problem, location="calibration") from None
-    except ValueError:
-        problem = f"{source}: this is no calibration of a cascade: {_COMMAND} writes one"
         raise ConfigError(problem, location="calibration") from None
     found.require(config, judges, source=source)
     return found

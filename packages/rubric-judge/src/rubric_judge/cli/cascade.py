@@ -141,7 +141,8 @@ def find_thresholds(
 def print_thresholds(found: CascadeCalibration, out: Path) -> None:
     """Print the thresholds, and where they are written."""
     tests = {"all": found.pooled} if found.pooled is not None else found.criteria
-    header = ("criterion", "kept up to", f"{found.unit}s", "risk", "at most", "escalated")
+    header = ("criterion", "kept up to", f"{found.unit}s", "risk", "at most", "escalated",
+              "invalid")  # fmt: skip
     rows = [
         (
             name,
@@ -150,6 +151,7 @@ def print_thresholds(found: CascadeCalibration, out: Path) -> None:
             f"{one.risk:.1%}",
             f"{one.bound:.1%}",
             f"{one.escalated:.1%}",
+            f"{one.invalid_frac:.1%}",
         )
         for name, one in tests.items()
     ]

@@ -34,6 +34,8 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 _KEY: Final = "judge.calibration"
 _SHOWN: Final = 8
 """Criteria that a message names."""
+_LEAST_J: Final = 0.01
+"""A correction divides by TPR − FPR: below this, noise would count a hundredfold."""
 
 
 @dataclass(frozen=True)
@@ -209,7 +211,7 @@ def _rates(
     """TPR and FPR of all that is admitted and was calibrated, where they are to be corrected for.
 
     Raises:
-        TrainConfigError: a criterion without rates, or with J not above 0.
+        TrainConfigError: a criterion without rates, or with J below `_LEAST_J`.
     """
     if config.correction == "none":
         return {}
@@ -218,11 +220,12 @@ def _rates(
         if not factor or name not in known:
             continue
         tpr, fpr = known[name].tpr.value, known[name].fpr.value
-        if tpr is None or fpr is None or not tpr > fpr:
+        if tpr is None or fpr is None or tpr - fpr < _LEAST_J:
             told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
             raise TrainConfigError(
                 f"criterion {name!r} cannot be corrected ({told}): its labels must be of both "
-                "kinds and TPR above FPR; mask it, label more, or set judge.correction to none",
+                f"kinds and TPR above FPR by {_LEAST_J:g}; mask it, label more, or "
+                "set judge.correction to none",
                 location="judge.correction",
             )
         found[name] = (tpr, fpr)
