@@ -149,8 +149,8 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
         return
     if not judging.calibration.is_file():
         yield (
-            f"admission: unknown, {_KEY} is missing: there is no file {str(judging.calibration)!r}, "
-            "and a run does not start without it; correct the path, or write it with "
+            f"admission: unknown, {_KEY} is missing: there is no file "
+            f"{str(judging.calibration)!r}, and a run does not start without it; correct the path, or write it with "
             "`rubric-judge calibrate`"
         )
         return
