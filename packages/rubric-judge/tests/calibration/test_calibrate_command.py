@@ -76,8 +76,8 @@ def test_a_judge_is_calibrated_and_found_again_in_its_judgements(command: Comman
 
     assert (status, complaints) == (0, "")
     assert printed.startswith(
-        "lexical_v3, against 80 labels by 1 rater on 80 response–criterion pairs. 2 criteria: admit 2; "
-        "100% of the labelled weight is admitted.\n"
+        "lexical_v3, against 80 labels by 1 rater on 80 response–criterion pairs. "
+        "2 criteria: admit 2; 100% of the labelled weight is admitted.\n"
     )
     assert printed.endswith(
         "next:\ntrain on what is admitted: beside judge.spec of rubric-train\n"

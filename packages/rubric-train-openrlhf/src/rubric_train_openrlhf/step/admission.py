@@ -150,8 +150,8 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
     if not judging.calibration.is_file():
         yield (
             f"admission: unknown, {_KEY} is missing: there is no file "
-            f"{str(judging.calibration)!r}, and a run does not start without it; correct the path, or write it with "
-            "`rubric-judge calibrate`"
+            f"{str(judging.calibration)!r}, and a run does not start without it; correct "
+            "the path, or write it with `rubric-judge calibrate`"
         )
         return
     missing = [path for path in paths if not path.is_file()]
