@@ -13,6 +13,7 @@ import structlog
 from rubric_core import read_tasks
 from rubric_eval.cli import main
 from rubric_eval.heldout.table import HeldoutTable
+from rubric_judge.cli import main as judge_main
 from rubric_synth import collect, synthesise
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
@@ -20,18 +21,20 @@ PAGE = "docs/eval/heldout.md"
 
 
 def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
-    monkeypatch.setattr("sys.argv", shlex.split(command))
+    words = shlex.split(command)
+    monkeypatch.setattr("sys.argv", words)
     try:
         with pytest.raises(SystemExit) as ended:
-            main()
+            {"rubric-eval": main, "rubric-judge": judge_main}[words[0]]()
     finally:
         structlog.reset_defaults()
     return int(ended.value.code or 0)
 
 
 def _commands(page: str) -> list[str]:
-    (block,) = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    return block.replace("\\\n", " ").splitlines()
+    """Return the two of the evaluation, and the first of those that label its answers."""
+    made, labelled = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [*made.replace("\\\n", " ").splitlines(), labelled.splitlines()[0]]
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ def test_the_commands_of_the_page_run_and_leave_the_folder_that_it_describes(
 ) -> None:
     page = (root / PAGE).read_text("utf-8")
 
-    assert [_run(command, monkeypatch) for command in _commands(page)] == [0, 0]
+    assert [_run(command, monkeypatch) for command in _commands(page)] == [0, 0, 0]
 
     folder = workplace / "evals" / "heldout"
     table = HeldoutTable.model_validate_json((folder / "heldout.json").read_bytes())

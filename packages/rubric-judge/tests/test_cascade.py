@@ -386,6 +386,7 @@ async def test_the_pool_counts_decisions_audits_and_savings(make_view: ViewFacto
     audits = [agrees for trace in traces for agrees in trace.audits.values()]
     assert (found.audited, found.audited_otherwise) == (len(audits), audits.count(False))
     assert found.audited_otherwise > 0
+    assert found.escalated == 20  # one criterion of each hard one
     share = found.audit_disagreement()
     assert share is not None
     assert share.low < 0.2 < share.high  # 60 of the 280 kept criteria are wrong
@@ -406,6 +407,7 @@ async def test_escalated_criteria_are_no_audits(make_view: ViewFactory) -> None:
     found = pool.statistics().cascade
     assert found is not None
     assert found.audited == 0
+    assert found.escalated == found.asked_criteria == len(RUBRIC)
     assert found.audit_disagreement() is None
     assert JudgePool(ScriptedJudge()).statistics().cascade is None
 

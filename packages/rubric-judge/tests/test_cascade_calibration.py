@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -337,7 +338,10 @@ def test_the_command_writes_what_score_then_uses(
     written = json.loads((folder / "cascade.json").read_text())
     assert (written["pooled"]["n"], written["k"]) == (60, 1)
     assert _run(folder, "score", labels="", out="judged.jsonl") == 0
-    assert "criteria decided by" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "criteria decided by" in printed.out
+    (count,) = re.findall(r"\bescalated[ │]+(\d+) of", printed.out)
+    assert ("nothing was escalated" in printed.err) is (count == "0")
     row = json.loads((folder / "judged.jsonl").read_text().splitlines()[0])
     assert row["result"]["cascade"]["decided_by"].keys() == {"drag"}
 

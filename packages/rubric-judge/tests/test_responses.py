@@ -55,6 +55,28 @@ def test_what_else_a_row_says_is_not_read(tmp_path: Path, task: Task) -> None:
     assert (line, view.response) == (1, "It is.")
 
 
+def test_the_answers_of_an_evaluation_are_responses(tmp_path: Path, task: Task) -> None:
+    rows = [{"text": "It is."}, {"text": None}, {"text": "No.", "response": "No."}]
+    path = tmp_path / "seed_0.jsonl"
+    path.write_text(
+        "".join(
+            json.dumps({"task_id": task.task_id, **row}, separators=(",", ":")) + "\n"
+            for row in rows
+        )
+    )
+    views = read_responses(path, {task.task_id: task})
+    assert [(line, view.response) for line, view in views] == [(1, "It is."), (3, "No.")]
+
+
+def test_a_response_and_another_text_are_refused(tmp_path: Path, task: Task) -> None:
+    row = {"task_id": task.task_id, "response": "It is.", "text": "It is not."}
+    path = _write(tmp_path / "answers.jsonl", row)
+    with pytest.raises(RubricFileError, match="`response` and `text` differ") as caught:
+        read_responses(path, {task.task_id: task})
+    assert caught.value.line == 1
+    assert "It is" not in str(caught.value)
+
+
 def test_a_mark_before_utf_8_is_skipped(tmp_path: Path, task: Task) -> None:
     path = _write(tmp_path / "answers.jsonl", {"task_id": task.task_id, "response": "é"})
     path.write_bytes(BOM_UTF8 + path.read_bytes())

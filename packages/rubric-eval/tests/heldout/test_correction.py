@@ -21,6 +21,7 @@ from rubric_judge.calibration.correction import corrected_mean
 from rubric_judge.calibration.record import Calibration, RewardCalibration, RewardPair
 from rubric_judge.estimates import UNKNOWN
 from rubric_judge.ledger.entry import hash_rubric
+from rubric_judge.responses import read_responses
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
 if TYPE_CHECKING:
@@ -126,6 +127,11 @@ def test_rewards_are_corrected_beside_the_raw_ones_and_refused_elsewhere(
     assert (loved.mean, loved.ci_low, loved.raw) == (None, None, 1.0)
     assert "0% of the judge's rewards" in loved.refused
     assert "1.000 here" in loved.refused
+    answers = "answers/loved/seed_0.jsonl"
+    assert f"rubric-judge label TASKS EVAL/{answers} --out LABELS" in loved.refused
+    views = read_responses(tmp_path / "eval" / answers, {task.task_id: task for task in tasks})
+    assert len(views) == len(tasks)
+    assert all(view.response.endswith(" is worth 100%.") for _, view in views)
 
     files = write_report(ReportSources((tmp_path / "eval",)))
     page = files.page.read_text(encoding="utf-8")

@@ -12,9 +12,17 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, Self, TypeVar
+from typing import Annotated, Final, Self, TypeVar, cast
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr, model_validator
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StrictStr,
+    model_validator,
+)
 from pydantic_core import ValidationError
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Task, normalized_reward
@@ -28,12 +36,24 @@ _ROUNDED: Final = 1e-3
 
 
 class ResponseRow(BaseModel):
-    """One line of a file of responses; what else it says, such as a model's name, is not read."""
+    """One line of a file of responses, or of an evaluation's answers, which call it `text`.
+
+    What else it says, such as a model's name, is not read.
+    """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     task_id: StrictStr
-    response: StrictStr
+    response: StrictStr = Field(validation_alias=AliasChoices("response", "text"))
+
+    @model_validator(mode="before")
+    @classmethod
+    def _says_it_once(cls, row: object) -> object:
+        if isinstance(row, dict):
+            said = cast("dict[str, object]", row)
+            if "text" in said and said.get("response", said["text"]) != said["text"]:
+                raise ValueError("`response` and `text` differ: leave out the one not to be judged")
+        return row
 
 
 class JudgementLine(BaseModel):
@@ -85,7 +105,8 @@ def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, Jud
     """Read `{"task_id": …, "response": …}` lines and join them with their tasks.
 
     Args:
-        path: a JSON Lines file; blank lines are skipped.
+        path: a JSON Lines file, or an evaluation's answers/MODEL/seed_S.jsonl; blank lines and
+            answers that no model gave are skipped.
         tasks: tasks by id.
 
     Returns:
@@ -118,11 +139,19 @@ def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, Jud
 def response_rows(path: Path) -> Iterator[tuple[int, ResponseRow]]:
     """Yield (1-based line, its row) of a file of responses; blank lines are skipped.
 
+    So are an evaluation's answers that no model gave, whose `text` is null.
+
     Raises:
         RubricFileError: a line that is not such an object.
         OSError: the file cannot be read.
     """
-    return read_rows(path, ResponseRow, form='{"task_id": "…", "response": "…"}')
+    form = '{"task_id": "…", "response": "…"}'
+    return read_rows(path, ResponseRow, form=form, skips=_is_unanswered)
+
+
+def _is_unanswered(line: bytes) -> bool:
+    # In a string of JSON the quotes would be escaped.
+    return b'"text":null' in line and b'"response"' not in line
 
 
 def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:

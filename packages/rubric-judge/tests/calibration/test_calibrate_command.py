@@ -76,8 +76,12 @@ def test_a_judge_is_calibrated_and_found_again_in_its_judgements(command: Comman
 
     assert (status, complaints) == (0, "")
     assert printed.startswith(
-        "lexical_v3, against 80 labels by 1 rater. 2 criteria: admit 2; "
-        "100% of the labelled weight is admitted.\n"
+        "lexical_v3, against 80 labels by 1 rater on 80 response–criterion pairs. "
+        "2 criteria: admit 2; 100% of the labelled weight is admitted.\n"
+    )
+    assert printed.endswith(
+        "next:\ntrain on what is admitted: beside judge.spec of rubric-train\n"
+        "  judge:\n    calibration: out/calibration.json\n"
     )
     assert max(map(len, printed.splitlines()[1:])) <= 80
     found = read_calibration(Path("out/calibration.json"))
@@ -111,6 +115,12 @@ def test_what_people_see_and_a_judge_does_not(command: Command) -> None:
     assert found["first"].verdict is Verdict.ADMIT
     assert found["second"].verdict is Verdict.MORE_LABELS
     assert "50% of the labelled weight" in printed
+    assert [one.criterion for one in read_calibration(Path("out/calibration.json")).criteria] == [
+        "second", "first"
+    ]  # fmt: skip
+    command_line = "rubric-judge label tasks.jsonl answers.jsonl --out LABELS"
+    assert f"label more, then calibrate on it: second\n  {command_line}\n" in printed
+    assert f"<pre>{command_line}</pre>" in Path("out/calibration.html").read_text()
     page = Path("out/calibration.md").read_text()
     assert found["second"].reason in page
     assert "![youden j](youden_j.png)" in page
@@ -130,6 +140,10 @@ def test_two_raters_and_replicates_of_a_model(command: Command) -> None:
         assert (status, again, calls) == (0, 0, 1 + 80)
         assert len(endpoint.calls) == calls
     assert Path("out/calibration.json").read_text() == Path("again/calibration.json").read_text()
+    assert (
+        "160 labels by 2 raters on 80 response–criterion pairs"
+        in Path("out/calibration.md").read_text()
+    )
     found = read_calibration(Path("out/calibration.json"))
     first, second = sorted(found.criteria, key=lambda one: one.criterion)
     assert (first.people.value, first.youden_j.value, first.tpr.value) == (1.0, 0.0, 1.0)
@@ -262,3 +276,21 @@ def test_one_class_only_is_no_error_and_says_what_is_missing(
     assert {one.verdict for one in found.criteria} == {Verdict.MORE_LABELS}
     assert all(one.youden_j.value is None and one.labels_needed for one in found.criteria)
     assert not Path("out/youden_j.png").exists()
+
+
+def test_a_criterion_of_which_nobody_can_tell_is_said_to_be_one(
+    command: Command, tmp_path: Path
+) -> None:
+    names = _names(tmp_path)
+    labels = [
+        _label(n, names[n - 1], name, None if name == "second" else float(n % 2), "anna")
+        for n in range(1, 41)
+        for name in NAMES
+    ]
+    Path("unsure.jsonl").write_text("\n".join(labels))
+    words = ("--labels", "unsure.jsonl", "--judge", "lexical.yaml", "--out", "out")
+
+    assert command(*FILES, *words)[0] == 0
+    found = {one.criterion: one for one in read_calibration(Path("out/calibration.json")).criteria}
+    assert "Every label, 40 of them, says that the rater cannot tell" in found["second"].reason
+    assert "cannot tell" not in found["first"].reason

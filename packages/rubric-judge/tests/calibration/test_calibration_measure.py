@@ -100,7 +100,7 @@ def test_what_is_written_can_be_read_and_holds_nothing_of_texts(
     report = calibrate(planted({"a": (0.9, 0.1)}), fingerprint="x", settings=QUICK)
     text = report.model_dump_json()
 
-    assert Calibration.model_validate_json(text) == Calibration(**dict(report))
+    assert Calibration.model_validate_json(text) == Calibration(**report.model_dump())
     assert "Passage" not in text
     assert "Question" not in text
     assert json.loads(text)["criteria"][0]["verdict"] == "admit"

@@ -52,11 +52,25 @@ def test_a_run_says_what_it_masks_and_trains_on_the_rest(
         run_grpo(longer, resume=True)
 
 
+def test_a_plan_refuses_another_judge_or_says_that_it_cannot_look(
+    make_config: MakeConfig, write_calibration: Write, tmp_path: Path
+) -> None:
+    path = write_calibration(FACTORS, judge_fingerprint="another")
+    with pytest.raises(ConfigError, match="it is of the judge 'another'"):
+        describe_plan(make_config(judge={"calibration": path}))
+
+    absent = {"type": "llm", "model": "openai/m", "litellm_config": str(tmp_path / "none.yaml")}
+    plan = describe_plan(make_config(judge={"calibration": path, "spec": absent}))
+    assert "1 of 3 criteria masked" in plan
+    assert "admission: identity not checked" in plan
+
+
 def test_a_plan_without_its_calibration_says_that_it_is_not_there(
     make_config: MakeConfig, tmp_path: Path
 ) -> None:
     plan = describe_plan(make_config(judge={"calibration": tmp_path / "later.json"}))
-    assert "later.json is not there yet (judge.calibration)" in plan
+    assert "judge.calibration is missing: there is no file" in plan
+    assert "later.json" in plan
 
 
 def test_another_judge_is_refused_before_the_run_folder_is_touched(

@@ -148,7 +148,7 @@ def _print_corrected(table: HeldoutTable) -> None:
     corrected = figures_table(
         "Reward corrected by labels",
         names=("model", "judge"),
-        figures=("judged", "corrected", f"{100 * table.confidence:g} %", "λ", "labels"),
+        figures=("judged", "corrected", f"{100 * table.confidence:g} %", "λ", "responses"),
     )
     for row in table.corrected:
         limits = f"{percent(row.ci_low)} to {percent(row.ci_high)}" if row.mean is not None else "–"

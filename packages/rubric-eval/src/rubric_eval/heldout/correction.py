@@ -79,10 +79,10 @@ def corrected_rewards(
         return ()
     calibration = read_calibration(folder.calibration)
     named = {one.name for one in judges if _fingerprint(one) == calibration.judge_fingerprint}
-    return tuple(_corrected(one, calibration) for one in measured if one.judge in named)
+    return tuple(_corrected(folder, one, calibration) for one in measured if one.judge in named)
 
 
-def _corrected(measured: Measured, calibration: Calibration) -> CorrectedReward:
+def _corrected(folder: EvalFolder, measured: Measured, calibration: Calibration) -> CorrectedReward:
     """Correct a model's mean over questions, unless its rewards are of another population."""
     pairs = calibration.reward.pairs
     found = [
@@ -107,7 +107,12 @@ def _corrected(measured: Measured, calibration: Calibration) -> CorrectedReward:
         return row.model_copy(update={"refused": str(error)})
     told = {"population": population.reason}
     if not population.transfers:
-        refused = "the calibration is of another population of answers: label some of this model's"
+        answers = min(folder.answers(measured.model, 0).parent.glob("seed_*.jsonl"))
+        refused = (
+            "the calibration is of another population of answers: label some of this model's "
+            f"(rubric-judge label TASKS EVAL/{answers.relative_to(folder.root)} --out LABELS) "
+            "and calibrate on them"
+        )
         return row.model_copy(update={**told, "refused": f"{refused}; {population.reason}"})
     return row.model_copy(
         update=told | corrected.model_dump(include={"mean", "ci_low", "ci_high", "trust"})

@@ -15,6 +15,7 @@ from rubric_judge.calibration.record import (
     LEVELS,
     CriterionCalibration,
     LevelCalibration,
+    Verdict,
 )
 from rubric_judge.calibration.report import CalibrationReport
 from rubric_judge.calibration.reward import reward_calibration
@@ -94,6 +95,7 @@ def calibrate(
         judge_fingerprint=fingerprint or ratings.judges[0],
         rubrics={name: hash_rubric(task.rubric) for name, task in tasks.items()},
         raters=paired.raters,
+        given=int((~np.isnan(paired.people_JNM) & ~np.isnan(paired.first_NM)).sum()),
         criteria=tuple(sorted(criteria, key=_by_j)),
         reward=reward,
         **asdict(settings),
@@ -101,8 +103,10 @@ def calibrate(
     )
 
 
-def _by_j(one: CriterionCalibration) -> tuple[bool, float]:
-    return one.youden_j.value is None, one.youden_j.value or 0.0
+def _by_j(one: CriterionCalibration) -> tuple[bool, bool, float]:
+    """What is not admitted comes first."""
+    is_admitted = one.verdict is Verdict.ADMIT
+    return is_admitted, one.youden_j.value is None, one.youden_j.value or 0.0
 
 
 def _notes(paired: Paired, *, is_named: bool) -> list[str]:
@@ -156,6 +160,7 @@ class Study:
                 people,
                 self.settings.bound,
                 self.settings.confidence,
+                self.paired.unsure.get(name, 0) if np.isnan(label_N).all() else 0,
             )
         )
         both_JN1 = agreement.in_tenths(np.stack([first_N, label_N])[:, :, None])

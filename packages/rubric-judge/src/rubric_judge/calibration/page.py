@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core.files import write_text
+from rubric_judge.calibration.next_steps import Files, next_steps
 from rubric_judge.calibration.record import Verdict
 from rubric_judge.calibration.report import CalibrationReport
 from rubric_judge.estimates import Estimate
 from rubric_judge.page.rendering import render_page
-from rubric_judge.page.tables import Cell, Column, Figure, Row, Table, counted
+from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 
 _ROLES: Final = {
     Verdict.ADMIT: "good",
@@ -28,7 +29,6 @@ _ROLES: Final = {
 def headline(report: CalibrationReport) -> list[Figure]:
     """Return the numbers at the top."""
     counts, reward = Counter(one.verdict for one in report.criteria), report.reward
-    labels = sum(one.labels for one in report.criteria)
     figures = [
         Figure(
             "Criteria admitted",
@@ -36,7 +36,7 @@ def headline(report: CalibrationReport) -> list[Figure]:
             note=f"J above {report.bound:g} with {report.confidence:.0%} confidence",
         ),
         Figure("J of all criteria", Estimate(value=reward.youden_j.value).text(), note="TPR − FPR"),
-        Figure("Labels", f"{labels:,}", note=f"by {counted(len(report.raters), 'rater')}"),
+        Figure("Labels", f"{report.given:,}", note=report.counts().split(maxsplit=2)[2]),
     ]
     if reward.flips.value is not None:
         note = "advantages whose sign the labels turn around"
@@ -50,7 +50,8 @@ def youden_view(report: CalibrationReport) -> Table:
         Column(key="youden_j", title="J", form="signed", has_interval=True),
         Column(key="tpr", title="TPR", form="decimal"),
         Column(key="fpr", title="FPR", form="decimal"),
-        Column(key="labels", title="Met / labels", form="text"),
+        Column(key="labels", title="Met / pairs", form="text"),
+        Column(key="factor", title="Factor", form="decimal"),
         Column(key="verdict", title="Decision", form="text"),
     )
     rows = tuple(
@@ -62,6 +63,7 @@ def youden_view(report: CalibrationReport) -> Table:
                 Cell(value=one.tpr.value),
                 Cell(value=one.fpr.value),
                 Cell(text=f"{one.positives} / {one.labels}"),
+                Cell(value=one.factor),
                 Cell(text=one.verdict.words),
             ),
         )
@@ -91,11 +93,12 @@ def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
     ]
 
 
-def write_page(report: CalibrationReport, path: Path) -> None:
-    """Write the page; the same calibration gives the same bytes."""
+def write_page(report: CalibrationReport, path: Path, files: Files | None = None) -> None:
+    """Write the page; the same calibration of the same files gives the same bytes."""
+    steps = next_steps(report, files or Files())
     # The template calls the functions of this module and the report's own tables.
     tables = [*report.tables()[2:], *report.score_tables()]
-    content = {"report": report, "views": sys.modules[__name__], "tables": tables}
+    content = {"report": report, "views": sys.modules[__name__], "tables": tables, "steps": steps}
     text = render_page(
         __package__ or "", "calibration.html.j2", content, style="calibration.css", scripts=()
     )

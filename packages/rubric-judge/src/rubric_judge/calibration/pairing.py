@@ -5,8 +5,9 @@ Axes as in `rubric_judge.reliability.ratings`; of people, **J** counts the rater
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -39,6 +40,8 @@ class Paired:
     """Labels of responses that the judge has no judgement of."""
     weights_N: FloatArray | None = None
     """1 / inclusion of each labelled response, over the greatest; None where all weigh the same."""
+    unsure: Mapping[str, int] = field(default_factory=dict[str, int])
+    """By criterion, labels that say that the rater cannot tell."""
 
     @property
     def judge_NRM(self) -> FloatArray:
@@ -109,7 +112,8 @@ def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "m
             place = raters.index(label.rater), n, rubric.ids.index(label.criterion)
             people_JNM[place] = label.score / weight if weight else np.nan
     label_NM, weights_N = _combined(people_JNM, combining), _weights(labels, ratings)
-    return Paired(ratings, raters, people_JNM, label_NM, unjudged, weights_N)
+    unsure = Counter(label.criterion for label in labels if label.score is None)
+    return Paired(ratings, raters, people_JNM, label_NM, unjudged, weights_N, unsure)
 
 
 def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from pydantic import Field
+
 from rubric_judge.calibration.record import (
     LEVELS,
     Calibration,
@@ -20,6 +22,17 @@ from rubric_judge.page.tables import Report, TextTable, counted, markdown_page, 
 class CalibrationReport(Calibration, Report):
     """A calibration that can be shown."""
 
+    given: int = Field(exclude=True)
+    """Scores of all raters together: a response and criterion has one of each rater."""
+
+    def counts(self) -> str:
+        """Return how many labels of how many raters there are, on how many pairs."""
+        pairs = sum(one.labels for one in self.criteria)
+        return (
+            f"{counted(self.given, 'label')} by {counted(len(self.raters), 'rater')} on "
+            f"{counted(pairs, 'response–criterion pair')}"
+        )
+
     def summary(self) -> str:
         """Return whose calibration it is, and how many criteria each verdict has."""
         counts = Counter(one.verdict for one in self.criteria)
@@ -27,9 +40,8 @@ class CalibrationReport(Calibration, Report):
         total = sum(one.labels * one.share for one in self.criteria)
         kept = sum(one.labels * one.share for one in self.criteria if one.factor == 1)
         weight = f"; {kept / total:.0%} of the labelled weight is admitted" if kept else ""
-        labels = counted(sum(one.labels for one in self.criteria), "label")
         return (
-            f"{self.judge}, against {labels} by {counted(len(self.raters), 'rater')}. "
+            f"{self.judge}, against {self.counts()}. "
             f"{counted(len(self.criteria), 'criterion', 'criteria')}: {verdicts}{weight}."
         )
 
@@ -68,7 +80,7 @@ class CalibrationReport(Calibration, Report):
 
 def verdict_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
     """Return the verdicts with the rates that they are made of."""
-    header = ("criterion", "J", "TPR", "FPR", "met/labels", "verdict")
+    header = ("criterion", "J", "TPR", "FPR", "met/pairs", "factor", "verdict")
     rows = tuple(
         (
             one.criterion,
@@ -76,6 +88,7 @@ def verdict_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
             or_dash(one.tpr.value, ".2f"),
             or_dash(one.fpr.value, ".2f"),
             f"{one.positives}/{one.labels}",
+            f"{one.factor:.2f}",
             one.verdict.words,
         )
         for one in criteria

@@ -46,6 +46,8 @@ class Evidence(NamedTuple):
     """α between raters; without a value where there is one."""
     bound: float
     confidence: float
+    unsure: int = 0
+    """Labels that say that the rater cannot tell, where there are no others."""
 
 
 class Decision(NamedTuple):
@@ -107,6 +109,12 @@ def _without_j(seen: Evidence) -> Decision:
     """Say how many labels of which class make a J."""
     total = seen.positives + seen.negatives
     count, wanted = _wanted(seen, _BLIND_WIDTH)
+    if not total and seen.unsure:
+        so_far = (
+            f"Every label, {seen.unsure:,} of them, says that the rater cannot tell: if the "
+            "wording is why, word it anew; else"
+        )
+        return Decision(Verdict.MORE_LABELS, f"{so_far} {wanted} would give a J.", count, 0.0)
     if not total:
         so_far = "No response has both a label and a score of the judge"
     elif seen.negatives:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,6 +38,7 @@ from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
     from rubric_judge.calibration.cascade import CascadeTarget
+    from rubric_judge.calibration.next_steps import Files
     from rubric_judge.calibration.pairing import Paired
     from rubric_judge.calibration.report import CalibrationReport
     from rubric_judge.labels.rows import Label
@@ -142,7 +144,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
         labelled = _labelled(tasks, responses, labels)
         make_folder(out, flag="--out")
         found = (
-            _verdicts(labelled, asked, verdicts)
+            _verdicts(labelled, asked, verdicts, files=(tasks, responses))
             if target is None
             else _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
         )
@@ -160,8 +162,11 @@ def _labelled(tasks: Path, responses: Path, labels: Sequence[Path]) -> _Labelled
         return _Labelled(by_id, views, read_all_labels(labels, LabelSource(by_id, views)))
 
 
-def _verdicts(labelled: _Labelled, asked: _Asked, options: VerdictOptions) -> _Found:
+def _verdicts(
+    labelled: _Labelled, asked: _Asked, options: VerdictOptions, *, files: tuple[Path, Path]
+) -> _Found:
     from rubric_judge.calibration.measure import Settings, calibrate
+    from rubric_judge.calibration.next_steps import Files
     from rubric_judge.calibration.pairing import pair
     from rubric_judge.reliability import collect
 
@@ -173,8 +178,9 @@ def _verdicts(labelled: _Labelled, asked: _Asked, options: VerdictOptions) -> _F
     paired = pair(labelled.labels, ratings, combining=options.combine)
     how = Settings(bound=options.bound, resamples=options.resamples, seed=options.seed)
     report = calibrate(paired, fingerprint=judged.fingerprint, settings=how)
-    written = _write(report, asked.out)
-    return _Found(partial(_print, report, paired, written), judged.unwritten)
+    named = Files(*map(_typed, files), str(asked.out / "calibration.json"))
+    written = _write(report, asked.out, named)
+    return _Found(partial(_print, report, paired, written, named), judged.unwritten)
 
 
 def _thresholds(
@@ -190,18 +196,28 @@ def _thresholds(
     return _Found(partial(print_thresholds, found, out), unwritten)
 
 
-def _write(report: CalibrationReport, out: Path) -> str:
+def _typed(path: Path) -> str:
+    return shlex.quote(str(path))
+
+
+def _write(report: CalibrationReport, out: Path, files: Files) -> str:
     from rubric_judge.calibration.figures import draw_figures
     from rubric_judge.calibration.page import write_page
 
-    write_page(report, out / "calibration.html")
+    write_page(report, out / "calibration.html", files)
     draw = partial(draw_figures, report)
     return write_report(out, "calibration", report, draw, "calibration.html")
 
 
-def _print(report: CalibrationReport, paired: Paired, written: str) -> None:
+def _print(report: CalibrationReport, paired: Paired, written: str, files: Files) -> None:
+    from rubric_judge.calibration.next_steps import next_steps
+
     console().print(report.summary(), soft_wrap=True)
     print_tables(report.tables(), footer=f"written: {written}")
+    if steps := next_steps(report, files):
+        print("next:")
+    for step in steps:
+        print("\n".join([step.what, *(f"  {line}" for line in step.how.splitlines())]))
     failed = paired.ratings.reasons_J[0]
     for note in [*report.notes, *(f"without scores: {name} {n}" for name, n in failed.items())]:
         print(note, file=sys.stderr)

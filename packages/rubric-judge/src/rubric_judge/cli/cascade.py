@@ -158,7 +158,20 @@ def print_thresholds(found: CascadeCalibration, out: Path) -> None:
     print_rows(header, rows)
     alone = max(one.last_risk for one in tests.values())
     promise = f"risk ≤ {found.risk:g} with probability {found.confidence:g}"
-    print_pairs([("promise", promise), ("the last judge alone", f"{alone:.1%}"), ("written", out)])
+    shares = sorted(one.escalated for one in tests.values())
+    spread = " to ".join(f"{share:.1%}" for share in dict.fromkeys((shares[0], shares[-1])))
+    print_pairs(
+        [
+            ("promise", promise),
+            ("the last judge alone", f"{alone:.1%}"),
+            ("escalated", f"{spread} of labelled criteria, audits aside"),
+            ("audited", f"{found.audit_frac:.1%} of what is kept"),
+            ("written", out),
+        ]
+    )
+    if not shares[-1]:
+        said = "nothing escalates: the cheap judge is sure of all that was labelled, so that only "
+        print(f"rubric-judge: {said}audits ask the last judge", file=sys.stderr)
     for name, one in tests.items():
         if one.threshold is None:
             said = "no threshold keeps to the risk: everything goes to the last judge"

@@ -84,6 +84,7 @@ def score(  # noqa: PLR0913  # the flags of a command
             write_judgements(out, judged)
     _report(judged, done.statistics, out=out)
     _say_unread(judged)
+    _say_unescalated(done.statistics)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
     again = f"{typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
@@ -191,4 +192,13 @@ def _cascade(statistics: PoolStatistics) -> list[tuple[str, str]]:
     with suppress(MissingExtraError):  # the interval needs scipy; the counts do not
         if (share := found.audit_disagreement()) is not None:
             otherwise += f", {share.value:.1%} ({share.low:.1%} to {share.high:.1%})"
-    return [*figures, ("audited", otherwise)]
+    frac = found.escalated / total if total else 0.0
+    escalated = f"{found.escalated} of {total} criteria, {frac:.1%}, audits aside"
+    return [*figures, ("escalated", escalated), ("audited", otherwise)]
+
+
+def _say_unescalated(statistics: PoolStatistics) -> None:
+    found = statistics.cascade
+    if found is not None and found.judgements and not found.escalated:
+        said = "nothing was escalated: the first judge was sure of all, and only audits check it"
+        print(f"rubric-judge: {said}", file=sys.stderr)

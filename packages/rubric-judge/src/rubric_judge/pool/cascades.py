@@ -41,6 +41,8 @@ class CascadeStatistics:
     """Their criteria with weight."""
     levels: dict[str, LevelStatistics]
     """By the judge's name, the cheapest first."""
+    escalated: int
+    """Criteria that the first judge did not decide, audits aside."""
     audited: int
     """Criteria that an earlier judge was sure of and the last one scored all the same."""
     audited_otherwise: int
@@ -110,6 +112,7 @@ class CascadeTally:
     judgements: int = 0
     asked_criteria: int = 0
     levels: dict[str, _Level] = field(default_factory=dict[str, _Level])
+    escalated: int = 0
     audits: Counter[bool] = field(default_factory=Counter[bool])
     """By whether the last judge gave the same verdict."""
     latest: CascadeTrace | None = None
@@ -129,6 +132,8 @@ class CascadeTally:
             self.levels.setdefault(judge, _Level())
         for judge in trace.decided_by.values():
             self.levels[judge].decided += times
+        others = {name for name, judge in trace.decided_by.items() if judge != trace.judges[0]}
+        self.escalated += times * len(others - trace.audits.keys())
         self.audits.update(trace.audits.values())
         if not is_asked:
             return
@@ -152,6 +157,7 @@ class CascadeTally:
                 name: LevelStatistics(one.decided, one.calls, one.criteria, one.usage)
                 for name, one in self.levels.items()
             },
+            escalated=self.escalated,
             audited=self.audits.total(),
             audited_otherwise=self.audits[False],
             risk=self.latest.risk,

@@ -15,6 +15,7 @@ from rubric_core import (
     JudgeResult,
     RewardError,
     Rubric,
+    RubricError,
     Task,
     admitted_result,
     admitted_rubric,
@@ -23,6 +24,8 @@ from rubric_core import (
 )
 from rubric_core.files import read_file
 from rubric_judge.calibration.record import Calibration, CriterionCalibration, read_calibration
+from rubric_judge.capabilities import fingerprint
+from rubric_judge.load import load_replicas
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -108,7 +111,7 @@ def read_admission(
     Args:
         config: of the judge; without a calibration all is admitted.
         tasks: of the run, held-out ones too.
-        judge_fingerprint: of the judge that will judge; None does not look, as a plan.
+        judge_fingerprint: of the judge that will judge; None does not look.
 
     Raises:
         TrainConfigError: no such file, none of these criteria in it, one that was not calibrated
@@ -139,19 +142,41 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
     """Say what a run would mask, for a plan; nothing without a calibration.
 
     Raises:
-        TrainConfigError, ConfigError: as `read_admission`.
+        TrainConfigError, ConfigError: as `read_admission`; a calibration of another judge, too,
+            where the judge can be made.
     """
     judging, data = config.judge, config.data
     paths = [path for path in (data.train, data.validation) if path is not None]
     if judging.calibration is None:
         return
-    missing = [path for path in (judging.calibration, *paths) if not path.is_file()]
+    if not judging.calibration.is_file():
+        yield (
+            f"admission: unknown, {_KEY} is missing: there is no file "
+            f"{str(judging.calibration)!r}, and a run does not start without it; correct "
+            "the path, or write it with `rubric-judge calibrate`"
+        )
+        return
+    missing = [path for path in paths if not path.is_file()]
     if missing:
-        yield f"admission: unknown, {missing[0]} is not there yet ({_KEY})"
+        yield f"admission: unknown, the tasks {str(missing[0])!r} are not there yet"
         return
     tasks = [task for path in paths for task in read_tasks(path)]
-    admission = read_admission(judging, tasks, judge_fingerprint=None)
+    own = _fingerprint(judging)
+    admission = read_admission(judging, tasks, judge_fingerprint=own)
     yield described(admission, [task.rubric for task in tasks])
+    if own is None:
+        yield (
+            "admission: identity not checked, since the judge cannot be made here: a run refuses "
+            "a calibration of another judge"
+        )
+
+
+def _fingerprint(config: JudgingConfig) -> str | None:
+    """Return the judge's, without a call; None where it cannot be made here."""
+    try:
+        return fingerprint(load_replicas(config.spec)[0])
+    except RubricError:  # a key, a package or a file of it is not on this machine
+        return None
 
 
 def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
