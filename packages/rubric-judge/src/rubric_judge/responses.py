@@ -12,7 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Final, Self, TypeVar, cast
+from typing import Annotated, Any, Final, Self, TypeVar, cast
 
 from pydantic import (
     AliasChoices,
@@ -48,7 +48,7 @@ class ResponseRow(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _says_it_once(cls, row: object) -> object:
+    def _says_it_once(cls, row: Any) -> Any:
         if isinstance(row, dict):
             said = cast("dict[str, object]", row)
             if "text" in said and said.get("response", said["text"]) != said["text"]:
