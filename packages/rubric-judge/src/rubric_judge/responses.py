@@ -53,7 +53,7 @@ class ResponseRow(BaseModel):
             said = cast("dict[str, object]", row)
             if "text" in said and said.get("response", said["text"]) != said["text"]:
                 raise ValueError("`response` and `text` differ: leave out the one not to be judged")
-        return row
+        return cast("object", row)
 
 
 class JudgementLine(BaseModel):
