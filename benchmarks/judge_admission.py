@@ -222,6 +222,7 @@ async def measured(policy: Policy, tasks: Sequence[Task]) -> Calibration:
                 )
             )
     return Calibration(
+        version=1,
         judge=judge.name,
         judge_fingerprint=judge.fingerprint,
         rubrics={task.task_id: hash_rubric(task.rubric) for task in tasks},

@@ -188,8 +188,8 @@ def _overlap_check(sample: _Sample) -> PopulationCheck:
     """Whether the judge's rewards lie where there are labels."""
     overlap, uncovered = _overlap(sample.judge_N, sample.judge_n, sample.weights_n)
     reason = (
-        f"{overlap:.0%} of the judge's rewards are spread as the labelled ones are (at least "
-        f"{LEAST_OVERLAP:.0%} must be), and {uncovered:.0%} have no label within a tenth (at "
+        f"the distribution of the judge's rewards overlaps that of the labelled ones by {overlap:.0%} "
+        f"(at least {LEAST_OVERLAP:.0%} is needed), and {uncovered:.0%} have no label within a tenth (at "
         f"most {MOST_UNCOVERED:.0%} may have none); mean {sample.judge_N.mean():.3f} here, "
         f"{sample.mean(sample.judge_n):.3f} where labelled"
     )

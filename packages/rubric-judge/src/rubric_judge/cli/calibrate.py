@@ -178,7 +178,8 @@ def _verdicts(
     paired = pair(labelled.labels, ratings, combining=options.combine)
     how = Settings(bound=options.bound, resamples=options.resamples, seed=options.seed)
     report = calibrate(paired, fingerprint=judged.fingerprint, settings=how)
-    named = Files(*map(_typed, files), str(asked.out / "calibration.json"))
+    tasks, responses = map(_typed, files)
+    named = Files(tasks, responses, str(asked.out / "calibration.json"))
     written = _write(report, asked.out, named)
     return _Found(partial(_print, report, paired, written, named), judged.unwritten)
 
