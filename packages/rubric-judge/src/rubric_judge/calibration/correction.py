@@ -75,7 +75,7 @@ def corrected_mean(
     documents_N: Sequence[str] | None = None,
     confidence: float = 0.95,
 ) -> CorrectedMean:
-    """Estimate the mean label of a population from its judge's rewards and some labelled responses.
+    """Estimate a population's mean label from its judge's rewards and some labelled responses.
 
         θ̂ = λ f̄_N + mean_n(Y − λ f)
         se² = λ² Var(f̄_N) + Var(mean_n(Y − λ f))          and (f̄_N − f̄_n)² Var(λ) of a slope
@@ -105,8 +105,7 @@ def corrected_mean(
 
     Raises:
         RewardShapeError: not one axis, or not one document a reward.
-        RewardError: fewer than two rewards, too few labelled documents, a value that is not
-            finite, or Y − λ f without a spread.
+        RewardError: too few rewards or documents, a value not finite, or Y − λ f has no spread.
 
     Source: arXiv 2311.01453 (PPI++), Example 6.1 and Eq. (9): mean estimation with power tuning.
     """
@@ -188,9 +187,9 @@ def _overlap_check(sample: _Sample) -> PopulationCheck:
     """Whether the judge's rewards lie where there are labels."""
     overlap, uncovered = _overlap(sample.judge_N, sample.judge_n, sample.weights_n)
     reason = (
-        f"the distribution of the judge's rewards overlaps that of the labelled ones by {overlap:.0%} "
-        f"(at least {LEAST_OVERLAP:.0%} is needed), and {uncovered:.0%} have no label within a tenth (at "
-        f"most {MOST_UNCOVERED:.0%} may have none); mean {sample.judge_N.mean():.3f} here, "
+        f"{overlap:.0%} of the judge's rewards overlap with those of labelled responses (at least "
+        f"{LEAST_OVERLAP:.0%} must), and {uncovered:.0%} have no label within a tenth (at most "
+        f"{MOST_UNCOVERED:.0%} may have none); mean {sample.judge_N.mean():.3f} here, "
         f"{sample.mean(sample.judge_n):.3f} where labelled"
     )
     return PopulationCheck(

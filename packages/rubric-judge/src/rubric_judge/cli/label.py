@@ -58,7 +58,6 @@ def label(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status.
     """
-    from rubric_judge.labels.rows import rater_name
     from rubric_judge.labels.sampling import draw, judged_levels
     from rubric_judge.labels.store import open_labels
 
@@ -66,10 +65,7 @@ def label(  # noqa: PLR0913  # each is an option of the command
         from rubric_judge.label_page.desk import Desk
         from rubric_judge.label_page.server import serve_page
 
-    try:
-        rater = None if rater is None else rater_name(rater)
-    except ValueError as error:
-        raise ConfigError(f"--rater: {error}", location="rater") from None
+    rater = None if rater is None else _rater(rater)
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements))
     with working(app) as progress, progress.phase("reading tasks and responses"):
         source = _read(tasks, responses)
@@ -77,11 +73,20 @@ def label(  # noqa: PLR0913  # each is an option of the command
         drawn = draw(source, levels, count=count, seed=seed)
     with open_labels(out, source) as store:
         desk = Desk(source, drawn, store, seed=seed, rater=rater)
-        what = f"{desk.cells} labels of {len(drawn)} responses"
-        print(f"to label: {what}; {len(store)} labels are in {out}", flush=True)
+        told = f"to label: {desk.cells} labels of {len(drawn)} responses; {len(store)} are in {out}"
+        print(told, flush=True)
         serve_page(desk, host=host, port=port, token_env=token_env, on_start=_say_address)
         print_pairs([*store.raters().items(), ("written", out)])
     return 0
+
+
+def _rater(name: str) -> str:
+    from rubric_judge.labels.rows import rater_name
+
+    try:
+        return rater_name(name)
+    except ValueError as error:
+        raise ConfigError(f"--rater: {error}", location="rater") from None
 
 
 def import_labels(
