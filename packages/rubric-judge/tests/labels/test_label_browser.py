@@ -218,7 +218,7 @@ def test_markup_in_any_text_is_shown_as_text(
     write_source(tmp_path, make_source(tasks=1, **texts))
     with labelling(tmp_path, "--port", "0") as (_, address):
         options = {"viewport": {"width": width, "height": 844}, "color_scheme": "dark"}
-        rater = Typist(browser, address, "<b>Eve</b> \u202e", **options)
+        rater = Typist(browser, address, "<b>Eve</b>", **options)
         page = rater.page
 
         for place in ("#question", "#response", "#passage", "#description"):
