@@ -168,6 +168,8 @@ def _start(*more: str, folder: Path) -> subprocess.Popen[str]:
 @pytest.fixture
 def calibrated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, Any, Any]]:
     """The folder with a calibrated cascade, and its two servers in processes of their own."""
+    # There `hesitant` is imported, by the name that pytest gives to this module.
+    monkeypatch.syspath_prepend(Path(__file__).parents[3])
     with ExitStack() as stack:
         cheap = stack.enter_context(FakeEndpointProcess(hesitant, latency=0.03))
         strong = stack.enter_context(FakeEndpointProcess(marked_share, latency=0.03))
