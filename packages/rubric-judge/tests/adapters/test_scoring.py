@@ -256,7 +256,7 @@ def test_a_scorer_that_is_let_go_of_in_its_own_thread_is_closed(
 
     portal.call(let_go)
 
-    loop.join(timeout=30)
+    loop.join(timeout=60)
     assert not loop.is_alive()
 
 
@@ -284,7 +284,7 @@ def test_a_process_ends_without_waiting_for_a_judge(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 

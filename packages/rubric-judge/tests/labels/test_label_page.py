@@ -51,7 +51,7 @@ def serving() -> Iterator[Serving]:
             ends.callback(thread.join, 20)
             ends.callback(setattr, server, "should_exit", True)  # noqa: FBT003
             port = bound.getsockname()[1]
-            return ends.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20))
+            return ends.enter_context(httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60))
 
         yield serve
 
@@ -233,7 +233,7 @@ def test_a_second_host_is_not_answered(client: httpx.Client) -> None:
     place = client.base_url.host, client.base_url.port or 0
     for hosts in (two, two[::-1], [two[0], two[0]]):
         lines = ["GET /v1/responses/1 HTTP/1.1", *hosts, "Connection: close", "", ""]
-        with socket.create_connection(place, timeout=20) as asking, asking.makefile("rb") as reply:
+        with socket.create_connection(place, timeout=60) as asking, asking.makefile("rb") as reply:
             asking.sendall("\r\n".join(lines).encode())
             assert reply.readline().split()[1] in {b"400", b"421"}
 
@@ -321,7 +321,7 @@ def test_the_command_keeps_others_out_and_goes_on_where_it_was_stopped(
         assert status == 2
         assert f"in use by another process, pid {process.pid}" in complaint
         process.send_signal(signal.SIGTERM)
-        printed, complaint = process.communicate(timeout=30)
+        printed, complaint = process.communicate(timeout=60)
     assert (process.returncode, complaint) == (0, "")
     assert "Anna" in printed
     with labelling(tmp_path, "--port", "0") as (_, address):

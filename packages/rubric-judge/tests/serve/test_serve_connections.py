@@ -39,7 +39,7 @@ WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 def _connected(client: httpx.Client, *sent: bytes, source: str = "") -> Generator[socket.socket]:
     to = (client.base_url.host, client.base_url.port or 0)
     came_from = (source, 0) if source else None
-    with socket.create_connection(to, timeout=20, source_address=came_from) as one:
+    with socket.create_connection(to, timeout=60, source_address=came_from) as one:
         for data in sent:
             one.sendall(data)
         yield one
@@ -227,7 +227,7 @@ def test_a_process_with_few_files_serves_on(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         with (
-            httpx.Client(base_url=process.stdout.readline().split()[-1], timeout=20) as client,
+            httpx.Client(base_url=process.stdout.readline().split()[-1], timeout=60) as client,
             ExitStack() as stack,
         ):
             for _ in range(8):
@@ -235,7 +235,7 @@ def test_a_process_with_few_files_serves_on(tmp_path: Path) -> None:
                     stack.enter_context(_connected(client, UNFINISHED))
                 assert httpx.get(f"{client.base_url}/healthz").status_code == 200
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "serve.connections.fewer" in said
     assert len(said.splitlines()) < 10

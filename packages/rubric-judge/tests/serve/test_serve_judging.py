@@ -95,7 +95,7 @@ def test_a_full_queue_turns_requests_away_and_says_for_how_long(
 
         def ask() -> None:
             answers.append(
-                httpx.post(f"{address}/v1/judge", json=items(task, "1", "2"), timeout=20)
+                httpx.post(f"{address}/v1/judge", json=items(task, "1", "2"), timeout=60)
             )
 
         waiting = threading.Thread(target=ask)

@@ -82,7 +82,7 @@ def test_the_command_serves_and_ends_with_0_on_sigterm(serving: Serving) -> None
         }
         answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1))
         served.process.send_signal(signal.SIGTERM)
-        _, log = served.process.communicate(timeout=20)
+        _, log = served.process.communicate(timeout=60)
     assert (answer.status_code, served.process.returncode) == (200, 0)
     events = [json.loads(line) for line in log.splitlines()]
     assert [event["path"] for event in events] == ["/healthz", "/v1/judge"]
@@ -99,7 +99,7 @@ def test_a_listwise_judge_scores_the_items_of_a_task_together_and_refuses_too_ma
                 for numbers in ((1, 2), (1, 2, 3))
             )
             served.process.send_signal(signal.SIGTERM)
-            served.process.communicate(timeout=20)
+            served.process.communicate(timeout=60)
         asked = [len(call.responses) for call in endpoint.calls]
     assert asked == [0, 2]  # the first asks whether it is there
     assert [one["reward"] for one in two.json()["results"]] == [0.001, 0.002]
@@ -117,7 +117,7 @@ def test_a_ledger_answers_what_was_asked_before(serving: Serving) -> None:
                 metrics = httpx.get(f"{served.url}/metrics").text
                 rows.append(answer.json()["results"])
                 served.process.send_signal(signal.SIGINT)
-                served.process.communicate(timeout=20)
+                served.process.communicate(timeout=60)
                 assert served.process.returncode == 0
     assert rows[0] == rows[1]
     assert len(endpoint.calls) == 2 + 2  # one question before each start
@@ -176,9 +176,9 @@ def test_a_replica_that_is_not_there_is_named_and_the_other_serves(serving: Serv
         FakeEndpoint(0.5) as endpoint,
         serving(_judge_of(endpoint, "http://127.0.0.1:9/v1")) as served,
     ):
-        answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1), timeout=20)
+        answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1), timeout=60)
         served.process.send_signal(signal.SIGTERM)
-        _, said = served.process.communicate(timeout=20)
+        _, said = served.process.communicate(timeout=60)
     assert [row["reward"] for row in answer.json()["results"]] == [0.5]
     assert said.startswith("rubric-judge: one replica is not there: the judge 'fake' at ")
     assert said.count("\n") == 1
@@ -217,7 +217,7 @@ async def test_a_signal_under_load_loses_no_answer(serving: Serving) -> None:
                 health = await _health(client, lambda health: not health["ready"])
                 live = await client.get("/healthz/live")
                 refused = await client.post("/v1/judge", json=_body(served.task, 1))
-        served.process.communicate(timeout=30)
+        served.process.communicate(timeout=60)
     assert served.process.returncode == 0
     assert [answer.status_code for answer in answers] == [200] * 40
     assert health.status_code == 503
@@ -237,7 +237,7 @@ async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
         FakeEndpoint(latency=lambda _: next(latencies_s, 60.0)) as endpoint,
         serving(_judge_of(endpoint), "--drain-s", drain_s) as served,
     ):
-        async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:
+        async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
 
             async def ask() -> None:
                 answers.append(await client.post("/v1/judge", json=_body(served.task, 1)))
@@ -248,7 +248,7 @@ async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
                 for _ in range(signals):
                     served.process.send_signal(signal.SIGTERM)
                     await anyio.sleep(0.3)
-        _, log = served.process.communicate(timeout=30)
+        _, log = served.process.communicate(timeout=60)
     assert served.process.returncode == 1
     assert [answer.json()["error"]["kind"] for answer in answers] == ["draining"]
     assert "serve.drain.unanswered" in log

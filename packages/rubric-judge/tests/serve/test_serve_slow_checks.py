@@ -40,16 +40,16 @@ def test_the_deadline_holds_and_others_are_answered_meanwhile(
 
         def ask() -> None:
             body = _body(slow_task, "aaa", SLOW)
-            answers.append(httpx.post(f"{url}/v1/judge", json=body, timeout=20))
+            answers.append(httpx.post(f"{url}/v1/judge", json=body, timeout=60))
 
         asking = threading.Thread(target=ask)
         asking.start()
         answered = 0
         while asking.is_alive():
-            answered += httpx.get(f"{url}/healthz", timeout=20).status_code == 200
+            answered += httpx.get(f"{url}/healthz", timeout=60).status_code == 200
         asking.join()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
     (answer,) = answers
     assert answer.status_code == 200
@@ -69,15 +69,15 @@ def test_a_service_that_ends_says_so_to_whoever_waits(
 
         def ask() -> None:
             body = _body(slow_task, SLOW)
-            answers.append(httpx.post(f"{url}/v1/judge", json=body, timeout=20))
+            answers.append(httpx.post(f"{url}/v1/judge", json=body, timeout=60))
 
         asking = threading.Thread(target=ask)
         asking.start()
-        while not httpx.get(f"{url}/healthz", timeout=20).json()["queued"]:
+        while not httpx.get(f"{url}/healthz", timeout=60).json()["queued"]:
             pass
         process.send_signal(signal.SIGTERM)
         asking.join()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
     (answer,) = answers
     assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "draining")

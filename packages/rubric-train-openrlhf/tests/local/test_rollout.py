@@ -46,7 +46,7 @@ class WaitingCodec:
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
         self._first = self._first or view.task_id
         if view.task_id != self._first:
-            assert self._judged.wait(timeout=30), "judging waits for all of the sampling"
+            assert self._judged.wait(timeout=60), "judging waits for all of the sampling"
         return self._codec.decode(view, token_ids)
 
     def save(self, path: Path) -> None:

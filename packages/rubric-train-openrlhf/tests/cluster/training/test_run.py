@@ -92,7 +92,7 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(one, signal.SIGKILL)
     process.wait()
-    psutil.wait_procs(family, timeout=30)
+    psutil.wait_procs(family, timeout=60)
 
 
 @pytest.fixture(scope="module")
