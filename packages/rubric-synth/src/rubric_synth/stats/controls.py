@@ -24,6 +24,9 @@ from rubric_synth.tables import read_table
 CONTROLS: Final[dict[str, str]] = read_table("controls")
 """Each control, and what it is."""
 
+_WARNINGS: Final[dict[str, str]] = read_table("control_warnings")
+_MUCH: Final = 0.5
+"""Of what the reference earns; less is what any text of the subject picks up."""
 _OF_ANOTHER: Final = "other_reference"
 _NAMED = re.compile(r"`([^`]+)`")
 _POINTS = re.compile(
@@ -155,6 +158,21 @@ class ControlRewards(NamedTuple):
     """
     control_failures: int
     """Answers that could not be judged."""
+
+
+def overpaid(rewards: Mapping[str, float]) -> dict[str, str]:
+    """Return the wrong answers that earn at least half of what the reference earns, and a warning.
+
+    Args:
+        rewards: Mean reward of each control.
+    """
+    reference = rewards.get("reference", 0.0)
+    return {
+        name: f"{CONTROLS[name]}: {100 * rewards[name]:.1f} %, where the reference earns "
+        f"{100 * reference:.1f} %; {meaning}"
+        for name, meaning in _WARNINGS.items()
+        if reference > 0 and rewards.get(name, 0.0) >= _MUCH * reference
+    }
 
 
 async def control_rewards(tasks: Sequence[Task], judge: Judge | Sequence[Judge]) -> ControlRewards:
