@@ -10,12 +10,12 @@ from rubric_core import read_tasks
 from rubric_judge.testing import FailingJudge
 from rubric_synth import DatasetFolderError, UnfinishedError, dataset_statistics, synthesise
 from rubric_synth.stats.controls import (
-    overpaid,
     CONTROLS,
     fixed_template,
     keyword_spam,
     learned_template,
     negated,
+    overpaid,
     shuffled,
     usual_terms,
 )
