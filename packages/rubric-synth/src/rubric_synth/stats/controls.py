@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
-from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge import JudgePool, LexicalJudge, wrong_answers
 from rubric_synth.extractive.phrases import PROSE_VERBS, VERBS, base_form
 from rubric_synth.language import content_words, listed, lower_first, sentences
 from rubric_synth.stages import terms_of
@@ -45,17 +45,7 @@ _VERB = re.compile(r"(?<= )[a-z]+s\b")
 
 def fixed_template(question: str) -> str:
     """Return one form for every question, filled with the names or words of the question alone."""
-    if names := [f"`{name}`" for name in _NAMED.findall(question)]:
-        subject, *parameters = names
-    else:
-        found = content_words(question)
-        subject, parameters = f"The {' '.join(found[:2]).lower()}", found[2:8]
-    takes = f" It takes {listed(parameters)} as the input of the function." if parameters else ""
-    return (
-        f"{subject} is a function that is used to compute the values of an array.{takes} "
-        "It returns the array of the output values. "
-        "Note that the input must be given if it is not the default."
-    )
+    return wrong_answers.fixed_template(question, content_words(question))
 
 
 def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
