@@ -90,9 +90,7 @@ def test_controls_stand_beside_the_models_and_are_neither_compared_nor_suspected
     files = write_report(ReportSources((tmp_path / "eval",)))
     page = files.page.read_text(encoding="utf-8")
     assert "Controls: no model wrote them" in page
-    assert (
-        "control_shuffled (the reference answer, the words" in page
-    )
+    assert "control_shuffled (the reference answer, the words" in page
     heldout = next(path for path in files.tables if path.name == "table1_heldout.md")
     assert "control_negated".replace("_", "\\_") in heldout.read_text(encoding="utf-8")
     signs = next(path for path in files.tables if path.name == "hacking_signs.md")
