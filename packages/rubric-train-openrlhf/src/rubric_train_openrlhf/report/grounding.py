@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_judge.lexical.scoring import missing_terms
 from rubric_judge.page.grounding import told_grounding
+from rubric_judge.page.tables import TextTable
 from rubric_train_openrlhf.report.contrast import Contrast
 
 
@@ -37,23 +39,34 @@ def revealed_tasks(config: Mapping[str, Any], files: Sequence[Path] = ()) -> dic
     return {task.task_id: task for path in chosen for task in read_tasks(path)}
 
 
-def told_answers(contrast: Contrast, tasks: Mapping[str, Task]) -> list[dict[str, Any] | None]:
-    """Return for each question that all stages answered what its judge knew; None where unknown.
+@dataclass(frozen=True)
+class KnownQuestion:
+    """What the judge knew of a question that all stages answered."""
 
-    Returns:
-        Passage, and for each criterion its text and by stage the terms that the answer lacks.
-    """
+    passage: str
+    lacks: TextTable
+    """By criterion what it asks for, and the terms that each stage's answer lacks."""
+
+
+def known_questions(contrast: Contrast, tasks: Mapping[str, Task]) -> list[KnownQuestion | None]:
+    """Return what the judge knew of each question of a comparison; None of one without its task."""
+    stages = contrast.heldout
+    header = ("criterion", "asks for", *(f"{contrast.label(name)} lacks" for name in stages))
     return [
-        _told(tasks[one.task_id], one.answers) if one.task_id in tasks else None
+        _known(tasks[one.task_id], header, [one.answers.get(name, "") for name in stages])
+        if one.task_id in tasks
+        else None
         for one in contrast.answers
     ]
 
 
-def _told(task: Task, answers: Mapping[str, str]) -> dict[str, Any]:
+def _known(task: Task, header: tuple[str, ...], answers: Sequence[str]) -> KnownQuestion:
     shown = told_grounding(task)
-    criteria = zip(shown["rubric"], task.rubric, strict=True)
-    rows = [
-        told | {"missing": {name: missing_terms(one, text) for name, text in answers.items()}}
-        for told, one in criteria
+    lacks = [
+        [" · ".join(missing_terms(one, text)) or "–" for text in answers] for one in task.rubric
     ]
-    return {"passage": shown["passage"], "criteria": rows}
+    rows = tuple(
+        (told["id"], told["text"], *terms)
+        for told, terms in zip(shown["rubric"], lacks, strict=True)
+    )
+    return KnownQuestion(shown["passage"], TextTable("What each answer lacks", header, rows))

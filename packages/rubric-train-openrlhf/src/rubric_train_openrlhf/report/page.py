@@ -23,7 +23,7 @@ from rubric_judge.page.tables import (
 )
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.grounding import revealed_tasks, told_answers
+from rubric_train_openrlhf.report.grounding import known_questions, revealed_tasks
 from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
@@ -81,7 +81,7 @@ def write_report(run_dir: Path, *, reveal: Revealed | None = None) -> Path:
         "judge_json": inert_json(rollouts.judge),
         "is_revealed": tasks is not None,
         "grounding_json": inert_json(rollouts.grounding),
-        "told_answers": told_answers(run.contrast, tasks) if run.contrast and tasks else [],
+        "known": known_questions(run.contrast, tasks) if run.contrast and tasks else [],
     }
     scripts = ("charts.js", "rollouts.js")
     page = render_page(
