@@ -19,6 +19,7 @@ PERMISSIVE = re.compile(
     re.IGNORECASE,
 )
 KNOWN = {
+    "docutils": "its Emacs mode is under the GPL, which nothing imports",
     "krippendorff": "GPL-3.0-or-later: comes with rubric-judge[reliability] alone, never by itself",
     "nvidia-*": "NVIDIA's terms: CUDA's libraries, which torch brings on Linux",
     "cuda-*": "NVIDIA's terms: as nvidia-*",
@@ -48,7 +49,8 @@ def licence_of(distribution: Distribution) -> str:
     """Return its expression, else what its classifiers say, else the first words of its text."""
     facts = distribution.metadata
     classifiers = [one for one in facts.get_all("Classifier", []) if one.startswith("License ::")]
-    named = " AND ".join(one.rpartition(":: ")[2] for one in classifiers)
+    terms = [one.rpartition(":: ")[2] for one in classifiers]
+    named = " AND ".join(term for term in terms if term != "DFSG approved")  # names no licence
     text = (facts.get("License") or "").strip()
     return facts.get("License-Expression") or named or text.partition("\n")[0]
 

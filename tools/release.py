@@ -1,8 +1,12 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["packaging>=24"]
+# ///
 """Build the five packages, check that they are in step and whole, and try each wheel alone.
 
-    uv run python tools/release.py                      # all packages, every Python they name
-    uv run python tools/release.py --build-only --tag v0.1.0
-    uv run python tools/release.py --package rubric-core --python 3.11 --resolution lowest-direct
+    uv run tools/release.py                      # all packages, every Python they name
+    uv run tools/release.py --build-only --tag v0.1.0
+    uv run tools/release.py --package rubric-core --python 3.11 --resolution lowest-direct
 
 A trial (`wheel_trial.py`) installs a wheel and what it requires into an empty environment, imports
 it, starts its command, checks every licence, and runs the package's own tests there. At the highest
@@ -109,7 +113,7 @@ def _version_of(module: Path) -> str | None:
 
 def build(out: Path, root: Path = ROOT) -> None:
     """Build every source archive, and every wheel from its source archive."""
-    command = ["uv", "build", "--quiet", "--all-packages", "--out-dir", str(out)]
+    command = ["uv", "build", "--quiet", "--no-sources", "--all-packages", "--out-dir", str(out)]
     subprocess.run(command, cwd=root, check=True)
 
 
@@ -172,8 +176,7 @@ def try_all(options: argparse.Namespace, packages: dict[str, Package]) -> list[s
             for resolution in options.resolution:
                 with tempfile.TemporaryDirectory() as folder:
                     trial = wheel_trial.Trial(Path(folder), wheels, python, resolution)
-                    found = try_one(trial, options, set(packages))
-                faults += [f"{name}, Python {python}, {resolution}: {fault}" for fault in found]
+                    faults += try_one(trial, options, set(packages))
     return faults
 
 
@@ -194,12 +197,14 @@ def try_one(trial: wheel_trial.Trial, options: argparse.Namespace, ours: set[str
             faults += materials.licence_faults(materials.installed(trial.environment))
     except wheel_trial.FailedError as failure:
         faults = [str(failure)]
-    print(f"{f'{len(faults)} faults' if faults else 'good'}, {time.monotonic() - start:.0f} s")
+    print(f"{'FAILED' if faults else 'good'}, {time.monotonic() - start:.0f} s", flush=True)
+    for fault in faults:
+        print(f"  {fault}", file=sys.stderr, flush=True)
     return faults
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Check, build and try; print each fault and return 1 where there is one."""
+    """Check, build and try; say each fault, and return 1 where there is one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="folder of the wheels")
     parser.add_argument("--tag", help="`v1.2.3`, as it is about to be published")
@@ -217,10 +222,10 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(options.out, ignore_errors=True)
         build(options.out)
         faults = [fault for one in packages.values() for fault in content_faults(one, options.out)]
-    if not faults and not options.build_only:
-        faults = try_all(options, packages)
     for fault in faults:
         print(fault, file=sys.stderr)
+    if not faults and not options.build_only:
+        faults = try_all(options, packages)
     return 1 if faults else 0
 
 
