@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import email.message
 import email.parser
+import os
 import shutil
+import subprocess
 import sys
 import zipfile
 from importlib.metadata import Distribution
@@ -239,8 +241,8 @@ def test_workflows_call_the_release_tool_with_options_that_it_has(
 
 
 @pytest.mark.slow
-def test_the_core_is_installed_alone_from_its_wheel(
-    tools: Any, built: Path, tmp_path: Path
+def test_the_core_is_installed_alone_from_its_wheel_with_all_its_types(
+    tools: Any, built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tools.read_packages(ROOT)["rubric-core"]
     wheel = tools.wheel_trial.Wheel(
@@ -254,3 +256,11 @@ def test_the_core_is_installed_alone_from_its_wheel(
     assert {"numpy", "pydantic", "rubric-core"} <= installed
     assert not installed & {"rubric-judge", "torch", "pytest"}
     assert trial.size_mb() < 150
+    # pyright reads the packages of the first Python on the path.
+    monkeypatch.setenv("PATH", str(trial.environment / "bin"), prepend=os.pathsep)
+    command = [str(Path(sys.executable).with_name("pyright")), "--verifytypes", "rubric_core"]
+    done = subprocess.run(
+        [*command, "--ignoreexternal"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert "Type completeness score: 100%" in done.stdout
+    assert str(trial.environment) in done.stdout
