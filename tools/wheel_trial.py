@@ -27,7 +27,7 @@ for public in module.__all__:
     except ImportError as error:
         assert type(error).__name__ == "MissingExtraError", f"{public}: {error!r}"
 """
-SHOWN_LINES = 40
+SHOWN_LINES = 15
 
 
 class Wheel(NamedTuple):
@@ -57,6 +57,12 @@ class Trial:
     resolution: str
 
     @property
+    def log(self) -> Path:
+        """Where all that a failed step said is kept, beside the wheels."""
+        wheel, python = self.wheels[-1], Path(self.python).name
+        return wheel.path.parent / "failed" / f"{wheel.name}-{python}-{self.resolution}.txt"
+
+    @property
     def environment(self) -> Path:
         """The virtual environment."""
         return self.folder / "environment"
@@ -67,7 +73,8 @@ class Trial:
         Raises:
             FailedError: the message says which step, and what it said.
         """
-        self._call("making an environment", ["uv", "venv", "--python", self.python, "--quiet"])
+        venv = ["uv", "venv", "--quiet", "--python", self.python, str(self.environment)]
+        self._call("making an environment", venv)
         self._install(extras=False)
         name = self.wheels[-1].name
         version = self.wheels[-1].path.name.split("-")[1]
@@ -93,11 +100,13 @@ class Trial:
         tests = self.wheels[-1].folder / "tests"
         command = [str(self.environment / "bin/pytest"), "--quiet", "--rootdir", str(ROOT)]
         command += ["--config-file", str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider"]
+        command += ["--tb=short"]
         if self.resolution != "highest":
             # What old releases warn of is no fault of ours, and nobody can mend it.
             command += ["--override-ini", "filterwarnings=default"]
         said = self._call("its tests", [*command, str(tests), *arguments], cwd=ROOT)
-        return re.sub(r"^=+ | in [\d.]+s.*$", "", said.strip().splitlines()[-1])
+        # What a process says at its end comes after the count.
+        return re.findall(r"^(\d+ passed.*) in [\d.]+s", said, re.MULTILINE)[-1]
 
     def _install(self, *, extras: bool) -> None:
         """Resolve from what the members declare, and install that and our wheels."""
@@ -131,8 +140,6 @@ class Trial:
         hidden = {"PYTHONPATH", "VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT", "PYTHONHOME"}
         kept = {name: value for name, value in os.environ.items() if name not in hidden}  # noqa: TID251  # passed on to a child
         path = f"{self.environment / 'bin'}{os.pathsep}{kept.get('PATH', '')}"
-        if command[:2] == ["uv", "venv"]:
-            command = [*command, str(self.environment)]
         done = subprocess.run(
             command,
             cwd=cwd or self.folder,
@@ -143,8 +150,12 @@ class Trial:
             check=False,
         )
         if done.returncode != 0:
+            self.log.parent.mkdir(exist_ok=True)
+            self.log.write_text(done.stdout, "utf-8")
             end = "\n".join(done.stdout.strip().splitlines()[-SHOWN_LINES:])
-            raise FailedError(f"{step} ended with {done.returncode}\n{end}")
+            raise FailedError(
+                f"{step} ended with {done.returncode}, all of it in {self.log}\n{end}"
+            )
         return done.stdout
 
 
