@@ -4,6 +4,7 @@
 # [tool.uv.sources]
 # rubric-judge = { path = "../packages/rubric-judge" }
 # ///
+# ruff: noqa: I002 - as short as the README shows it
 """Score two answers by one rubric; this is the first door of the README.
 
     uv run examples/00_score_two_answers.py
@@ -19,6 +20,9 @@ cost = Criterion(id="cost", weight=3, required_elements=("O(n log n)",))
 terms = Criterion(id="terms", weight=1, expected_keywords=("transform", "frequency"))
 passage = Grounding("The FFT computes the discrete Fourier transform in O(n log n) operations.")
 task = Task(question="What is an FFT?", grounding=passage, rubric=Rubric(criteria=(cost, terms)))
-for answer in ("It computes the transform in O(n log n) steps.", "It computes a transform quickly."):
+for answer in (
+    "It computes the transform in O(n log n) steps.",
+    "It computes a transform quickly.",
+):
     result = LexicalJudge().judge_now(task.judge_view(answer))
     print(f"{normalized_reward(result, task.rubric):.1%}", dict(result.scores), answer)
