@@ -96,6 +96,9 @@ LABELS |= {
     )
 }
 WITHOUT_A_MODEL = ("fixed_template", "learned_template")
+LIMITS = (
+    "The lexical judge finds a rubric's terms in sound sentences; it does not know what is true."
+)
 console = Console()
 
 
@@ -348,7 +351,7 @@ class Proof:
             # The same answers, with another question's names where it has slots, judged there.
             blind_NK = answers.read_as(self._others)
             self._controls[f"{name}_blind"] = self._judge(self._others, blind_NK)
-            phase.advance(note=f"reward {self._stages[name].mean:.3f}")
+            phase.advance(note=f"reward {100 * self._stages[name].mean:.1f} %")
             self._controls[f"{name}_greedy"] = self._sampled(policy, self._test, 0.0)
             phase.advance()
 
@@ -387,13 +390,15 @@ class Proof:
             labels={k: v for k, v in LABELS.items() if k in self._stages | self._controls},
             differences=pairs,
         )
-        return found.model_copy(update={"claim": claim(found)})
+        told = {"claim": LIMITS, "without_a_model": WITHOUT_A_MODEL}
+        return found.model_copy(update=told)
 
     def answers(self) -> list[dict[str, object]]:
         """The first answer of each stage to a few questions from all over the test split."""
         places = spread(range(len(self._test)), SHOWN)
         return [
             {
+                "task_id": self._test[place].task_id,
                 "question": self._test[place].question,
                 "answers": {name: texts[place] for name, texts in self._texts.items()},
                 "rewards": {n: stage.rewards_N[place] for n, stage in self._stages.items()},
@@ -455,23 +460,6 @@ class Answers:
         ]
 
 
-def claim(comparison: Comparison) -> str:
-    """Say what the paired interval allows, and what earns as much without a model."""
-    gain = comparison.difference("grpo", "base")
-    strongest = max(
-        (comparison.controls[name] for name in WITHOUT_A_MODEL), key=lambda row: row.mean
-    )
-    rewards = (100 * comparison.stages[name].mean for name in ("grpo", "base", "sft"))
-    told = "GRPO {:.1f} % against Base {:.1f} % and SFT {:.1f} %".format(*rewards)
-    interval = f"{100 * gain.mean:+.1f} points over Base ({gain.in_percent(sign='+')})"
-    verdict = "" if gain.ci_low is not None and gain.ci_low > 0 else ", which shows no gain"
-    return (
-        f"{told}: {interval}, on {gain.n} unseen questions{verdict}; {strongest.label}: "
-        f"{100 * strongest.mean:.1f} %. The lexical judge finds a rubric's terms in sound "
-        "sentences; it does not know what is true."
-    )
-
-
 def finish(
     out: Path, comparison: Comparison, answers: Sequence[dict[str, Any]], *, wall_s: float
 ) -> None:
@@ -479,7 +467,7 @@ def finish(
     content = comparison.to_json() | {"answers": answers}
     (out / "comparison.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    summary |= {name: content[name] for name in ("heldout", "differences", "claim")}
+    summary |= {name: content[name] for name in ("heldout", "differences", "result", "claim")}
     summary |= {"pipeline_wall_s": round(wall_s, 1)}
     (out / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     report = write_report(out)
@@ -493,7 +481,7 @@ def side_by_side(one: dict[str, Any]) -> Table:
     """Base's and GRPO's answer to one question."""
     table = Table(title=Text(one["question"]), title_justify="left", show_lines=True, expand=True)
     for name in ("base", "grpo"):
-        table.add_column(f"{LABELS[name]}: {100 * (one['rewards'][name] or 0.0):.0f} %", ratio=1)
+        table.add_column(f"{LABELS[name]}: {100 * (one['rewards'][name] or 0.0):.1f} %", ratio=1)
     table.add_row(Text(one["answers"]["base"]), Text(one["answers"]["grpo"]))
     return table
 

@@ -123,13 +123,13 @@ def test_page_does_without_held_out_rows_or_records(make_run: Callable[..., Path
         (run / name).unlink()
     _, page = _written(run)
     assert "2 steps on disk." in page.text
-    assert "Criteria, held out" not in page.text
+    assert "Criteria, validation" not in page.text
 
 
 def test_page_does_without_training_rows(make_run: Callable[..., Path]) -> None:
     run = make_run(steps=2, prompts=1, group=2)
     (run / "metrics.jsonl").unlink()
-    assert "Criteria, held out" in _written(run)[1].text
+    assert "Criteria, validation" in _written(run)[1].text
 
 
 def test_a_rollout_without_its_judgement_is_still_shown(make_run: Callable[..., Path]) -> None:
@@ -252,6 +252,9 @@ def test_comparison_shows_stages_controls_differences_and_claim(
     comparison["differences"].append({"a": "sft", "b": "grpo", "mean": -0.1, "n": 1})
     (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
     _, page = _written(run)
+    head, _, rest = page.text.partition("Finished: 1 step")
+    assert comparison["result"] in head  # before any other figure
+    assert comparison["claim"] in rest
     for shown in (
         "GRPO − SFT at its best temperature, 0.7",
         "+8.8 to +12.2",
@@ -278,13 +281,15 @@ def test_the_answers_of_all_stages_stand_side_by_side(
     (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
     text = _written(run)[1].text
     heading, _, answers = text.partition("What does it return?")
-    assert "Answers to the same questions" in heading
-    assert answers.index("The <b>mean</b>.") < answers.index("62 %")
-    assert answers.index("62 %") < answers.index("The mean of its input.")
+    assert "Answers to the same test questions" in heading
+    assert answers.index("The <b>mean</b>.") < answers.index("62.5 %")
+    assert answers.index("62.5 %") < answers.index("The mean of its input.")
 
 
 def test_without_a_comparison_there_is_no_such_section(make_run: Callable[..., Path]) -> None:
-    assert "Held-out comparison" not in _written(make_run(steps=1, prompts=1, group=2))[1].text
+    assert (
+        "Test: stages and controls" not in _written(make_run(steps=1, prompts=1, group=2))[1].text
+    )
 
 
 def test_a_long_run_says_that_its_table_is_a_sample(make_run: Callable[..., Path]) -> None:

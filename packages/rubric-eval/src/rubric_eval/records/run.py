@@ -47,6 +47,10 @@ class Entry(Record):
     identity: dict[str, JsonValue]
 
 
+CONTROL: Final = "control"
+"""Kind of what no model wrote."""
+
+
 class ModelEntry(Entry):
     """One model; two runs with the same fingerprint, that of the identity, share answers."""
 
@@ -55,6 +59,11 @@ class ModelEntry(Entry):
 
     form: str | None = None
     """How questions are put to it, as its responder says; see `rubric_core.SaysPromptForm`."""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its answers are no model's: it is shown, and neither compared nor suspected."""
+        return self.identity.get("kind") == CONTROL
 
     @property
     def prompt_form(self) -> str | None:
@@ -146,6 +155,11 @@ class EvalRun(Record):
     files: tuple[FileDigest, ...] = ()
     """Every file of a finished evaluation but this one and the ledger, which is a cache. They let
     accidents and careless edits be noticed; against forgery they are no protection."""
+
+    @property
+    def controls(self) -> frozenset[str]:
+        """Names of the entries whose answers are no model's."""
+        return frozenset(one.name for one in self.models if one.is_control)
 
     digest: str | None = None
     """SHA-256 of everything else here; None before the end, and in folders of an older version."""

@@ -19,7 +19,7 @@ from rubric_synth.config import reader_of
 from rubric_synth.dataset.folder import question_lines, read_manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
-from rubric_synth.stats.controls import CONTROLS
+from rubric_synth.stats.controls import CONTROLS, overpaid
 from rubric_synth.stats.examples import Example, chosen_examples
 from rubric_synth.stats.page import calls, judged_by_words, per_task, unreadable_rejections
 from rubric_synth.stats.report import DatasetStatistics, Spread
@@ -156,8 +156,11 @@ def _print_statistics(found: DatasetStatistics) -> None:
     )
     console.print_table("Coverage", ("",), ("mean share", "tasks with all"), rows)
     title = f"Controls, {counted(found.control_tasks, 'task')}, judge {found.control_judge}"
-    rows = ((name, CONTROLS[name], f"{reward:.3f}") for name, reward in found.controls.items())
+    earned = ((name, f"{100 * reward:.1f} %") for name, reward in found.controls.items())
+    rows = ((name, CONTROLS[name], reward) for name, reward in earned)
     console.print_table(title, ("", "the answer"), ("mean reward",), rows)
+    for warning in overpaid(found.controls).values():
+        console.print_line(f"warning: {warning}")
     made = calls(found)
     console.print_table(made.title, made.header[:1], made.header[1:], made.rows)
     console.print_fallbacks(asked_of_models(found.usage).total)

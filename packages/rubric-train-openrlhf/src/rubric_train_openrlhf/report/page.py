@@ -10,7 +10,16 @@ from typing import Final
 from rubric_core.files import toml_beside
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import Cell, Column, Figure, Row, Table, counted
+from rubric_judge.page.tables import (
+    Cell,
+    Column,
+    Figure,
+    Form,
+    Row,
+    Table,
+    counted,
+    written,
+)
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
 from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
@@ -90,12 +99,14 @@ def _heldout_figures(run: Run) -> list[Figure]:
     if run.best is None:
         return []
     first, last, best = run.heldout[0], run.heldout[-1], run.best
-    label, value, questions = "Validation reward", f"{best.reward_mean:.3f}", f"{first.n} questions"
+    label, value = "Validation reward, %", written(best.reward_mean, "percent")
+    questions = counted(first.n, "question")
     if len(run.heldout) == 1:
         return [Figure(label, value, note=questions)]
     chosen = f"; before, and the best pass, step {best.step}"
-    after = "" if last is best else f"; the last has {last.reward_mean:.3f}"
-    return [Figure(label, value, f"{first.reward_mean:.3f}", questions + chosen + after)]
+    after = "" if last is best else f"; the last has {written(last.reward_mean, 'percent')}"
+    before = written(first.reward_mean, "percent")
+    return [Figure(label, value, before, questions + chosen + after)]
 
 
 def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
@@ -106,13 +117,13 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     alone = len(metrics) == 1
     window = "" if alone else f"first and last {counted(window_steps, 'step')}"
 
-    def figure(label: str, digits: int, value: Callable[[MetricsRow], float]) -> Figure:
-        before, after = (f"{fmean(map(value, rows)):.{digits}f}" for rows in (head, tail))
+    def figure(label: str, form: Form, value: Callable[[MetricsRow], float]) -> Figure:
+        before, after = (written(fmean(map(value, rows)), form) for rows in (head, tail))
         return Figure(label, after, "" if alone else before, window)
 
     return [
-        figure("Training reward", 3, lambda row: row.reward_mean),
-        figure("Zero reward, %", 1, lambda row: 100 * row.zero_reward_frac),
-        figure("Tokens a response", 0, lambda row: row.response_tokens_mean),
+        figure("Training reward, %", "percent", lambda row: row.reward_mean),
+        figure("Zero reward, %", "percent", lambda row: row.zero_reward_frac),
+        figure("Tokens a response", "count", lambda row: row.response_tokens_mean),
         Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step"),
     ]

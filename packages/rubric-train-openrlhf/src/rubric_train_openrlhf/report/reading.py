@@ -54,7 +54,7 @@ class Run:
 
     @property
     def best(self) -> HeldoutRow | None:
-        """The held-out pass of the highest reward, the earliest of equals."""
+        """The validation pass of the highest reward, the earliest of equals."""
         passes = (row for row in self.heldout if isfinite(row.reward_mean))
         return max(passes, key=lambda row: row.reward_mean, default=None)
 
