@@ -73,7 +73,9 @@ RUN_PAGES = {
     "docs/synth/llm.md",
     "docs/train.md",
     "docs/train/variants.md",
+    "docs/tutorials/trl.md",
 }
+MADE = "reference/"
 READ_AS = {"python", "bash", "yaml", "toml", "bibtex", "text", "json"}
 
 
@@ -398,7 +400,9 @@ def test_everything_that_a_page_names_is_there(page: Path) -> None:
     shell = "\n".join(_code(page, "bash"))
     recipes = (ROOT / "justfile").read_text("utf-8")
 
-    missing = [name for name in LINK.findall(text) if not (page.parent / name).exists()]
+    # Pages of reference/ are made with the site, whose strict build looks at the links to them.
+    links = [name for name in LINK.findall(text) if not name.removeprefix("../").startswith(MADE)]
+    missing = [name for name in links if not (page.parent / name).exists()]
     missing += [name for name in RUN.findall(shell) if not (ROOT / name).exists()]
     missing += [name for name in LOCAL_PACKAGE.findall(shell) if not (ROOT / name).exists()]
     missing += [

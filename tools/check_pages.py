@@ -1,11 +1,11 @@
 """Open pages in Debian's Chromium and say what is wrong with them.
 
-    uv run python tools/check_pages.py site [--run runs/quickstart]
+    uv run python tools/check_pages.py site/index.html site/judge [--run runs/quickstart]
 
-Of the built site, and with `--run` of every kind of page that a command writes: no message on the
-console, no request to elsewhere, nothing wider than the window, text with the contrast of WCAG AA,
-everything that can be clicked within reach of the keyboard, painted within a second. Each page is
-opened wide and narrow, light and dark.
+Of pages, or of all pages in folders such as the built site, and with `--run` of every kind of page
+that a command writes: no message on the console, no request to elsewhere, nothing wider than the
+window, text with the contrast of WCAG AA, everything that can be clicked within reach of the
+keyboard, painted within a second. Each page is opened wide and narrow, light and dark.
 """
 
 from __future__ import annotations
@@ -85,29 +85,33 @@ def _unreached(page: Page) -> Iterator[str]:
 def main() -> None:
     """Check the pages, and end with 1 where something is wrong."""
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("site", type=Path, help="folder that `mkdocs build` wrote")
+    asked.add_argument("paths", type=Path, nargs="*", help="pages, or folders of them")
     asked.add_argument("--run", type=Path, help="folder that examples/quickstart.py wrote")
     given = asked.parse_args()
+    pages = [page for path in given.paths for page in _pages(path)]
     wrong = 0
     with browser() as chromium:
-
-        def check(name: str, address: str, windows: Sequence[dict[str, Any]]) -> int:
-            found = [
-                f"{name}, {window['viewport']['width']} px, {window['color_scheme']}: {fault}"
-                for window in windows
-                for fault in faults(chromium, address, **window)
-            ]
-            print("\n".join(found) or f"{name}: well")
-            return len(found)
-
-        for number, path in enumerate(sorted(given.site.rglob("*.html"))):
-            # Pages of the site are of one make: each is opened in two of the windows.
-            windows = WINDOWS[:2] if number % 2 else WINDOWS[2:]
-            wrong += check(str(path.relative_to(given.site)), path.resolve().as_uri(), windows)
+        for page in pages:
+            wrong += _said(chromium, page.name, page.resolve().as_uri())
         for kind in (*PAGES, "label") if given.run else ():
             with shown(kind, given.run) as address:
-                wrong += check(kind, address, WINDOWS)
-    raise SystemExit(f"{wrong} faults" if wrong else 0)
+                wrong += _said(chromium, kind, address)
+    print(f"{wrong} faults" if wrong else "no fault")
+    raise SystemExit(1 if wrong else 0)
+
+
+def _pages(path: Path) -> list[Path]:
+    return sorted(path.rglob("*.html")) if path.is_dir() else [path]
+
+
+def _said(chromium: Browser, name: str, address: str) -> int:
+    found = [
+        f"{name}, {window['viewport']['width']} px, {window['color_scheme']}: {fault}"
+        for window in WINDOWS
+        for fault in faults(chromium, address, **window)
+    ]
+    print("\n".join(found) or f"{name}: well", flush=True)
+    return len(found)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -144,7 +145,7 @@ def _heading(at: str, model: type[BaseModel]) -> str:
 
 
 def _row(model: type[BaseModel], key: str, field: FieldInfo) -> str:
-    meaning = field.description or _attribute_docstrings(model).get(key, "")
+    meaning = field.description or _attribute_docstrings(model)[key]
     cells = (f"`{key}`", _default(field), _values(model, key), " ".join(meaning.split()))
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
@@ -165,10 +166,15 @@ def _default(field: FieldInfo) -> str:
 
 def _values(model: type[BaseModel], key: str) -> str:
     """The kind of value with its bounds and unit, out of the JSON schema."""
-    schema = model.model_json_schema()["properties"].get(key, {})
+    schema = _schema(model)[key]
     found = " or ".join(dict.fromkeys(_kind(one) for one in schema.get("anyOf", [schema])))
     ends = [end for end in UNITS if key.endswith(end)]
     return f"{found}; {UNITS[max(ends, key=len)]}" if ends else found
+
+
+@cache
+def _schema(model: type[BaseModel]) -> dict[str, Any]:
+    return model.model_json_schema()["properties"]
 
 
 def _kind(schema: Mapping[str, Any]) -> str:
@@ -182,6 +188,7 @@ def _kind(schema: Mapping[str, Any]) -> str:
     return ", ".join([kind.get(of, "`null`" if of == "null" else of), *bounds])
 
 
+@cache
 def _attribute_docstrings(model: type[BaseModel]) -> dict[str, str]:
     """The text under each field, where the model does not keep it itself."""
     said: dict[str, str] = {}
