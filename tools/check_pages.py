@@ -101,7 +101,9 @@ def main() -> None:
 
 
 def _pages(path: Path) -> list[Path]:
-    return sorted(path.rglob("*.html")) if path.is_dir() else [path]
+    # What a server shows for a page that is not there has addresses from the server's root.
+    found = sorted(one for one in path.rglob("*.html") if one.name != "404.html")
+    return found if path.is_dir() else [path]
 
 
 def _said(chromium: Browser, name: str, address: str) -> int:

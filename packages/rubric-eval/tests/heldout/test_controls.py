@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_core import ConfigError, Decoding
+from rubric_core import Ask, ConfigError, Decoding
 from rubric_eval.comparison.folders import compare_folders
-from rubric_eval.hacking.results import HackingPanel
 from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.report.page import ReportSources, write_report
 from rubric_eval.responders.controls import CONTROLS, open_controls
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rubric_core import Ask, Task
+    from rubric_core import Task
     from rubric_eval.heldout.table import HeldoutTable
     from rubric_eval.responders.opening import OpenModel
 
@@ -35,6 +34,7 @@ def answered(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
 
 
 def _silent(ask: Ask) -> str:
+    del ask
     return "Nothing is said here."
 
 
@@ -43,8 +43,6 @@ def _quoting(ask: Ask) -> str:
 
 
 async def _texts(model: OpenModel, tasks: tuple[Task, ...]) -> list[str | None]:
-    from rubric_core import Ask
-
     asks = [Ask(view=task.policy_view(), seed=0) for task in tasks]
     return [reply.text async for _, reply in model.responder.respond(asks, Decoding())]
 
@@ -92,9 +90,8 @@ def test_controls_stand_beside_the_models_and_are_neither_compared_nor_suspected
     files = write_report(ReportSources((tmp_path / "eval",)))
     page = files.page.read_text(encoding="utf-8")
     assert "Controls: no model wrote them" in page
-    assert "control_shuffled earns" in page  # no less than the last model
+    assert "control_shuffled (the reference answer, the words" in page
     heldout = next(path for path in files.tables if path.name == "table1_heldout.md")
     assert "control_negated".replace("_", "\\_") in heldout.read_text(encoding="utf-8")
     signs = next(path for path in files.tables if path.name == "hacking_signs.md")
     assert "control" not in signs.read_text(encoding="utf-8")
-    assert HackingPanel is not None

@@ -1,5 +1,6 @@
-"""Answers that deserve nothing, made of a question or of a good answer: what a judge pays for them
-says what its rewards are worth.
+"""Answers that deserve nothing, made of a question or of a good answer.
+
+What a judge pays for them says what its rewards are worth.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core import FolderLockError, TrainerBackend, find_trainer
+from rubric_core import ConfigError, FolderLockError, TrainerBackend, find_trainer
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_judge.console import command
@@ -238,17 +238,42 @@ def model(name: Literal["smollm2"]) -> None:
 
 
 @app.command
-def report(folder: Path) -> None:
-    """Write report.html from the files of a run folder.
+def report(
+    *folders: Path,
+    out: Path | None = None,
+    reveal_grounding: Annotated[bool, Parameter(negative="")] = False,
+    tasks: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+) -> None:
+    """Write report.html from the files of a run folder, or one page of several runs.
 
     Args:
-        folder: the run folder.
+        folders: run folders; of several, the curves are drawn into the same charts.
+        out: the page of several runs; by default runs.html in the folder above the first.
+        reveal_grounding: show passages, rubrics and what the judge said, for the judge's side only.
+        tasks: files of tasks to reveal, where they are not where the run read them.
     """
-    from rubric_train_openrlhf.report.page import write_report
+    if not folders:
+        raise ConfigError("no run folder is named; give the `out` of a run", location="folders")
+    for folder in folders:
+        if (ended := _silent_end(folder)) is not None:
+            print(f"{ended}; go on with: rubric-train run CONFIG --resume", file=sys.stderr)
+    if tasks and not reveal_grounding:
+        problem = "--tasks holds passages and rubrics: give --reveal-grounding with it, or neither"
+        raise ConfigError(problem, location="tasks")
+    if len(folders) == 1:
+        from rubric_train_openrlhf.report.page import Revealed, write_report
 
-    if (ended := _silent_end(folder)) is not None:
-        print(f"{ended}; go on with: rubric-train run CONFIG --resume", file=sys.stderr)
-    print(write_report(folder))
+        if out is not None:
+            raise ConfigError("--out is for the page of several runs: leave it out", location="out")
+        reveal = Revealed(tasks) if reveal_grounding else None
+        print(write_report(folders[0], reveal=reveal))
+        return
+    if reveal_grounding:
+        problem = "--reveal-grounding is for one run: a page of several shows no responses"
+        raise ConfigError(problem, location="reveal-grounding")
+    from rubric_train_openrlhf.report.several import write_runs_report
+
+    print(write_runs_report(folders, out))
 
 
 def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | None:

@@ -273,8 +273,8 @@ def comparison_fixture() -> dict[str, object]:
 def make_run(tmp_path: Path) -> Callable[..., Path]:
     """Write a run folder of a given shape."""
 
-    def make(shape: RunShape | None = None, **fields: int) -> Path:
-        return write_run(tmp_path / "grpo-demo", shape or RunShape(**fields))
+    def make(shape: RunShape | None = None, *, name: str = "grpo-demo", **fields: int) -> Path:
+        return write_run(tmp_path / name, shape or RunShape(**fields))
 
     return make
 

@@ -6,10 +6,19 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from rubric_core import RubricFileError
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    Grounding,
+    Rubric,
+    RubricFileError,
+    Task,
+    write_tasks,
+)
 from rubric_judge.page.rendering import inert_json, visible
-from rubric_train_openrlhf.report.page import write_report
+from rubric_train_openrlhf.report.page import Revealed, write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -218,8 +227,8 @@ def test_the_policy_view_holds_nothing_of_the_judge(make_run: Callable[..., Path
     reasoning = "PASSAGE-CANARY and RUBRIC-TEXT-CANARY"
     _change_row(rows, 0, {"result": {**result, "reasoning": reasoning}})
     text, page = _written(run)
-    assert reasoning in page.scripts["judge-data"]
-    assert "CANARY" not in text.replace(page.scripts["judge-data"], "")
+    assert "CANARY" not in text  # nobody asked for what the judge knew
+    assert "--reveal-grounding" in page.text
     policy = json.loads(page.scripts["policy-data"])
     assert set(policy["steps"][0]["rows"][0]) == {
         "id",
@@ -232,6 +241,69 @@ def test_the_policy_view_holds_nothing_of_the_judge(make_run: Callable[..., Path
         "ended",
         "outcome",
     }
+
+
+def _reveal(run: Path, passage: str = "PASSAGE-CANARY of the mean.") -> Task:
+    """Give the run's tasks a file, with the first rollout's task in it."""
+    task = Task(
+        question="What does it return?",
+        grounding=Grounding(passage),
+        rubric=Rubric(
+            criteria=(
+                Criterion(
+                    id="returns",
+                    weight=1.0,
+                    description="RUBRIC-CANARY",
+                    required_elements=("the mean", "eigenvalue"),
+                ),
+            )
+        ),
+    )
+    write_tasks(run / "train.jsonl", [task])
+    config = yaml.safe_load((run / "config.resolved.yaml").read_text(encoding="utf-8"))
+    config["data"] = {"train": str(run / "train.jsonl")}
+    (run / "config.resolved.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    for folder in ("rollouts", "judgements"):
+        _change_row(run / folder / "step_000001.jsonl", 0, {"task_id": task.task_id})
+    return task
+
+
+def test_a_revealed_page_shows_criteria_missing_terms_passage_and_reasoning(
+    make_run: Callable[..., Path], comparison: dict[str, Any]
+) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    task = _reveal(run)
+    rows = run / "rollouts" / "step_000001.jsonl"
+    _change_row(rows, 0, {"response": "It returns the mean of its input."})
+    answers = {"sft": "It returns an eigenvalue.", "grpo": "It returns the mean."}
+    comparison["answers"] = [
+        {"task_id": task.task_id, "question": task.question, "answers": answers}
+    ]
+    (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
+    assert "CANARY" not in _written(run)[0]
+    text = write_report(run, reveal=Revealed()).read_text(encoding="utf-8")
+    page = _Page(text)
+    grounding = json.loads(page.scripts["grounding-data"])[task.task_id]
+    assert grounding["passage"] == "PASSAGE-CANARY of the mean."
+    assert grounding["rubric"] == [{"id": "returns", "weight": 1.0, "text": "RUBRIC-CANARY"}]
+    judged = next(iter(json.loads(page.scripts["judge-data"]).values()))
+    missing = [entry[4] for entry in judged["criteria"] if entry[0] == "returns"]
+    assert missing == [["eigenvalue"]]
+    assert "well-formed sentence" in judged["reasoning"]
+    assert "for the judge’s side" in page.text
+    lacks = page.text.partition("what each answer lacks")[2]
+    assert lacks.index("the mean") < lacks.index("eigenvalue") < lacks.index("PASSAGE-CANARY")
+    assert "CANARY" not in page.scripts["policy-data"]
+
+
+def test_tasks_that_are_gone_can_be_named(make_run: Callable[..., Path], tmp_path: Path) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    task = _reveal(run)
+    (run / "train.jsonl").rename(tmp_path / "moved.jsonl")
+    with pytest.raises(ConfigError, match="--tasks"):
+        write_report(run, reveal=Revealed())
+    text = write_report(run, reveal=Revealed((tmp_path / "moved.jsonl",))).read_text("utf-8")
+    assert task.task_id in json.loads(_Page(text).scripts["grounding-data"])
 
 
 def test_the_judge_view_is_joined_by_id(make_run: Callable[..., Path]) -> None:

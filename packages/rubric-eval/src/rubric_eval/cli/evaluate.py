@@ -51,8 +51,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
 ) -> int:
     """Have models answer the same held-out questions, and judge all answers alike: Table 1.
 
-    Example: rubric-eval heldout base=policy:runs/q/base grpo=policy:runs/q/checkpoints/best
-    --tasks runs/q/tasks/test.jsonl --judge configs/judge/lexical.yaml --out evals/q
+    Example: rubric-eval heldout base=policy:DIR --tasks test.jsonl --judge judge.yaml --out evals/q
 
     A model is NAME=policy:DIR, NAME=hf:DIR, NAME=server:URL#MODEL, NAME=litellm:MODEL,
     NAME=file:MODEL.yaml, or a YAML file of models. The same command goes on where it was stopped;
@@ -70,8 +69,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         max_unavailable_frac: End where a larger share of a model's answers has no judgement.
         workers: Judge workers for each judge; each holds up to four answers.
         calibration: Of the judge; rewards corrected by its labels then stand beside the raw ones.
-        controls: Judge answers that no model wrote beside the models': a template, and of the
-            reference answers the shuffled, the negated and another question's.
+        controls: Judge answers that no model wrote too: a template, and three wrong references.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -94,11 +92,8 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     )
     if decoding.temperature == 0 and len(seeds) * samples > 1:
         note("at temperature 0 all draws of an answer are the same: set --temperature")
-
-    evaluate = partial(
-        _evaluate, models, judge, out, plan, calibration=calibration, controls=controls
-    )
-    return evaluated(evaluate, plan, out=out)
+    asked = partial(_evaluate, models, judge, out, plan, calibration=calibration, controls=controls)
+    return evaluated(asked, plan, out=out)
 
 
 async def _evaluate(  # noqa: PLR0913  # the flags of a command

@@ -52,6 +52,7 @@ class Difference(Estimate):
 class SameQuestion(_Part):
     """What each stage answered to one test question."""
 
+    task_id: str = ""
     question: str
     answers: dict[str, str]
     rewards: dict[str, float | None] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -22,6 +23,7 @@ from rubric_judge.page.tables import (
 )
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
+from rubric_train_openrlhf.report.grounding import known_questions, revealed_tasks
 from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
@@ -33,25 +35,36 @@ _WINDOW: Final = 5
 """Most steps that the first and the last training figures are averaged over."""
 
 
-def write_report(run_dir: Path) -> Path:
+@dataclass(frozen=True)
+class Revealed:
+    """That a page may show passages, rubrics and the judge's words."""
+
+    files: tuple[Path, ...] = ()
+    """Of tasks; those that the run names when left out."""
+
+
+def write_report(run_dir: Path, *, reveal: Revealed | None = None) -> Path:
     """Make report.html out of what a run folder holds so far.
 
     Works on a run that has just begun as on one that has ended: what there are no rows for is
     left out, and the page says how far the run had got.
 
     Args:
-        run_dir: the run folder; nothing else is read.
+        run_dir: the run folder; nothing else is read, but the tasks where they are revealed.
+        reveal: given for a page of the judge's side.
 
     Returns:
         Path of the page, which replaces an earlier one in one step.
 
     Raises:
         RubricFileError: no such folder, or a broken row; names the file, line and field.
+        ConfigError: the tasks to reveal are not there.
         DiskWriteError: the page could not be written.
     """
     run = read_run(run_dir)
     best_step = run.best.step if run.best else None
-    rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes)
+    tasks = None if reveal is None else revealed_tasks(run.config, reveal.files)
+    rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes, tasks=tasks)
     drawn = sections(run.metrics, run.heldout, best_step=best_step)
     content = {
         "run": run,
@@ -66,6 +79,9 @@ def write_report(run_dir: Path) -> Path:
         "rollouts": rollouts,
         "policy_json": inert_json(rollouts.policy),
         "judge_json": inert_json(rollouts.judge),
+        "is_revealed": tasks is not None,
+        "grounding_json": inert_json(rollouts.grounding),
+        "known": known_questions(run.contrast, tasks) if run.contrast and tasks else [],
     }
     scripts = ("charts.js", "rollouts.js")
     page = render_page(
