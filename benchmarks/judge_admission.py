@@ -75,7 +75,7 @@ HALF: Final = (0.35, 0.75)
 """Share of a rubric's weight that they have: tasks outside of it are left out."""
 SEEDS: Final = (0, 1, 2)
 ARMS: Final = {"planted": False, "admitted": True}
-WARM_STEPS: Final = {"tiny": 300, "smollm2": 100}
+WARM_STEPS: Final = {"tiny": 150, "smollm2": 100}
 """On reference answers, so that there is something to lose."""
 
 
@@ -101,7 +101,7 @@ class Setting:
         settings = load_config(quickstart.PRESETS / f"{preset}.yaml").model_dump()
         settings["rollout"] |= {"prompts": 8, "group_size": 8}
         every = max(1, self.steps // 5)
-        settings["validation"] |= {"every": every, "questions": None, "samples": 4}
+        settings["validation"] |= {"every": every, "questions": None, "samples": 2}
         settings["checkpoint"] |= {"every": self.steps}
         settings["judge"] = {"spec": settings["judge"]["spec"]}
         if ARMS[arm]:
