@@ -50,6 +50,13 @@ def test_a_plan_states_the_configuration_the_work_and_the_memory(
     assert not config.out.exists()
 
 
+def test_a_plan_counts_the_copies_that_bfloat16_makes_of_the_weights(
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    assert "bfloat16 copies" in describe_plan(make_config(precision="bfloat16"))
+    assert "bfloat16 copies" not in describe_plan(make_config())
+
+
 def test_parameters_are_counted_without_reading_weights(
     make_config: Callable[..., TrainConfig], tmp_path: Path
 ) -> None:

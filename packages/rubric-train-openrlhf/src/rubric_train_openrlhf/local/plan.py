@@ -104,6 +104,8 @@ def _memory_line(config: TrainConfig, *, full: bool) -> str:
     parts = {"weights": 4 * count, "gradients": 4 * count, "AdamW": 8 * count}
     if config.objective.kl_coef > 0:
         parts["reference"] = _number_bytes(config) * count
+    if config.precision == "bfloat16":
+        parts["bfloat16 copies"] = 2 * count  # autocast keeps them for the length of a pass
     parts["Python and torch"] = _PROCESS_BYTES
     shown = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items())
     begins, held = f"memory: {count:,} parameters; ", sum(parts.values())
