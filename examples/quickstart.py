@@ -483,11 +483,12 @@ def finish(
 
 
 def side_by_side(one: dict[str, Any]) -> Table:
-    """Base's and GRPO's answer to one question."""
+    """The answers of all stages to one question."""
     table = Table(title=Text(one["question"]), title_justify="left", show_lines=True, expand=True)
-    for name in ("base", "grpo"):
-        table.add_column(f"{LABELS[name]}: {100 * (one['rewards'][name] or 0.0):.1f} %", ratio=1)
-    table.add_row(Text(one["answers"]["base"]), Text(one["answers"]["grpo"]))
+    for name in one["answers"]:
+        label = LABELS[name].partition(":")[0]
+        table.add_column(f"{label}: {100 * (one['rewards'][name] or 0.0):.1f} %", ratio=1)
+    table.add_row(*map(Text, one["answers"].values()))
     return table
 
 

@@ -128,7 +128,7 @@ def test_the_quickstart_shows_answers_of_a_real_model(examples: Path, tmp_path: 
     assert {"negated", "shuffled", "learned_template"} <= set(content["heldout"]["controls"])
     assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(content["differences"][0])
     report = (tmp_path / "q" / "report.html").read_text("utf-8")
-    assert "Answers to the same questions" in report
+    assert "Answers to the same test questions" in report
     # One question may be answered by code; all together read as English.
     texts = " ".join(text for one in content["answers"] for text in one["answers"].values())
     assert len(re.findall(r"\b(?:the|is|of|to|a)\b", texts)) >= 3
@@ -189,3 +189,5 @@ def test_the_quickstart_writes_a_report_that_shows_its_stages(quickstart: Path) 
     for stage in STAGES:
         assert heldout[stage]["label"] in report
         assert f"{100 * heldout[stage]['mean']:.1f}" in report
+    result = json.loads((quickstart / "comparison.json").read_text("utf-8"))["result"]
+    assert result.partition(";")[0] in report.partition("Finished:")[0]

@@ -20,6 +20,7 @@ from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfi
 
 if TYPE_CHECKING:
     from rubric_core import TrainerBackend
+    from rubric_train_openrlhf.run.records import RunSummary
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
 Overrides = Annotated[
@@ -110,12 +111,21 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         with progress.phase("writing the report"):
             report = _report(loaded.out)
     print(summary.model_dump_json(indent=2))
+    if summary.best_heldout_reward is not None:
+        print(f"rubric-train: {_validated(summary)}", file=sys.stderr)
     for name, factor in summary.admission.items():
         told = "masked from the reward" if factor == 0 else f"weighed at {factor:g}"
         print(f"rubric-train: criterion {name} {told} (judge.calibration)", file=sys.stderr)
     for name, count in summary.by_fallback.items():
         print(f"rubric-train: {count} judgements by the fallback {name}", file=sys.stderr)
     print(report)
+
+
+def _validated(summary: RunSummary) -> str:
+    """Say what the best checkpoint earns on the validation questions."""
+    best, first = summary.best_heldout_reward or 0.0, summary.first_heldout_reward
+    before = "" if first is None else f"; before training {100 * first:.1f} %"
+    return f"validation reward {100 * best:.1f} % at step {summary.best_step}{before}"
 
 
 def _stopped(out: Path, *, go_on: str) -> str:

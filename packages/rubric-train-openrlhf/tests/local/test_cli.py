@@ -56,7 +56,13 @@ def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> 
 
     assert call("run", str(file), "--steps", "2", "--resume") == 0
     assert json.loads(capsys.readouterr().out.rpartition("}")[0] + "}")["steps"] == 2
-    assert call("report", str(file.parent / "run")) == 0
+    run = str(file.parent / "run")
+    assert call("report", run) == 0
+    assert call("report", run, "--reveal-grounding") == 0
+    assert call("report", run, "--tasks", "tasks.jsonl") == 2
+    assert call("report", run, "--out", "page.html") == 2
+    assert call("report", run, run) == 2
+    assert call("report") == 2
 
 
 @pytest.mark.parametrize(
