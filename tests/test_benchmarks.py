@@ -8,12 +8,14 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT / "benchmarks" / "record.py"
-SCRIPTS = sorted(set((ROOT / "benchmarks").glob("*.py")) - {SHARED})
+ALL = ROOT / "benchmarks" / "all.py"
+SCRIPTS = sorted(set((ROOT / "benchmarks").glob("*.py")) - {SHARED, ALL})
 RECORD = {"claim", "value", "target", "direction", "passed", "details"}
 NEEDS_A_STACK = {"local_grpo_vs_trl.py"}
 
@@ -93,10 +95,82 @@ def test_every_benchmark_tells_its_options(
     assert set(re.findall(r"--\w+", capsys.readouterr().out)) >= {"--json", "--quick"}
 
 
-def test_every_benchmark_is_on_the_page_of_figures() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
+@pytest.fixture
+def run_all(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What benchmarks/all.py defines."""
+    monkeypatch.syspath_prepend(ALL.parent)
+    return runpy.run_path(str(ALL))
 
-    assert [script.name for script in SCRIPTS if script.name not in page] == []
+
+def test_one_command_knows_every_benchmark(run_all: dict[str, Any]) -> None:
+    assert sorted(one.script for one in run_all["BENCHMARKS"]) == [path.stem for path in SCRIPTS]
+
+
+def test_the_page_holds_what_was_recorded_and_nobody_typed(run_all: dict[str, Any]) -> None:
+    page, records = run_all["PAGE"].read_text("utf-8"), run_all["read_records"]()
+
+    assert run_all["with_table"](page, records) == page
+    assert [path.stem for path in SCRIPTS if path.stem not in records] == []
+
+
+def test_what_is_recorded_is_what_the_script_claims_today(run_all: dict[str, Any]) -> None:
+    claims = {path.stem: _constants(ast.parse(path.read_text("utf-8"))) for path in SCRIPTS}
+
+    for name, entry in run_all["read_records"]().items():
+        assert (entry["claim"], entry["target"]) == claims[name]
+
+
+def _constants(tree: ast.Module) -> tuple[object, ...]:
+    found = {
+        ast.unparse(node.targets[0]): ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) in {"CLAIM", "TARGET"}
+    }
+    return found["CLAIM"], found["TARGET"]
+
+
+def test_a_row_has_the_median_of_the_runs_their_range_and_what_was_missed(
+    run_all: dict[str, Any],
+) -> None:
+    benchmark = run_all["Benchmark"]("thing", "a over b")
+    entry = {"values": [2.5, 3.126, 14], "target": 3.0, "direction": "at least", "passed": False}
+
+    assert run_all["row"](benchmark, entry) == (
+        "| `thing.py` | a over b | 3.13 (missed) | 2.5 to 14 | 3 | ≥ 3 |"
+    )
+    assert run_all["row"](benchmark, None) == "| `thing.py` | a over b | not run | | | |"
+
+
+SCRIPT = """
+import argparse, json, pathlib, sys
+parser = argparse.ArgumentParser()
+parser.add_argument("--json", type=pathlib.Path)
+parser.add_argument("--quick", action="store_true")
+options = parser.parse_args()
+if not options.quick:
+    sys.exit("only quick")
+record = {"claim": "c", "value": 2, "target": 1, "direction": "at least", "passed": True}
+options.json.write_text(json.dumps(record | {"details": {"libraries": {"x": {"versions": PEERS}}}}))
+"""
+
+
+def test_a_script_is_run_as_often_as_asked_and_one_without_a_record_has_no_figure(
+    run_all: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    script = tmp_path / "benchmarks" / "thing.py"
+    script.write_text(SCRIPT.replace("PEERS", '{"peer": "1.2"}'), "utf-8")
+    measure = run_all["measure"]
+    monkeypatch.setitem(measure.__globals__, "ROOT", tmp_path)
+    benchmark = run_all["Benchmark"]("thing", "a over b", ("pydantic", "no-such-package"))
+
+    entry = measure(benchmark, sys.executable, ["--quick"], 2)
+
+    assert entry["values"] == [2, 2]
+    assert set(entry["versions"]) == {"rubric-core", "pydantic", "peer"}
+    assert entry["machine"]["cores"]
+    with pytest.raises(run_all["NoFigureError"], match="ended with 1 and no record\nonly quick"):
+        measure(benchmark, sys.executable, [], 1)
 
 
 def test_coverage_is_held_to_the_claim_and_to_chance_only_where_repetitions_are_few(

@@ -65,12 +65,9 @@ for module, owners in importlib.metadata.packages_distributions().items():
 for ours in ("rubric_eval", "rubric_synth", "rubric_train_openrlhf"):
     sys.modules[ours] = None
 sys.argv = sys.argv[2:]
-if script.endswith(".py"):
-    runpy.run_path(script, run_name="__main__")
-else:
-    runpy.run_module(script, run_name="__main__")
+runpy.run_path(script, run_name="__main__")
 """
-"""Run a script or a module where only some distributions can be imported."""
+"""Run a script where only some distributions can be imported."""
 
 
 @functools.cache
@@ -99,7 +96,7 @@ def test_core_and_judge_bring_neither_torch_nor_a_provider() -> None:
     brought = locked_with("rubric-judge")
 
     assert brought & {"torch", "transformers", "litellm", "openai", "botocore", "ray"} == set()
-    assert {"torch", "litellm"} <= locked_with("rubric-train-openrlhf")
+    assert "torch" in locked_with("rubric-train-openrlhf")
     assert len(brought) < 50
 
 
@@ -112,7 +109,9 @@ def test_the_first_example_is_what_the_readme_shows_and_prints() -> None:
 
 
 def test_uv_is_told_to_install_the_judge_from_the_checkout() -> None:
-    (header,) = re.findall(r"^# /// script\n(.*?)^# ///$", FIRST.read_text("utf-8"), re.M | re.S)
+    (header,) = re.findall(
+        r"^# /// script\n(.*?)^# ///$", FIRST.read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
     told = tomllib.loads(re.sub(r"^# ", "", header, flags=re.MULTILINE))
 
     assert told["dependencies"] == ["rubric-judge"]
@@ -128,7 +127,8 @@ def test_core_and_judge_alone_run_the_examples_that_need_no_more(example: str) -
 def test_core_and_judge_alone_score_a_file(tasks: list[Task]) -> None:
     files = ("first/tasks.jsonl", "first/answers.jsonl", "--judge", "first/judge.yaml")
 
-    alone("rubric_judge.cli", "score", *files, "--out", "judged.jsonl")
+    Path("command.py").write_text("from rubric_judge.cli import main; main()", "utf-8")
+    alone("command.py", "score", *files, "--out", "judged.jsonl")
 
     rows = [json.loads(line) for line in Path("judged.jsonl").read_text("utf-8").splitlines()]
     assert len(rows) == 2 * len(tasks)
@@ -194,7 +194,7 @@ def test_trl_trains_a_step_by_the_lines_of_the_readme(
 def test_the_settings_for_verl_are_those_of_the_whole_file() -> None:
     (command,) = (one for one in blocks("bash") if "verl" in one and "$PWD" in one)
     example = (ROOT / "examples/adapters/with_verl.py").read_text("utf-8")
-    _, *settings = shlex.split(command.partition("…")[2].replace("\\\n", " "))
+    settings = shlex.split(command.partition("…")[2].replace("\\\n", " "))
 
     shown = dict(one.partition("=")[::2] for one in settings)
     reward = "reward.custom_reward_function"

@@ -1,4 +1,4 @@
-"""docs/overview.md, "Your evaluation": its four commands run one after the other, as they are written."""
+"""docs/overview.md, "Your evaluation": its commands run one after another, as they are written."""
 
 from __future__ import annotations
 

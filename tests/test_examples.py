@@ -112,7 +112,7 @@ def test_the_loop_in_one_file_learns(examples: Path, tmp_path: Path) -> None:
 def quickstart(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run folder of the quickstart with the tiny model, at its smallest."""
     out = tmp_path_factory.mktemp("quickstart") / "q"
-    options = ("--model", "tiny", "--fast", "--out", str(out))
+    options = ("--model", "tiny", "--fast", "--steps", "3", "--out", str(out))
     _run(examples / "quickstart.py", *options, cwd=out.parent)
     return out
 
@@ -162,10 +162,10 @@ def test_numpy_and_scipy_give_the_quickstart_enough_sound_tasks(quickstart: Path
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_quickstart_measures_every_stage_and_control(quickstart: Path) -> None:
-    heldout: dict[str, Any] = json.loads((quickstart / "summary.json").read_text("utf-8"))[
-        "heldout"
-    ]
+    summary: dict[str, Any] = json.loads((quickstart / "summary.json").read_text("utf-8"))
+    heldout = summary["heldout"]
 
+    assert summary["steps"] == 3
     assert {"fixed_template", "reference", "sft_cooled", "grpo_blind"} <= set(heldout["controls"])
     for row in [heldout[stage] for stage in STAGES] + list(heldout["controls"].values()):
         assert 0 <= row["ci_low"] <= row["mean"] <= row["ci_high"] <= 1

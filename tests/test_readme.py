@@ -428,7 +428,7 @@ def test_the_numbered_examples_are_all_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
 
     numbered = sorted((ROOT / "examples").glob("[0-9]*.py"))
-    assert [one.name for one in numbered if f"(examples/{one.name})" not in readme] == []
+    assert [one.name for one in numbered if f"examples/{one.name}" not in readme] == []
 
 
 def test_the_paper_is_named_where_its_equations_are_and_in_the_readme() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import subprocess
@@ -35,7 +36,6 @@ def test_values_of_every_type_are_read_as_pyarrow_reads_them() -> None:
         {
             "text": [None, "x", "y"],
             "large": pa.array(["a", "b", None], pa.large_string()),
-            "view": pa.array(["a", "b", None], pa.string_view()),
             "bytes": [b"q", None, b"r"],
             "once": pa.array(["a", "b", "a"]).dictionary_encode(),
             "list": [["a", None], None, []],
@@ -47,6 +47,10 @@ def test_values_of_every_type_are_read_as_pyarrow_reads_them() -> None:
             "nothing": pa.nulls(3),
         }
     )
+    views = table.append_column("view", pa.array(["a", "b", None], pa.string_view()))
+    with contextlib.suppress(pa.ArrowNotImplementedError):  # older releases write none
+        _file(views)
+        table = views
     assert list(bounded_rows(_file(table))) == table.to_pylist()
     assert list(bounded_rows(_file(table), columns=("list", "no_such"))) == [
         {"list": row} for row in table["list"].to_pylist()

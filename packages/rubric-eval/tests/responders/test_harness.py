@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("lm_eval")
 pytest.importorskip("torch")
+pytest.importorskip("rubric_train_openrlhf")
 
 from structlog.testing import capture_logs
 

@@ -15,11 +15,12 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
-import torch
 
 from rubric_core import ConfigError, JudgeResult, MissingExtraError, Reason, Task
 from rubric_judge.adapters import nemo_rl
 from rubric_judge.testing import ScriptedJudge
+
+torch: Any = pytest.importorskip("torch")
 
 
 class EnvironmentReturn(NamedTuple):

@@ -13,7 +13,6 @@ from typing import Any, cast
 
 import pytest
 import structlog
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +28,8 @@ from rubric_core import (
 from rubric_judge import LexicalJudge
 from rubric_judge.adapters.openrlhf import response_of, rubric_reward
 from rubric_judge.testing import FailingJudge, ScriptedJudge
+
+torch: Any = pytest.importorskip("torch")
 
 PROMPT = "<|im_start|>user\nWhich loss is\nminimised?<|im_end|>\n<|im_start|>assistant\n"
 ANSWER = "It is the cross entropy."

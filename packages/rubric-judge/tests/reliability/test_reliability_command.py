@@ -86,7 +86,9 @@ def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path
         "noise_predicted_measured.png,judges.png,sign_flips.png"
     )
     html = (tmp_path / "out/reliability.html").read_text()
-    assert report.summary().startswith("A second judgement turns the sign of an advantage in 0.0%")
+    assert report.summary().startswith(
+        "Share of advantages whose sign a second judgement turns: 0.0%"
+    )
     assert html.index("Krippendorff’s α") < html.index("Noise of each judge")
     page = (tmp_path / "out/reliability.md").read_text()
     assert "| τ² of a criterion |" in page

@@ -13,13 +13,14 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-import torch
 import uvicorn
 
 from rubric_core import JudgeResult, JudgeView, Reason, Task
 from rubric_judge import JudgePool
 from rubric_judge.serve import JudgeService, ServeConfig, build_app
 from rubric_judge.testing import ScriptedJudge
+
+torch: Any = pytest.importorskip("torch")
 
 pytestmark = [pytest.mark.stacks, pytest.mark.filterwarnings("ignore")]
 

@@ -7,16 +7,19 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path  # cyclopts resolves it at runtime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, FolderLockError, TrainerBackend, find_trainer
+from rubric_core.errors import ConfigError, FolderLockError
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_judge.console import command
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
+
+if TYPE_CHECKING:
+    from rubric_core import TrainerBackend
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
 Overrides = Annotated[
@@ -148,23 +151,33 @@ def _report(out: Path) -> str:
 
 
 @app.command
-def plan(config: Path, *overrides: Overrides) -> None:
-    """Print the resolved configuration, the work of a step, what it needs, and known traps.
+def plan(
+    config: Path,
+    *overrides: Overrides,
+    full: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print the work of a step, the memory it needs, what is missing, and known traps.
 
     Args:
         config: YAML file.
         overrides: values that replace the file's.
+        full: print the resolved configuration and what the sizes are made of too, and for OpenRLHF
+            its command, which its own parser is asked about where it is installed.
     """
-    from rubric_train_openrlhf.cluster.planning.plan import describe_plan as describe_cluster_plan
     from rubric_train_openrlhf.config.loading import parse_config, read_values
-    from rubric_train_openrlhf.local.start import describe_plan
 
     values = read_values(config, overrides=overrides)
     if (backend := _backend_from_elsewhere(values)) is not None:
         print(backend.plan(values))
         return
     loaded = parse_config(values, source=str(config))
-    print((describe_cluster_plan if loaded.backend == "openrlhf" else describe_plan)(loaded))
+    if loaded.backend == "openrlhf":
+        from rubric_train_openrlhf.cluster.planning.plan import describe_plan
+    else:
+        from rubric_train_openrlhf.local.plan import describe_plan
+    print(describe_plan(loaded, full=full))
+    if not full:
+        print("more, such as the resolved configuration: --full")
 
 
 @app.command
@@ -278,6 +291,8 @@ def report(
 
 def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | None:
     """Find the backend that a configuration names; None for ours, which show progress here."""
+    from rubric_core import find_trainer
+
     name = str(values.get("backend", "local"))
     return None if name in {"local", "openrlhf"} else find_trainer(name)
 

@@ -163,6 +163,9 @@ def _size(pa: Any, array: Any) -> int:
         return sum(_size(pa, part) for part in array.flatten())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _size(pa, array.flatten()) + _VALUE_BYTES * len(array)
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        # Before 24, pyarrow cannot measure a slice of views.
+        return int(array.cast(pa.large_binary()).nbytes)
     return int(array.nbytes)
 
 

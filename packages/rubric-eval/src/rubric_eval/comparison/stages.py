@@ -96,9 +96,9 @@ class Comparison(BaseModel):
 
         The stages are in `heldout` by name, with `controls` beside them.
         """
-        content = self.model_dump(mode="json") | {"result": self.result}
+        content = self.model_dump(mode="json")
         heldout = {**content.pop("stages"), "controls": content.pop("controls")}
-        return {**content, "heldout": heldout}
+        return {**content, "result": self.result, "heldout": heldout}
 
     def markdown(self) -> str:
         """The result, two tables, rewards and paired differences, in per cent, and the claim."""

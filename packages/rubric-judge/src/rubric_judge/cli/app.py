@@ -6,12 +6,15 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rubric_core.errors import ConfigError
 from rubric_core.files import write_text
 from rubric_judge.console.command import command_app
 from rubric_judge.console.progress import current
-from rubric_judge.page.tables import Report
+
+if TYPE_CHECKING:
+    from rubric_judge.page.tables import Report
 
 app = command_app("rubric-judge", summary="Judge responses against rubrics.")
 

@@ -191,13 +191,15 @@ class ReliabilityReport(Report):
         return " ".join(parts)
 
     def _own_noise(self) -> str:
-        known = [one for one in self.judges if one.flips.value is not None]
+        known = {one.judge: one.flips for one in self.judges if one.flips.value is not None}
         if not known:
             return "What a second judgement would change is not known: too little was judged twice."
-        told = [f"{one.flips.text('.1%')} with {one.judge}" for one in known]
+        if not any(flips.value for flips in known.values()):
+            return f"A second judgement turns the sign of no advantage: {', '.join(known)}."
+        told = [f"{flips.text('.1%')} with {judge}" for judge, flips in known.items()]
         most = f" and {len(told) - _MOST_COLUMNS} more" if len(told) > _MOST_COLUMNS else ""
         shown = ", ".join(told[:_MOST_COLUMNS])
-        return f"A second judgement turns the sign of an advantage in {shown}{most}."
+        return f"Share of advantages whose sign a second judgement turns: {shown}{most}."
 
     def method(self) -> str:
         """Return what was measured, and how the intervals were made."""

