@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,8 @@ from rubric_core import read_tasks
 from rubric_synth import collect, synthesise
 
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PAGE = Path(__file__).resolve().parents[1] / "docs/tutorials/trl.md"
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/tutorials/trl.md"
 
 
 @pytest.fixture
@@ -26,9 +30,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_reward_before_and_after(dataset: Path) -> None:
-    before, after = re.findall(
-        r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL
-    )
+    before, after, _ = BLOCK.findall(PAGE.read_text("utf-8"))
     old: dict[str, Any] = {}
     new: dict[str, Any] = {}
     exec(before, old)  # noqa: S102 - the page's own code is the thing under test
@@ -50,3 +52,24 @@ def test_the_reward_before_and_after(dataset: Path) -> None:
     assert row == {"prompt": task.question, "task_id": task.task_id}
     assert rewards[0] >= 0.7
     assert rewards[1] == 0.0
+
+
+@pytest.mark.stacks
+def test_the_page_trains_with_trl(dataset: Path) -> None:
+    folder = dataset.parent
+    made = [ROOT / "examples/small_policy.py", "--tasks", "dataset/train.jsonl"]
+    made += ["--out", "models/small", "--steps", "2"]
+    (_, *blocks) = BLOCK.findall(PAGE.read_text("utf-8"))
+    shown = "import json\nprint(json.dumps(trainer.state.log_history[-2]))"
+    (folder / "page.py").write_text("\n".join([*blocks, shown]), encoding="utf-8")
+
+    subprocess.run([sys.executable, *map(str, made)], cwd=folder, check=True)
+    done = subprocess.run(
+        [sys.executable, "page.py"], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    step = json.loads(done.stdout.splitlines()[-1])
+    assert step["step"] == 4
+    assert step["rubric/unavailable"] == 0
+    assert 0 <= step["rubric/score"] <= 1
