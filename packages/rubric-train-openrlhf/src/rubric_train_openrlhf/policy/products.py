@@ -21,7 +21,7 @@ def product(modules: Sequence[torch.nn.Linear], *, packed: bool) -> Map:
     """Make one map of linear layers with the same input; their outputs stand side by side.
 
     Args:
-        modules: at least one; weights of shape [O, I].
+        modules: at least one, all with a bias or none; weights of shape [O, I].
         packed: copy the weights into oneDNN's layout, where `can_pack` allows: 1.7 times as fast
             for 16 rows. A later change of the modules does not reach the copy.
 
@@ -29,9 +29,9 @@ def product(modules: Sequence[torch.nn.Linear], *, packed: bool) -> Map:
         From [..., I] to [..., sum of O].
     """
     if packed:
-        layout = _packed(torch.cat([module.weight for module in modules]))
-        biases = [module.bias for module in modules if cast("Any", module.bias) is not None]
-        bias = torch.cat(biases) if biases else None
+        layout = _packed(torch.cat([module.weight.detach() for module in modules]))
+        biased = cast("Any", modules[0].bias) is not None
+        bias = torch.cat([module.bias.detach() for module in modules]) if biased else None
         return lambda x: _times(x, layout, bias)
     # To call the module itself takes longer than a small product.
     if len(modules) == 1:
@@ -47,13 +47,16 @@ def rms_norm(module: Any, *, packed: bool) -> Map:
         module: one of Llama's.
         packed: as w·√n·x / √(|x|² + n·ε), four kernels where torch takes seven on a CPU.
     """
-    weight, epsilon, n = module.weight, module.variance_epsilon, len(module.weight)
+    weight: torch.Tensor = module.weight
+    epsilon, n = float(module.variance_epsilon), len(weight)
     if not packed:
         return lambda x: F.rms_norm(x, (n,), weight, epsilon)
     scaled, floor = weight * n**0.5, torch.tensor((n * epsilon) ** 0.5)
+    vector_norm = cast("Any", torch.linalg).vector_norm
 
     def norm(x: torch.Tensor) -> torch.Tensor:
-        return x / torch.linalg.vector_norm(x, dim=-1, keepdim=True).hypot(floor) * scaled
+        length: torch.Tensor = vector_norm(x, dim=-1, keepdim=True)
+        return x / length.hypot(floor) * scaled
 
     return norm
 
@@ -75,7 +78,7 @@ def _has_onednn() -> bool:
 
 
 def _packed(weight: torch.Tensor) -> torch.Tensor:
-    return _ONEDNN._reorder_linear_weight(weight.detach(), _ROWS)  # noqa: SLF001
+    return _ONEDNN._reorder_linear_weight(weight, _ROWS)  # noqa: SLF001
 
 
 def _times(x: torch.Tensor, packed: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
