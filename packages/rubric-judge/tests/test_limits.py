@@ -87,7 +87,7 @@ async def test_retry_after_holds_back_what_has_not_started() -> None:
         release.set()
         for number in range(3):
             group.start_soon(_hold, limiter, release, [], number)
-    assert 0.14 <= time.monotonic() - started_s < 2
+    assert 0.14 <= time.monotonic() - started_s < 30  # and no minute, as where nothing is said
     assert limiter.statistics().waited_s >= 0.14
 
 
@@ -177,7 +177,7 @@ async def test_requests_a_minute_space_the_attempts_out() -> None:
         async with limiter.attempt(tokens=1):
             pass
     # A second's worth goes at once, the other four follow at 61/1200 s.
-    assert 0.15 < time.monotonic() - started_s < 3
+    assert 0.15 < time.monotonic() - started_s < 30
 
 
 @pytest.mark.parametrize("seed", range(4))

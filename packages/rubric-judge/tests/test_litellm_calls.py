@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason
+from rubric_core import JudgeResult, JudgeView, MissingExtraError, Outcome, Reason
 from rubric_judge import JudgeConfig, LLMJudge
 from rubric_judge.testing import FakeEndpoint, replies
 
@@ -162,3 +162,14 @@ async def test_the_first_calls_load_nothing_of_litellm(route: str) -> None:
     command = [sys.executable, "-c", FIRST_CALLS, route]
     done = await anyio.run_process(command, stderr=subprocess.PIPE, check=False)
     assert done.stdout.decode().strip() == "[]", done.stderr.decode()[-2000:]
+
+
+@pytest.mark.parametrize("library", ["litellm", "instructor"])
+def test_a_hosted_model_without_the_extra_is_refused_and_an_own_server_is_not(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+
+    LLMJudge(JudgeConfig(model="openai/m", api_base="http://127.0.0.1:1/v1"))
+    with pytest.raises(MissingExtraError, match=rf"'m/n'.* needs {library}: .*\[litellm\]"):
+        LLMJudge(JudgeConfig(model="m/n"))

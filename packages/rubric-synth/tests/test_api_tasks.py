@@ -10,6 +10,7 @@ from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extrac
 from rubric_synth.document import ApiEntry, ApiItem, render_entry
 from rubric_synth.extractive.api_tasks import purpose_sentence
 from rubric_synth.extractive.criteria import given_away
+from rubric_synth.quality.draft import to_task
 from rubric_synth.stats.controls import fixed_template
 
 _ENTRY = ApiEntry(
@@ -64,7 +65,7 @@ def _draft(entry: ApiEntry) -> Draft:
 
 
 def _reward(entry: ApiEntry, answer: str) -> float:
-    task = _draft(entry).to_task(_document(entry), DocumentAnalysis())
+    task = to_task(_document(entry), DocumentAnalysis(), _draft(entry))
     return normalized_reward(LexicalJudge().judge_now(task.judge_view(answer)), task.rubric)
 
 

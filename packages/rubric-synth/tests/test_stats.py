@@ -15,6 +15,7 @@ from rubric_synth.stats.controls import (
     keyword_spam,
     learned_template,
     negated,
+    overpaid,
     shuffled,
     usual_terms,
 )
@@ -122,3 +123,13 @@ def test_the_template_knows_only_the_question(
     synthesise(collected(), tmp_path / "data")
     for task in read_tasks(tmp_path / "data" / "train.jsonl"):
         assert all(word in keyword_spam(task) for c in task.rubric for word in c.expected_keywords)
+
+
+def test_wrong_answers_that_earn_half_of_the_reference_are_warned_of() -> None:
+    warned = overpaid({"reference": 0.8, "negated": 0.7, "shuffled": 0.4, "empty": 0.39})
+    assert set(warned) == {"negated", "shuffled"}
+    assert "70.0 %, where the reference earns 80.0 %" in warned["negated"]
+    assert "the opposite is said" in warned["negated"]
+    # The opening of the passage is what nobody who has not read it can write.
+    assert overpaid({"reference": 0.5, "passage_start": 0.5}) == {}
+    assert overpaid({"reference": 0.0, "empty": 0.0}) == overpaid({}) == {}

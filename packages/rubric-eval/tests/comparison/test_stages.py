@@ -68,7 +68,8 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
         claim="One sentence.",
     )
     document = json.loads(json.dumps(comparison.to_json(), allow_nan=False))
-    assert set(document) == {"judge", "confidence", "samples", "heldout", "differences", "claim"}
+    told = {"result", "claim", "without_a_model"}
+    assert set(document) == {"judge", "confidence", "samples", "heldout", "differences"} | told
     assert list(document["heldout"]) == ["base", "grpo", "controls"]
     row = document["heldout"]["grpo"]
     assert set(row) == {"mean", "ci_low", "ci_high", "n", "label", "zero_frac", "criteria"}
@@ -89,6 +90,39 @@ def test_markdown_shows_per_cent_and_signed_points(make_heldout: Callable[..., H
     assert "| GRPO \\| tuned − sft | +15.0 | +15.0 to +15.0 | 5 |" in text
     assert "| one | 90.0 % |" in text
     assert text.endswith("It is so.\n")
+
+
+def test_the_result_is_the_last_stage_against_the_best_other_and_the_strongest_control(
+    make_heldout: Callable[..., Heldout],
+) -> None:
+    found = compare(
+        {
+            "base": make_heldout((0.1,) * 5),
+            "sft": make_heldout((0.4,) * 5),
+            "grpo": make_heldout((0.55,) * 5),
+        },
+        controls={
+            "fixed": make_heldout((0.3,) * 5),
+            "learned": make_heldout((0.6,) * 5),
+            "reference": make_heldout((0.9,) * 5),
+        },
+        labels={"grpo": "GRPO: rewarded", "learned": "a learned template"},
+    ).model_copy(update={"without_a_model": ("fixed", "learned")})
+    assert found.result == (
+        "GRPO 55.0 % against sft 40.0 %: +15.0 points (15.0 to 15.0) on 5 unseen questions; "
+        "strongest control without a model, a learned template: 60.0 %."
+    )
+    assert found.to_json()["result"] == found.result
+    assert found.markdown().startswith(found.result)
+
+
+def test_a_result_whose_interval_reaches_zero_says_that_no_gain_is_shown(
+    make_heldout: Callable[..., Heldout],
+) -> None:
+    worse = compare({"sft": make_heldout((0.4,) * 5), "grpo": make_heldout((0.3,) * 5)})
+    assert "−10.0 points (−10.0 to −10.0), which shows no gain, on 5 unseen" in worse.result
+    alone = compare({"grpo": make_heldout((0.3,) * 5)})
+    assert alone.result == "grpo 30.0 % on 5 unseen questions."
 
 
 def test_one_question_has_no_interval_in_the_table(make_heldout: Callable[..., Heldout]) -> None:

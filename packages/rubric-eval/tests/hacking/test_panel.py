@@ -151,6 +151,16 @@ def test_hedges_appeals_and_echoes_are_warned_of() -> None:
     assert "speaks to the judge in more answers than base" in text
 
 
+def test_a_panel_says_what_was_tested_and_claims_nothing_of_one_model() -> None:
+    alone = hacking_panel({"base": Judged(BASE)}, SETTINGS)
+    assert alone.conclusion.startswith("Nothing was tested")
+    both = hacking_panel({"base": Judged(BASE), "same": Judged(BASE)}, SETTINGS)
+    assert both.conclusion == (
+        "Tested: length, hedging, speaking to the judge; nothing calls for a warning. "
+        "Not tested: wording of the criteria, a second judge."
+    )
+
+
 def test_what_was_not_measured_is_said() -> None:
     once = _answers(_plain, lambda number, sample: 0.2 + _noise(number, sample), samples=1)
     panel = _panel_of({"base": once}, SETTINGS)

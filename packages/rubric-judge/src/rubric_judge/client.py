@@ -14,12 +14,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 from weakref import WeakSet
 
 import anyio.to_thread
 
 from rubric_core import ConfigError, Reason
+from rubric_core.errors import needing_extra
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.chat import ChatReply, ChatRequest
 from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
@@ -71,6 +73,14 @@ async def _complete(**request: Any) -> Any:
     return await _litellm().acompletion(**request, max_retries=0)
 
 
+def _require_libraries(model: str) -> None:
+    """Look for the libraries without importing them, which takes seconds."""
+    with needing_extra("rubric-judge", "litellm", by=f"model {model!r}, asked through litellm,"):
+        for name in ("litellm", "instructor"):
+            if find_spec(name) is None:
+                raise ModuleNotFoundError(name=name)
+
+
 _in_use: WeakSet[LiteLLMClient] = WeakSet()
 """Those that asked and were not closed."""
 
@@ -84,7 +94,9 @@ class LiteLLMClient:
         Raises:
             JudgeSetupError: a variable that is named for a key is not set.
             ConfigError: the `litellm_config` cannot be used.
+            MissingExtraError: litellm or instructor is not installed.
         """
+        _require_libraries(config.model)
         self._config = config
         self._groups: Groups | None = None
         if config.litellm_config is not None:

@@ -25,7 +25,7 @@ from pydantic import (
 )
 from pydantic_core import ValidationError
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Task, normalized_reward
+from rubric_core import JudgeResult, JudgeView, Outcome, Task
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
 
@@ -98,6 +98,8 @@ class JudgedResponse:
         """The normalised reward; None where the judge was not reached."""
         if self.result.outcome is Outcome.UNAVAILABLE:
             return None
+        from rubric_core import normalized_reward  # loads numpy
+
         return normalized_reward(self.result, self.view.rubric)
 
 

@@ -52,11 +52,15 @@ def test_the_command_works_at_once_and_shows_the_weaknesses_of_the_lexical_judge
     assert report.separated == report.separable == 6
     assert "negated_answers" in printed
     assert "Worst cases" in printed
-    assert printed.endswith("written: out/attack.md, attack.json, cases.jsonl, over_credit.png\n")
+    names = "out/attack.md, attack.json, attack.html, cases.jsonl, over_credit.png"
+    assert printed.endswith(f"written: {names}\n")
+    page = (tmp_path / "out/attack.html").read_text()
+    assert page.index(report.summary()) < page.index("Over-credit by family")
+    assert report.summary() in (tmp_path / "out/attack.md").read_text()
     assert (tmp_path / "out/over_credit.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "out/over_credit.svg").exists()
     written = "".join((tmp_path / "out" / name).read_text() for name in (
-        "attack.json", "attack.md", "cases.jsonl"))  # fmt: skip
+        "attack.json", "attack.md", "attack.html", "cases.jsonl"))  # fmt: skip
     assert ORDER not in written
     assert "heat pump" not in written
     assert len((tmp_path / "out/cases.jsonl").read_text().splitlines()) == report.cases

@@ -77,8 +77,23 @@ def test_a_gap_parts_a_line() -> None:
 
 def test_a_long_line_keeps_its_ends_and_no_more_points_than_can_be_seen() -> None:
     line = Series("a", "main", tuple(range(5_000)), (0.5,) * 5_000)
-    (points,) = re.findall(r'points="([^"]*)"', svg(_chart(line), width="wide"))
-    assert len(points.split()) == 400
+    drawn = re.findall(r'points="([^"]*)"', svg(_chart(line), width="wide"))
+    assert [len(points.split()) for points in drawn] == [400, 400]  # smooth, and as it is
+
+
+def test_a_line_of_many_steps_is_smoothed_and_one_of_few_is_not() -> None:
+    values = tuple(0.5 + (0.2 if step % 2 else -0.2) for step in range(40))
+    text = svg(_chart(Series("a", "main", tuple(range(40)), values)), width="wide")
+    heights = {
+        kind: [float(pair.split(",")[1]) for pair in points.split()]
+        for kind, points in re.findall(r'class="curve (\w+)"[^>]*points="([^"]*)"', text)
+    }
+    spans = {kind: max(of) - min(of) for kind, of in heights.items()}
+    assert spans["smooth"] < spans["raw"] / 3
+    few = svg(_chart(Series("a", "main", tuple(range(10)), values[:10])), width="wide")
+    assert "smooth" not in few
+    dots = Series("a", "main", tuple(range(40)), values, style="dots")
+    assert "smooth" not in svg(_chart(dots), width="wide")
 
 
 def test_share_axis_is_in_per_cent() -> None:

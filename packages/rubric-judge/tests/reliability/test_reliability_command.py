@@ -82,9 +82,14 @@ def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path
     assert "Krippendorff" in printed
     last = printed[printed.index("written: ") :].replace("\n", "")
     assert last.replace(" ", "") == (
-        "written:out/reliability.md,reliability.json,noise_by_criterion.png,"
+        "written:out/reliability.md,reliability.json,reliability.html,noise_by_criterion.png,"
         "noise_predicted_measured.png,judges.png,sign_flips.png"
     )
+    html = (tmp_path / "out/reliability.html").read_text()
+    assert report.summary().startswith(
+        "Share of advantages whose sign a second judgement turns: 0.0%"
+    )
+    assert html.index("Krippendorff’s α") < html.index("Noise of each judge")
     page = (tmp_path / "out/reliability.md").read_text()
     assert "| τ² of a criterion |" in page
     names = ["judges", "noise_by_criterion", "noise_predicted_measured", "sign_flips"]

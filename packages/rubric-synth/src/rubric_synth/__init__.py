@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from rubric_core.lazy import attach
-
-# Loaded at once, for a folder has the same name and would take its place.
-from rubric_synth.collect.collection import collect as collect
+from rubric_synth import collect
 
 __version__ = "0.1.0"
+
+# The first import of a folder binds its name, here; what is left then is the function of that name.
+del collect
 
 __getattr__, __all__ = attach(__name__, __file__)

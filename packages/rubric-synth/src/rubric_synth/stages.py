@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from rubric_core import Criterion, DocumentAnalysis, Task
+from rubric_core import Criterion, DocumentAnalysis
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import Frozen, TaskType
 from rubric_synth.document import Document
@@ -81,20 +81,6 @@ class Draft(Frozen):
     """An answer that satisfies the rubric."""
     task_type: TaskType = "open"
     """Open; or quantitative or code, with criteria that a program can check."""
-
-    def to_task(self, document: Document, analysis: DocumentAnalysis) -> Task:
-        """Return the task.
-
-        Raises:
-            SchemaError: The draft breaks a rule of rubrics or tasks.
-        """
-        return Task.from_json(
-            {
-                **self.model_dump(mode="json", exclude={"task_type"}),
-                "document_analysis": analysis.model_dump(mode="json"),
-                "doc_hash": document.doc_hash,
-            }
-        )
 
 
 Drafts = Sequence[Draft | StageRefusal]

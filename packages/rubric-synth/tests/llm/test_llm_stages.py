@@ -14,6 +14,7 @@ from rubric_judge.testing import FakeEndpoint
 from rubric_synth import Document, Draft, StageRefusal
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.llm.stages import llm_stages
+from rubric_synth.quality.draft import to_task
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import Stages
 from rubric_synth.testing import scripted_reply
@@ -44,7 +45,7 @@ async def test_three_stages_make_typed_objects_of_three_replies(
     assert [criterion.id for criterion in draft.criteria] == ["c1", "c2", "c3", "c4", "c5"]
     assert draft.task_type == "open"
     assert len(endpoint.calls) == 3
-    assert draft.to_task(document, analysis).document_analysis == analysis
+    assert to_task(document, analysis, draft).document_analysis == analysis
 
 
 async def test_the_passage_is_cut_out_of_the_document(

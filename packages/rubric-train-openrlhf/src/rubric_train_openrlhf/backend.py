@@ -17,9 +17,9 @@ class LocalBackend:
 
     def plan(self, config: Mapping[str, object]) -> str:
         """Describe the run: resolved configuration, steps and memory; nothing is started."""
-        from rubric_train_openrlhf.local.start import describe_plan
+        from rubric_train_openrlhf.local.plan import describe_plan
 
-        return describe_plan(parse_config(config))
+        return describe_plan(parse_config(config), full=True)
 
     def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
         """Train, write the report, and return the run folder."""
@@ -40,7 +40,7 @@ class OpenRLHFBackend:
         """Describe the run: resolved configuration, command, layout and sizes; starts nothing."""
         from rubric_train_openrlhf.cluster.planning.plan import describe_plan
 
-        return describe_plan(parse_config(config))
+        return describe_plan(parse_config(config), full=True)
 
     def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
         """Train, write the report, and return the run folder."""

@@ -7,16 +7,20 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path  # cyclopts resolves it at runtime
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core import FolderLockError, TrainerBackend, find_trainer
+from rubric_core.errors import ConfigError, FolderLockError
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_judge.console import command
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
+
+if TYPE_CHECKING:
+    from rubric_core import TrainerBackend
+    from rubric_train_openrlhf.run.records import RunSummary
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
 Overrides = Annotated[
@@ -107,12 +111,21 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         with progress.phase("writing the report"):
             report = _report(loaded.out)
     print(summary.model_dump_json(indent=2))
+    if summary.best_heldout_reward is not None:
+        print(f"rubric-train: {_validated(summary)}", file=sys.stderr)
     for name, factor in summary.admission.items():
         told = "masked from the reward" if factor == 0 else f"weighed at {factor:g}"
         print(f"rubric-train: criterion {name} {told} (judge.calibration)", file=sys.stderr)
     for name, count in summary.by_fallback.items():
         print(f"rubric-train: {count} judgements by the fallback {name}", file=sys.stderr)
     print(report)
+
+
+def _validated(summary: RunSummary) -> str:
+    """Say what the best checkpoint earns on the validation questions."""
+    best, first = summary.best_heldout_reward or 0.0, summary.first_heldout_reward
+    before = "" if first is None else f"; before training {100 * first:.1f} %"
+    return f"validation reward {100 * best:.1f} % at step {summary.best_step}{before}"
 
 
 def _stopped(out: Path, *, go_on: str) -> str:
@@ -148,23 +161,33 @@ def _report(out: Path) -> str:
 
 
 @app.command
-def plan(config: Path, *overrides: Overrides) -> None:
-    """Print the resolved configuration, the work of a step, what it needs, and known traps.
+def plan(
+    config: Path,
+    *overrides: Overrides,
+    full: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Print the work of a step, the memory it needs, what is missing, and known traps.
 
     Args:
         config: YAML file.
         overrides: values that replace the file's.
+        full: print the resolved configuration and what the sizes are made of too, and for OpenRLHF
+            its command, which its own parser is asked about where it is installed.
     """
-    from rubric_train_openrlhf.cluster.planning.plan import describe_plan as describe_cluster_plan
     from rubric_train_openrlhf.config.loading import parse_config, read_values
-    from rubric_train_openrlhf.local.start import describe_plan
 
     values = read_values(config, overrides=overrides)
     if (backend := _backend_from_elsewhere(values)) is not None:
         print(backend.plan(values))
         return
     loaded = parse_config(values, source=str(config))
-    print((describe_cluster_plan if loaded.backend == "openrlhf" else describe_plan)(loaded))
+    if loaded.backend == "openrlhf":
+        from rubric_train_openrlhf.cluster.planning.plan import describe_plan
+    else:
+        from rubric_train_openrlhf.local.plan import describe_plan
+    print(describe_plan(loaded, full=full))
+    if not full:
+        print("more, such as the resolved configuration: --full")
 
 
 @app.command
@@ -238,21 +261,48 @@ def model(name: Literal["smollm2"]) -> None:
 
 
 @app.command
-def report(folder: Path) -> None:
-    """Write report.html from the files of a run folder.
+def report(
+    *folders: Path,
+    out: Path | None = None,
+    reveal_grounding: Annotated[bool, Parameter(negative="")] = False,
+    tasks: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+) -> None:
+    """Write report.html from the files of a run folder, or one page of several runs.
 
     Args:
-        folder: the run folder.
+        folders: run folders; of several, the curves are drawn into the same charts.
+        out: the page of several runs; by default runs.html in the folder above the first.
+        reveal_grounding: show passages, rubrics and what the judge said, for the judge's side only.
+        tasks: files of tasks to reveal, where they are not where the run read them.
     """
-    from rubric_train_openrlhf.report.page import write_report
+    if not folders:
+        raise ConfigError("no run folder is named; give the `out` of a run", location="folders")
+    for folder in folders:
+        if (ended := _silent_end(folder)) is not None:
+            print(f"{ended}; go on with: rubric-train run CONFIG --resume", file=sys.stderr)
+    if tasks and not reveal_grounding:
+        problem = "--tasks holds passages and rubrics: give --reveal-grounding with it, or neither"
+        raise ConfigError(problem, location="tasks")
+    if len(folders) == 1:
+        from rubric_train_openrlhf.report.page import Revealed, write_report
 
-    if (ended := _silent_end(folder)) is not None:
-        print(f"{ended}; go on with: rubric-train run CONFIG --resume", file=sys.stderr)
-    print(write_report(folder))
+        if out is not None:
+            raise ConfigError("--out is for the page of several runs: leave it out", location="out")
+        reveal = Revealed(tasks) if reveal_grounding else None
+        print(write_report(folders[0], reveal=reveal))
+        return
+    if reveal_grounding:
+        problem = "--reveal-grounding is for one run: a page of several shows no responses"
+        raise ConfigError(problem, location="reveal-grounding")
+    from rubric_train_openrlhf.report.several import write_runs_report
+
+    print(write_runs_report(folders, out))
 
 
 def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | None:
     """Find the backend that a configuration names; None for ours, which show progress here."""
+    from rubric_core import find_trainer
+
     name = str(values.get("backend", "local"))
     return None if name in {"local", "openrlhf"} else find_trainer(name)
 

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import json
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,8 +29,7 @@ from rubric_train_openrlhf.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from rubric_train_openrlhf.policy import Rollouts
 
@@ -178,3 +182,66 @@ def sample(
         eos_token_id=policy.codec.eos_token_id,
         pad_token_id=policy.codec.pad_token_id,
     )
+
+
+class Fork:
+    """A `rubric-train` of its own process, begun by a fork of one that has torch."""
+
+    def __init__(self, pid: int, errors: Path, ask: Callable[..., int]) -> None:
+        self.pid = pid
+        self._errors = errors
+        self._ask = ask
+
+    def wait(self) -> tuple[int, str]:
+        """Its status, negative if a signal ended it, and what it said on standard error."""
+        return self._ask(wait=self.pid), self._errors.read_text("utf-8")
+
+
+class Forks:
+    """Starts commands as `forking.py` does, each of a new process."""
+
+    def __init__(self, folder: Path, *prefix: str) -> None:
+        self._folder = folder
+        self._count = itertools.count()
+        program = [*prefix, sys.executable, str(Path(__file__).with_name("forking.py"))]
+        self._process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def start(self, *words: str, largest: int | None = None) -> Fork:
+        """Start `rubric-train WORDS`, whose files may have up to `largest` bytes."""
+        errors = self._folder / f"errors_{next(self._count)}"
+        return Fork(self._ask(run=words, errors=str(errors), largest=largest), errors, self._ask)
+
+    def call(self, *words: str) -> None:
+        """Run another command where these runs are."""
+        assert self._ask(call=words) == 0, words
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _ask(self, **asked: object) -> int:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+        return int(self._process.stdout.readline())
+
+
+@pytest.fixture(scope="session")
+def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """Starts real runs without their start-up."""
+    found = Forks(tmp_path_factory.mktemp("forks"))
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="session")
+def forks_that_mount(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+    """The same in a namespace of their own, in which they may mount file systems."""
+    words = ["unshare", "-rm", "mount", "-t", "tmpfs", "-o", "size=64k", "none", "/mnt"]
+    if shutil.which("unshare") is None or subprocess.run(words, check=False).returncode:
+        pytest.skip("no file system can be mounted here")
+    found = Forks(tmp_path_factory.mktemp("forks"), "unshare", "-rm")
+    yield found
+    found.close()

@@ -9,7 +9,8 @@ import pytest
 
 from rubric_core import ConfigError
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.local.start import describe_plan, run_grpo
+from rubric_train_openrlhf.local.plan import describe_plan
+from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.run.folder import RunFolder
 
 if TYPE_CHECKING:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
@@ -27,30 +28,29 @@ if TYPE_CHECKING:
 LIMIT_S = 120.0
 
 
-def command(config: TrainConfig, *arguments: str) -> list[str]:
+def written(config: TrainConfig) -> str:
     path = config.out.with_suffix(".yaml")
     path.write_text(dump_config(config))
-    return [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(path), *arguments]
+    return str(path)
 
 
-def kill_after(folder: RunFolder, *, rows: int, delay_s: float, arguments: list[str]) -> None:
-    """Start a run and kill it a moment after its metrics hold so many rows."""
-    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+def kill_after(folder: RunFolder, run: Any, *, rows: int, delay_s: float) -> None:
+    """Kill a run a moment after its metrics hold so many rows."""
     deadline = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline and process.poll() is None:
+    while time.monotonic() < deadline:
         if folder.metrics.exists() and folder.metrics.read_bytes().count(b"\n") >= rows:
             time.sleep(delay_s)
             break
         time.sleep(0.005)
-    process.send_signal(signal.SIGKILL)
-    _, errors = process.communicate()
-    assert process.returncode == -signal.SIGKILL, errors.decode()
+    os.kill(run.pid, signal.SIGKILL)
+    status, errors = run.wait()
+    assert status == -signal.SIGKILL, errors
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_run_killed_at_three_random_moments_ends_as_if_it_had_not_been(
-    make_config: Callable[..., TrainConfig], tmp_path: Path
+    make_config: Callable[..., TrainConfig], tmp_path: Path, forks: Any
 ) -> None:
     whole = make_config(out=tmp_path / "whole", steps=18, checkpoint={"every": 3})
     cut = make_config(out=tmp_path / "cut", steps=18, checkpoint={"every": 3})
@@ -59,8 +59,8 @@ def test_a_run_killed_at_three_random_moments_ends_as_if_it_had_not_been(
     folder = RunFolder(cut.out)
     moments = random.Random()
     for rows in (1, 5, 10):
-        arguments = command(cut, "--resume") if rows > 1 else command(cut)
-        kill_after(folder, rows=rows, delay_s=moments.uniform(0.0, 0.3), arguments=arguments)
+        run = forks.start("run", written(cut), *(["--resume"] if rows > 1 else []))
+        kill_after(folder, run, rows=rows, delay_s=moments.uniform(0.0, 0.3))
     run_grpo(cut, resume=True)
 
     assert RunSummary.model_validate_json(folder.summary.read_text()).status == "finished"
@@ -129,73 +129,49 @@ def test_a_run_killed_in_the_middle_of_any_write_ends_as_if_it_had_not_been(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_full_disk_is_one_clear_line_and_the_run_goes_on_after_it(
-    make_config: Callable[..., TrainConfig], tmp_path: Path
+    make_config: Callable[..., TrainConfig], tmp_path: Path, forks: Any
 ) -> None:
     config = make_config(out=tmp_path / "run", steps=3)
-    # KiB a file may have: room for the weights, but not for the optimiser's two moments of them.
-    limited = f"ulimit -f 200; exec {' '.join(command(config))}"
 
-    done = subprocess.run(
-        ["/bin/bash", "-c", limited], check=False, capture_output=True, text=True, timeout=LIMIT_S
-    )
+    # Bytes of a file: room for the weights, but not for the optimiser's two moments of them.
+    status, errors = forks.start("run", written(config), largest=200 * 2**10).wait()
 
-    assert done.returncode == 1
-    last = done.stderr.strip().splitlines()[-1]
+    assert status == 1
+    last = errors.strip().splitlines()[-1]
     assert last.startswith("rubric-train: cannot write")
     assert "trainer_state.pt" in last
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in errors
     run_grpo(config, resume=True)
     steps = [row.step for row in RunFolder(config.out).read_metrics()]
     assert steps == [1, 2, 3]
-
-
-def _mounts() -> bool:
-    """Whether this user may mount a file system in a namespace of its own."""
-    words = ["unshare", "-rm", "mount", "-t", "tmpfs", "-o", "size=64k", "none", "/mnt"]
-    try:
-        return subprocess.run(words, check=False, capture_output=True).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
-FULL = """
-set -eu
-mount -t tmpfs -o size={kib}k none {disk}
-for resume in "" --resume; do
-    {command} $resume || true
-    mount -o remount,size=64m {disk}
-done
-cp -a {disk}/run {copy}
-"""
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kib", [8, 700])
 def test_a_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(
-    make_config: Callable[..., TrainConfig], tmp_path: Path, kib: int
+    make_config: Callable[..., TrainConfig], tmp_path: Path, kib: int, forks_that_mount: Any
 ) -> None:
     """Room for nothing; for the first checkpoint, and not the second."""
-    if not _mounts():
-        pytest.skip("no file system can be mounted here")
     whole = make_config(out=tmp_path / "whole", checkpoint={"every": 1})
     run_grpo(whole)
     (disk := tmp_path / "disk").mkdir()
     config = make_config(out=disk / "run", checkpoint={"every": 1})
     path = tmp_path / "run.yaml"
     path.write_text(dump_config(config))
-    words = f"{sys.executable} -m rubric_train_openrlhf.cli run {path}"
-    script = FULL.format(kib=kib, disk=disk, command=words, copy=tmp_path / "copy")
 
-    done = subprocess.run(
-        ["unshare", "-rm", "/bin/bash", "-c", script], check=True, capture_output=True, text=True
-    )
+    forks_that_mount.call(*f"mount -t tmpfs -o size={kib}k none {disk}".split())
+    status, errors = forks_that_mount.start("run", str(path)).wait()
+    forks_that_mount.call(*f"mount -o remount,size=64m {disk}".split())
+    resumed, more = forks_that_mount.start("run", str(path), "--resume").wait()
+    forks_that_mount.call("cp", "-a", str(config.out), str(tmp_path / "copy"))
 
+    assert (status, resumed) == (1, 0), errors + more
     full = ("No space left", "not all of it could be written")
-    errors = [line for line in done.stderr.splitlines() if any(words in line for words in full)]
-    assert len(errors) == 1, done.stderr
-    assert errors[0].startswith("rubric-train: ")
-    assert "Traceback" not in done.stderr
+    said = [line for line in errors.splitlines() if any(words in line for words in full)]
+    assert len(said) == 1, errors
+    assert said[0].startswith("rubric-train: ")
+    assert "Traceback" not in errors + more
     copy = tmp_path / "copy"
     assert RunFolder(copy).read_summary().status == "finished"
     for file in (*whole.out.glob("rollouts/*"), *whole.out.glob("checkpoints/*/*.safetensors")):
@@ -205,18 +181,14 @@ def test_a_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_of_two_runs_in_one_folder_one_runs(
-    make_config: Callable[..., TrainConfig], tmp_path: Path
+    make_config: Callable[..., TrainConfig], tmp_path: Path, forks: Any
 ) -> None:
     config = make_config(out=tmp_path / "run", steps=3)
-    arguments = command(config)
-    both = [
-        subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    errors = [process.communicate(timeout=LIMIT_S)[1] for process in both]
+    both = [forks.start("run", written(config)) for _ in range(2)]
+    ended = [run.wait() for run in both]
 
-    assert sorted(process.returncode for process in both) == [0, 2]
-    (refused,) = [said for process, said in zip(both, errors, strict=True) if process.returncode]
+    assert sorted(status for status, _ in ended) == [0, 2]
+    (refused,) = [said for status, said in ended if status]
     # The second finds the folder locked, or the first one's run in it.
     assert "is in use by another process, pid" in refused or "holds a run" in refused
     assert "Traceback" not in refused

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import signal
 import subprocess
@@ -77,11 +78,9 @@ def test_the_first_lines_and_the_summary_come_before_torch(
         timeout=LIMIT_S,
     )
     before, _, after = ended.stderr.partition("torch is imported,")
-    assert before.splitlines() == [
-        "rubric-train: reading the configuration",
-        "rubric-train: reading tasks",
-        "rubric-train: loading torch",
-    ]
+    # On a busy machine a phase is told of again, with its seconds.
+    phases = dict.fromkeys(line.split(": ")[1] for line in before.splitlines())
+    assert list(phases) == ["reading the configuration", "reading tasks", "loading torch"]
     at_torch, end = json.JSONDecoder().raw_decode(after.lstrip())
     assert (at_torch["status"], at_torch["phase"]) == ("running", "loading torch")
     lines = [line.partition(":")[0] for line in after.lstrip()[end:].split("\n") if line]
@@ -114,40 +113,34 @@ def test_wrong_input_is_refused_without_torch(make_config: Callable[..., TrainCo
     assert not config.out.exists() or not any(config.out.glob("*.json*"))
 
 
-def started(config: TrainConfig, *arguments: str) -> subprocess.Popen[str]:
+def started(config: TrainConfig, forks: Any) -> Any:
     """Start a run that would take very long, and wait until its summary tells of two steps."""
-    process = subprocess.Popen(
-        [*CLI, "run", written(config), *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    run = forks.start("run", written(config))
     deadline = time.monotonic() + LIMIT_S
     while summary(config).get("steps", 0) < 2:
-        assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    return process
+    return run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stopped_run_says_the_command_that_goes_on(
-    make_config: Callable[..., TrainConfig], number: signal.Signals
+    make_config: Callable[..., TrainConfig], number: signal.Signals, forks: Any
 ) -> None:
     config = make_config(steps=100_000)
-    process = started(config)
+    run = started(config, forks)
     running = summary(config)
     assert (running["status"], running["phase"]) == ("running", "training")
-    assert (running["total_steps"], running["pid"]) == (100_000, process.pid)
+    assert (running["total_steps"], running["pid"]) == (100_000, run.pid)
     assert running["rate"] > 0
     assert running["eta_s"] > 0
     assert "KL" in running["note"]
 
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=LIMIT_S)
+    os.kill(run.pid, number)
+    status, errors = run.wait()
 
-    assert process.returncode == 128 + number
+    assert status == 128 + number
     assert "Traceback" not in errors
     last = errors.strip().splitlines()[-1]
     done = RunFolder(config.out).steps_done
@@ -156,23 +149,24 @@ def test_a_stopped_run_says_the_command_that_goes_on(
     assert (ended["status"], ended["steps"], ended["phase"]) == ("interrupted", done, "training")
 
     words = shlex.split(last.partition("go on with: ")[2])[1:]
-    subprocess.run([*CLI, *words, "--steps", str(done + 1)], check=True, capture_output=True)
+    status, errors = forks.start(*words, "--steps", str(done + 1)).wait()
+    assert status == 0, errors
     assert (summary(config)["status"], summary(config)["steps"]) == ("finished", done + 1)
 
 
 @pytest.mark.slow
 def test_a_killed_run_is_told_from_one_that_goes_on(
-    make_config: Callable[..., TrainConfig],
+    make_config: Callable[..., TrainConfig], forks: Any
 ) -> None:
     config = make_config(steps=100_000)
-    process = started(config)
+    run = started(config, forks)
     running = subprocess.run(
         [*CLI, "report", str(config.out)], check=True, capture_output=True, text=True
     )
     assert "without saying so" not in running.stderr
 
-    process.kill()
-    process.communicate()
+    os.kill(run.pid, signal.SIGKILL)
+    run.wait()
     assert summary(config)["status"] == "running"
 
     done = RunFolder(config.out).steps_done
@@ -182,12 +176,8 @@ def test_a_killed_run_is_told_from_one_that_goes_on(
     )
     assert words in report.stderr
     assert "Ended without saying so" in Path(report.stdout.strip()).read_text()
-    steps = str(done + 1)
-    resumed = subprocess.run(
-        [*CLI, "run", written(config), "--resume", "--steps", steps],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    assert words in resumed.stderr
+    resume = ["run", written(config), "--resume", "--steps", str(done + 1)]
+    status, errors = forks.start(*resume).wait()
+    assert status == 0, errors
+    assert words in errors
     assert summary(config)["status"] == "finished"

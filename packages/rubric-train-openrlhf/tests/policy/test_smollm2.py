@@ -24,6 +24,7 @@ from rubric_train_openrlhf.policy import (
     sample_groups,
     smollm2,
 )
+from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, model_shape
 
 
 def test_what_is_missing_is_named_with_what_installs_it(
@@ -78,6 +79,9 @@ def test_a_damaged_folder_is_made_again_by_one_of_two_processes(
 
 @pytest.mark.slow
 def test_the_folder_names_the_template_s_end_everywhere(smollm2_folder: Path) -> None:
+    known = KNOWN_SHAPES["SmolLM2-135M"]._replace(dtype="float32")
+    assert model_shape(smollm2_folder) == known  # a plan does not make the folder
+
     assert SmolLM2Model().folder() == smollm2_folder
     assert json.loads((smollm2_folder / "generation_config.json").read_text())["eos_token_id"] == 2
     assert load_codec(smollm2_folder).end_token_ids == (2,)

@@ -257,6 +257,8 @@ def comparison() -> dict[str, object]:
             difference("grpo", "fixed_template", 0.063, 0.02),
             difference("grpo", "reference", -0.397, 0.019),
         ],
+        "result": "GRPO 51.3 % against SFT 40.9 %: +10.5 points (8.8 to 12.2) on 96 unseen "
+        "questions; strongest control without a model, Fixed template: 45.0 %.",
         "claim": "A model of this size learns which behaviours the rubric rewards, not the "
         "subject: most of its reward survives judging against another document.",
     }
@@ -271,8 +273,8 @@ def comparison_fixture() -> dict[str, object]:
 def make_run(tmp_path: Path) -> Callable[..., Path]:
     """Write a run folder of a given shape."""
 
-    def make(shape: RunShape | None = None, **fields: int) -> Path:
-        return write_run(tmp_path / "grpo-demo", shape or RunShape(**fields))
+    def make(shape: RunShape | None = None, *, name: str = "grpo-demo", **fields: int) -> Path:
+        return write_run(tmp_path / name, shape or RunShape(**fields))
 
     return make
 

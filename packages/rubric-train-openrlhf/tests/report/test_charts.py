@@ -29,7 +29,7 @@ def test_every_quantity_of_a_run_has_its_chart(make_run: Callable[..., Path]) ->
         "reward",
         "zero",
         "criteria",
-        "criteria-heldout",
+        "criteria-validation",
         "failures",
         "kl",
         "clip",
@@ -40,7 +40,7 @@ def test_every_quantity_of_a_run_has_its_chart(make_run: Callable[..., Path]) ->
         "time",
         "speed",
     }
-    assert [series.label for series in charts["reward"].series] == ["training", "held out"]
+    assert [series.label for series in charts["reward"].series] == ["training", "validation"]
     assert charts["reward"].series[1].steps == (0, 5)
 
 
@@ -105,6 +105,6 @@ def test_a_criterion_has_one_colour_in_both_charts(make_run: Callable[..., Path]
     ]
     charts = _by_key(sections(sparse, run.heldout))
     roles = [
-        {s.label: s.role for s in charts[key].series} for key in ("criteria", "criteria-heldout")
+        {s.label: s.role for s in charts[key].series} for key in ("criteria", "criteria-validation")
     ]
     assert roles[0] == roles[1]

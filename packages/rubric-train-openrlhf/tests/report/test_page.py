@@ -6,10 +6,19 @@ from html.parser import HTMLParser
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
-from rubric_core import RubricFileError
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    Grounding,
+    Rubric,
+    RubricFileError,
+    Task,
+    write_tasks,
+)
 from rubric_judge.page.rendering import inert_json, visible
-from rubric_train_openrlhf.report.page import write_report
+from rubric_train_openrlhf.report.page import Revealed, write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,13 +132,13 @@ def test_page_does_without_held_out_rows_or_records(make_run: Callable[..., Path
         (run / name).unlink()
     _, page = _written(run)
     assert "2 steps on disk." in page.text
-    assert "Criteria, held out" not in page.text
+    assert "Criteria, validation" not in page.text
 
 
 def test_page_does_without_training_rows(make_run: Callable[..., Path]) -> None:
     run = make_run(steps=2, prompts=1, group=2)
     (run / "metrics.jsonl").unlink()
-    assert "Criteria, held out" in _written(run)[1].text
+    assert "Criteria, validation" in _written(run)[1].text
 
 
 def test_a_rollout_without_its_judgement_is_still_shown(make_run: Callable[..., Path]) -> None:
@@ -218,8 +227,8 @@ def test_the_policy_view_holds_nothing_of_the_judge(make_run: Callable[..., Path
     reasoning = "PASSAGE-CANARY and RUBRIC-TEXT-CANARY"
     _change_row(rows, 0, {"result": {**result, "reasoning": reasoning}})
     text, page = _written(run)
-    assert reasoning in page.scripts["judge-data"]
-    assert "CANARY" not in text.replace(page.scripts["judge-data"], "")
+    assert "CANARY" not in text  # nobody asked for what the judge knew
+    assert "--reveal-grounding" in page.text
     policy = json.loads(page.scripts["policy-data"])
     assert set(policy["steps"][0]["rows"][0]) == {
         "id",
@@ -232,6 +241,69 @@ def test_the_policy_view_holds_nothing_of_the_judge(make_run: Callable[..., Path
         "ended",
         "outcome",
     }
+
+
+def _reveal(run: Path, passage: str = "PASSAGE-CANARY of the mean.") -> Task:
+    """Give the run's tasks a file, with the first rollout's task in it."""
+    task = Task(
+        question="What does it return?",
+        grounding=Grounding(passage),
+        rubric=Rubric(
+            criteria=(
+                Criterion(
+                    id="returns",
+                    weight=1.0,
+                    description="RUBRIC-CANARY",
+                    required_elements=("the mean", "eigenvalue"),
+                ),
+            )
+        ),
+    )
+    write_tasks(run / "train.jsonl", [task])
+    config = yaml.safe_load((run / "config.resolved.yaml").read_text(encoding="utf-8"))
+    config["data"] = {"train": str(run / "train.jsonl")}
+    (run / "config.resolved.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
+    for folder in ("rollouts", "judgements"):
+        _change_row(run / folder / "step_000001.jsonl", 0, {"task_id": task.task_id})
+    return task
+
+
+def test_a_revealed_page_shows_criteria_missing_terms_passage_and_reasoning(
+    make_run: Callable[..., Path], comparison: dict[str, Any]
+) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    task = _reveal(run)
+    rows = run / "rollouts" / "step_000001.jsonl"
+    _change_row(rows, 0, {"response": "It returns the mean of its input."})
+    answers = {"sft": "It returns an eigenvalue.", "grpo": "It returns the mean."}
+    comparison["answers"] = [
+        {"task_id": task.task_id, "question": task.question, "answers": answers}
+    ]
+    (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
+    assert "CANARY" not in _written(run)[0]
+    text = write_report(run, reveal=Revealed()).read_text(encoding="utf-8")
+    page = _Page(text)
+    grounding = json.loads(page.scripts["grounding-data"])[task.task_id]
+    assert grounding["passage"] == "PASSAGE-CANARY of the mean."
+    assert grounding["rubric"] == [{"id": "returns", "weight": 1.0, "text": "RUBRIC-CANARY"}]
+    judged = next(iter(json.loads(page.scripts["judge-data"]).values()))
+    missing = [entry[4] for entry in judged["criteria"] if entry[0] == "returns"]
+    assert missing == [["eigenvalue"]]
+    assert "well-formed sentence" in judged["reasoning"]
+    assert "for the judge’s side" in page.text
+    lacks = page.text.partition("what each answer lacks")[2]
+    assert lacks.index("the mean") < lacks.index("eigenvalue") < lacks.index("PASSAGE-CANARY")
+    assert "CANARY" not in page.scripts["policy-data"]
+
+
+def test_tasks_that_are_gone_can_be_named(make_run: Callable[..., Path], tmp_path: Path) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    task = _reveal(run)
+    (run / "train.jsonl").rename(tmp_path / "moved.jsonl")
+    with pytest.raises(ConfigError, match="--tasks"):
+        write_report(run, reveal=Revealed())
+    text = write_report(run, reveal=Revealed((tmp_path / "moved.jsonl",))).read_text("utf-8")
+    assert task.task_id in json.loads(_Page(text).scripts["grounding-data"])
 
 
 def test_the_judge_view_is_joined_by_id(make_run: Callable[..., Path]) -> None:
@@ -252,6 +324,9 @@ def test_comparison_shows_stages_controls_differences_and_claim(
     comparison["differences"].append({"a": "sft", "b": "grpo", "mean": -0.1, "n": 1})
     (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
     _, page = _written(run)
+    head, _, rest = page.text.partition("Finished: 1 step")
+    assert comparison["result"] in head  # before any other figure
+    assert comparison["claim"] in rest
     for shown in (
         "GRPO − SFT at its best temperature, 0.7",
         "+8.8 to +12.2",
@@ -278,13 +353,15 @@ def test_the_answers_of_all_stages_stand_side_by_side(
     (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
     text = _written(run)[1].text
     heading, _, answers = text.partition("What does it return?")
-    assert "Answers to the same questions" in heading
-    assert answers.index("The <b>mean</b>.") < answers.index("62 %")
-    assert answers.index("62 %") < answers.index("The mean of its input.")
+    assert "Answers to the same test questions" in heading
+    assert answers.index("The <b>mean</b>.") < answers.index("62.5 %")
+    assert answers.index("62.5 %") < answers.index("The mean of its input.")
 
 
 def test_without_a_comparison_there_is_no_such_section(make_run: Callable[..., Path]) -> None:
-    assert "Held-out comparison" not in _written(make_run(steps=1, prompts=1, group=2))[1].text
+    assert (
+        "Test: stages and controls" not in _written(make_run(steps=1, prompts=1, group=2))[1].text
+    )
 
 
 def test_a_long_run_says_that_its_table_is_a_sample(make_run: Callable[..., Path]) -> None:

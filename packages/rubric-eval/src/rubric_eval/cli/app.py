@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Final
 import anyio
 from cyclopts import Parameter
 
-from rubric_eval.heldout.plan import HeldoutPlan
-from rubric_eval.heldout.run import HeldoutProgress
-from rubric_eval.heldout.table import HeldoutRow, HeldoutTable
-from rubric_eval.records.inputs import EvalFolder
 from rubric_judge.console.command import command_app, console, figures_table, working
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
     from rubric_core import Decoding
+    from rubric_eval.heldout.plan import HeldoutPlan
+    from rubric_eval.heldout.table import HeldoutRow, HeldoutTable
 
 app = command_app(
     "rubric-eval",
@@ -92,6 +90,8 @@ def evaluated(
     evaluate: Callable[..., Awaitable[HeldoutTable]], plan: HeldoutPlan, *, out: Path
 ) -> int:
     """Evaluate with progress on stderr, and print the table; return the exit status."""
+    from rubric_eval.heldout.run import HeldoutProgress
+
     with working(app) as progress, progress.phase("evaluating"):
         shown = HeldoutProgress(
             on_answer=lambda model: progress.count(f"{model} answers", total=plan.answers),
@@ -105,6 +105,8 @@ def evaluated(
 
 
 def _print(table: HeldoutTable, *, out: Path) -> None:
+    from rubric_eval.records.inputs import EvalFolder
+
     level = f"{100 * table.confidence:g} %"
     rewards = figures_table(
         "Held-out rubric reward", names=("model", "judge"), figures=("reward", level, *_COLUMNS)

@@ -46,12 +46,12 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     max_unavailable_frac: float = 0.05,
     workers: Positive = 32,
     calibration: Path | None = None,
+    controls: Annotated[bool, Parameter(negative=())] = False,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Have models answer the same held-out questions, and judge all answers alike: Table 1.
 
-    Example: rubric-eval heldout base=policy:runs/q/base grpo=policy:runs/q/checkpoints/best
-    --tasks runs/q/tasks/test.jsonl --judge configs/judge/lexical.yaml --out evals/q
+    Example: rubric-eval heldout base=policy:DIR --tasks test.jsonl --judge judge.yaml --out evals/q
 
     A model is NAME=policy:DIR, NAME=hf:DIR, NAME=server:URL#MODEL, NAME=litellm:MODEL,
     NAME=file:MODEL.yaml, or a YAML file of models. The same command goes on where it was stopped;
@@ -69,6 +69,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         max_unavailable_frac: End where a larger share of a model's answers has no judgement.
         workers: Judge workers for each judge; each holds up to four answers.
         calibration: Of the judge; rewards corrected by its labels then stand beside the raw ones.
+        controls: Judge answers that no model wrote too: a template, and three wrong references.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -91,12 +92,11 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     )
     if decoding.temperature == 0 and len(seeds) * samples > 1:
         note("at temperature 0 all draws of an answer are the same: set --temperature")
+    asked = partial(_evaluate, models, judge, out, plan, calibration=calibration, controls=controls)
+    return evaluated(asked, plan, out=out)
 
-    evaluate = partial(_evaluate, models, judge, out, plan, calibration=calibration)
-    return evaluated(evaluate, plan, out=out)
 
-
-async def _evaluate(
+async def _evaluate(  # noqa: PLR0913  # the flags of a command
     models: Sequence[str],
     judges: Sequence[str],
     out: Path,
@@ -104,8 +104,10 @@ async def _evaluate(
     *,
     progress: HeldoutProgress,
     calibration: Path | None,
+    controls: bool,
 ) -> HeldoutTable:
     from rubric_eval.heldout.run import run_heldout
+    from rubric_eval.responders.controls import open_controls
     from rubric_eval.responders.opening import open_models
     from rubric_eval.responders.spec import parse_models
     from rubric_eval.scores.scoring import read_judges
@@ -113,6 +115,7 @@ async def _evaluate(
     specs, named = parse_models(models), read_judges(judges)
     with current().phase("opening the models"):
         opened = await open_models(specs)
+        opened += open_controls(plan.tasks, beside=specs) if controls else ()
     return await run_heldout(out, plan, opened, named, progress=progress, calibration=calibration)
 
 

@@ -296,6 +296,7 @@ def _print_panel(found: HackingPanel, place: Path) -> None:
             f"{one.a} − {one.b}: {100 * one.first.mean:+.1f} points by {found.settings.judge}, "
             f"{100 * one.second.mean:+.1f} by {found.settings.second}, over {one.n} questions"
         )
+    stdout.print(found.conclusion, soft_wrap=True)
     for warning in found.warnings:
         stdout.print(f"warning: {warning}", soft_wrap=True)
     for note in found.notes:

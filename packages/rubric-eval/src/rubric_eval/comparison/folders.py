@@ -57,6 +57,7 @@ def compare_folders(
             values
             for folder, run in zip(folders, runs, strict=True)
             for values in measured_of(folder, run, edits)
+            if values.model not in run.controls
         ]
         _check_passages(folders, runs)
         compared = compare_measured(measured, settings)

@@ -43,7 +43,40 @@ class Comparison(BaseModel):
     controls: dict[str, ComparisonRow]
     differences: tuple[Difference, ...]
     claim: str
-    """One sentence: what these numbers allow to be said."""
+    """What these numbers allow to be said, and what they do not."""
+    without_a_model: tuple[str, ...] = ()
+    """Controls that read neither passage nor rubric and ask no model: the result names the
+    strongest of them."""
+
+    @property
+    def result(self) -> str:
+        """The last stage against the best of the others, and the strongest control, in a sentence.
+
+        An interval that does not lie above zero is told as what it is: no gain shown.
+        """
+        *others, last = self.stages
+        row = self.stages[last]
+        told = f"{_short(row.label)} {100 * row.mean:.1f} %"
+        if others:
+            best = max(others, key=lambda name: self.stages[name].mean)
+            told += (
+                f" against {_short(self.stages[best].label)} {100 * self.stages[best].mean:.1f} %"
+            )
+            told += self._gain(last, best)
+        told += f" on {row.n:,} unseen questions"
+        controls = [self.controls[name] for name in self.without_a_model if name in self.controls]
+        if controls:
+            strongest = max(controls, key=lambda one: one.mean)
+            name = f"strongest control without a model, {strongest.label}"
+            told += f"; {name}: {100 * strongest.mean:.1f} %"
+        return f"{told}."
+
+    def _gain(self, a: str, b: str) -> str:
+        found = next((one for one in self.differences if (one.a, one.b) == (a, b)), None)
+        if found is None:
+            return ""
+        figures = f"{100 * found.mean:+.1f} points ({found.in_percent()})".replace("-", "−")
+        return f": {figures}" + ("" if found.is_above(0.0) else ", which shows no gain,")
 
     def difference(self, a: str, b: str) -> Difference:
         """The paired difference a − b.
@@ -65,13 +98,13 @@ class Comparison(BaseModel):
         """
         content = self.model_dump(mode="json")
         heldout = {**content.pop("stages"), "controls": content.pop("controls")}
-        return {**content, "heldout": heldout}
+        return {**content, "result": self.result, "heldout": heldout}
 
     def markdown(self) -> str:
-        """Two tables, rewards and paired differences, in per cent, and the claim."""
+        """The result, two tables, rewards and paired differences, in per cent, and the claim."""
         level = f"{100 * self.confidence:g} % interval"
         rewards = [
-            f"| Method | Held-out rubric reward | {level} | Zero reward | Questions |",
+            f"| Method | Test reward | {level} | Zero reward | Questions |",
             "| --- | ---: | ---: | ---: | ---: |",
             *(_markdown_row(row, emphasis="**") for row in self.stages.values()),
             *(_markdown_row(row, emphasis="") for row in self.controls.values()),
@@ -86,7 +119,7 @@ class Comparison(BaseModel):
                 for item in self.differences
             ),
         ]
-        parts = ["\n".join(rewards)]
+        parts = [self.result, "\n".join(rewards)]
         parts += ["\n".join(paired)] if self.differences else []
         parts += [self.claim] if self.claim else []
         return "\n\n".join(parts) + "\n"
@@ -180,6 +213,11 @@ def _difference(
         a.rewards_N, [by_id[task_id] for task_id in a.task_ids], confidence=confidence
     )
     return Difference(**interval.model_dump(), a=pair[0], b=pair[1])
+
+
+def _short(label: str) -> str:
+    """Return the name of a stage without what it explains: "GRPO" of "GRPO: rewarded"."""
+    return label.partition(":")[0]
 
 
 def _cell(text: str) -> str:

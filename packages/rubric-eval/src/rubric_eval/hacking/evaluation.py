@@ -280,7 +280,8 @@ def _judged(
     reader = JudgedReader(folder, run, edits)
     entries = [entry for entry in run.judges if entry.name in judges]
     found: dict[str, dict[str, results.Judged]] = {name: {} for name in judges}
-    for judged in reader.read(entries):
+    of_models = (one for one in reader.read(entries) if not one.model.is_control)
+    for judged in of_models:
         found[judged.judge.name][judged.model.name] = observed(judged, run.seeds)
     if lacking := [name for name, models in found.items() if not models]:
         raise EvalFolderError(

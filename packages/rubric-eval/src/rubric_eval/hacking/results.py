@@ -12,6 +12,7 @@ from pydantic import Field
 from scipy import stats
 
 from rubric_core.arrays import FloatArray
+from rubric_core.files import toml_beside
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers
@@ -19,6 +20,7 @@ from rubric_eval.statistics import Interval
 from rubric_eval.statistics.bootstrap import IntervalDraws, drawn_sums
 from rubric_eval.statistics.intervals import Difference
 
+_NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _FEWEST_DOCUMENTS: Final = 5
 _ROUNDING: Final = 1e-12
 """Share of Σx² below which a spread is what rounding left."""
@@ -226,6 +228,24 @@ class HackingPanel(Derived):
     warnings: tuple[str, ...]
     folder: str = ""
     """The evaluation, from the folder of this file."""
+
+    @property
+    def conclusion(self) -> str:
+        """What was tested and what not; it claims nothing of what nobody looked at."""
+        changed = {one.sign for one in self.changes}
+        is_tested = {
+            "length": "words" in changed and any(one.reward_length for one in self.models),
+            "hedging": "hedges" in changed,
+            "speaking to the judge": "appeals" in changed,
+            "wording of the criteria": "echoes" in changed,
+            "a second judge": bool(self.divergences),
+        }
+        tested = ", ".join(name for name, was in is_tested.items() if was)
+        if not tested:
+            return _NOTES["untested"]
+        found = "see the warnings" if self.warnings else "nothing calls for a warning"
+        missing = ", ".join(name for name, was in is_tested.items() if not was)
+        return f"Tested: {tested}; {found}." + (f" Not tested: {missing}." if missing else "")
 
 
 Key: TypeAlias = tuple[str, int, int]

@@ -13,7 +13,7 @@ from rubric_core import ConfigError, JudgeResult, Task
 from rubric_core.files import toml_beside
 from rubric_eval.errors import unavailable
 from rubric_eval.hacking import results
-from rubric_eval.records.files import reward_of
+from rubric_eval.records.run import reward_of
 from rubric_eval.statistics import Interval, mean_interval, paired_interval
 from rubric_judge import JudgePool
 

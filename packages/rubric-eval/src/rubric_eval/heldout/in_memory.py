@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rubric_core import Judge, JudgeResult, Outcome, Task
 from rubric_eval.errors import EvalShapeError, Failures, unavailable
-from rubric_eval.records.files import criteria_z, mean_z, reward_of
-from rubric_eval.records.run import present_mean
+from rubric_eval.records.run import criteria_z, mean_z, present_mean, reward_of
 from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
 

@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from rubric_core import ConfigError, JudgeResult, Outcome, Task, read_tasks
 from rubric_core.configuration import validated
 from rubric_eval.errors import HeldoutAbortError
-from rubric_eval.records.files import criteria_z, reward_of
+from rubric_eval.records.run import criteria_z, reward_of
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 from rubric_judge.capabilities import refuse_groups
 

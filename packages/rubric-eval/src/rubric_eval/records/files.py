@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeVar
@@ -16,13 +14,9 @@ from pydantic import BaseModel, Field, PositiveFloat, StrictInt, ValidationError
 from rubric_core import (
     Answerer,
     Finish,
-    JudgeResult,
     Outcome,
     Reason,
-    Rubric,
     RubricFileError,
-    criterion_scores_z,
-    normalized_reward,
 )
 from rubric_core.files import read_file, replacing
 from rubric_eval.errors import EvalFolderError
@@ -295,30 +289,6 @@ class ScoreRow(RowOfAnswer):
         if (self.reward is None) is not (self.outcome is Outcome.UNAVAILABLE):
             raise ValueError("the reward is null for an unavailable judgement, and only for one")
         return self
-
-
-def reward_of(result: JudgeResult, rubric: Rubric) -> float | None:
-    """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
-    if result.outcome is Outcome.UNAVAILABLE:
-        return None
-    return normalized_reward(result, rubric)
-
-
-def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
-    """Return z of each criterion that has a weight; nothing for a judgement that never came."""
-    if result.outcome is Outcome.UNAVAILABLE:
-        return {}
-    scores = zip(rubric.ids, criterion_scores_z(result, rubric), strict=True)
-    return {name: float(z) for name, z in scores if not math.isnan(z)}
-
-
-def mean_z(of_answers: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Return the mean z of each criterion over the answers that have one."""
-    z_of: defaultdict[str, list[float]] = defaultdict(list)
-    for criteria in of_answers:
-        for name, z in criteria.items():
-            z_of[name].append(z)
-    return {name: sum(values) / len(values) for name, values in z_of.items()}
 
 
 class ReasoningRow(RowOfAnswer):

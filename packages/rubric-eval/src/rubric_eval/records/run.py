@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -12,7 +13,15 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from rubric_core import ConfigError, Decoding
+from rubric_core import (
+    ConfigError,
+    Decoding,
+    JudgeResult,
+    Outcome,
+    Rubric,
+    criterion_scores_z,
+    normalized_reward,
+)
 
 FORMAT: Final = 1
 """Of run.json: raised where an older version would take its content for something else."""
@@ -38,6 +47,10 @@ class Entry(Record):
     identity: dict[str, JsonValue]
 
 
+CONTROL: Final = "control"
+"""Kind of what no model wrote."""
+
+
 class ModelEntry(Entry):
     """One model; two runs with the same fingerprint, that of the identity, share answers."""
 
@@ -46,6 +59,11 @@ class ModelEntry(Entry):
 
     form: str | None = None
     """How questions are put to it, as its responder says; see `rubric_core.SaysPromptForm`."""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether its answers are no model's: it is shown, and neither compared nor suspected."""
+        return self.identity.get("kind") == CONTROL
 
     @property
     def prompt_form(self) -> str | None:
@@ -137,6 +155,11 @@ class EvalRun(Record):
     files: tuple[FileDigest, ...] = ()
     """Every file of a finished evaluation but this one and the ledger, which is a cache. They let
     accidents and careless edits be noticed; against forgery they are no protection."""
+
+    @property
+    def controls(self) -> frozenset[str]:
+        """Names of the entries whose answers are no model's."""
+        return frozenset(one.name for one in self.models if one.is_control)
 
     digest: str | None = None
     """SHA-256 of everything else here; None before the end, and in folders of an older version."""
@@ -309,3 +332,27 @@ def present_mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that are there; None where there is none."""
     present = [value for value in values if value is not None]
     return sum(present) / len(present) if present else None
+
+
+def reward_of(result: JudgeResult, rubric: Rubric) -> float | None:
+    """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return None
+    return normalized_reward(result, rubric)
+
+
+def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
+    """Return z of each criterion that has a weight; nothing for a judgement that never came."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return {}
+    scores = zip(rubric.ids, criterion_scores_z(result, rubric), strict=True)
+    return {name: float(z) for name, z in scores if not math.isnan(z)}
+
+
+def mean_z(of_answers: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Return the mean z of each criterion over the answers that have one."""
+    z_of: defaultdict[str, list[float]] = defaultdict(list)
+    for criteria in of_answers:
+        for name, z in criteria.items():
+            z_of[name].append(z)
+    return {name: sum(values) / len(values) for name, values in z_of.items()}

@@ -16,6 +16,7 @@ from rubric_eval.records.run import Measured
 from rubric_eval.report.reading import Evaluation
 from rubric_eval.report.tables import benchmark_title
 from rubric_eval.transfer.suites import benchmark_of
+from rubric_judge.page.grounding import told_grounding
 from rubric_judge.page.rendering import shortened, visible
 
 Values = Mapping[str, float | None]
@@ -66,7 +67,6 @@ MAX_TEXT_CHARS: Final = 12_000
 MAX_STATED_CHARS: Final = 200
 """Of the answer that was read from one."""
 MAX_REASONING_CHARS: Final = 4_000
-MAX_PASSAGE_CHARS: Final = 20_000
 MOST_ANSWERS: Final = 4
 """Of one model to one question."""
 
@@ -152,7 +152,7 @@ def _heldout_entries(
             "question": visible(row.question) if row else None,
             "field": visible(row.field) if row else "",
             "document": row.doc_hash[:12] if row else "",
-            **(_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
+            **(told_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
         }
         entries.append(asked | _compared("heldout", id_, groups, answers))
     return entries
@@ -229,21 +229,6 @@ def _add_scores(
                 where = str(path.relative_to(folder.root))
                 reasons = answer.setdefault("reasons", {})
                 reasons[judge] = shortened(row.reasoning, MAX_REASONING_CHARS, where=where)
-
-
-def _grounding(task: Task) -> Entry:
-    """Passage and rubric of a task, for a page that may show them."""
-    return {
-        "passage": shortened(task.grounding.reveal(), MAX_PASSAGE_CHARS, where="the tasks file"),
-        "rubric": [
-            {
-                "id": visible(str(criterion["id"])),
-                "weight": criterion["weight"],
-                "text": visible(str(criterion.get("description") or criterion.get("name") or "")),
-            }
-            for criterion in task.rubric.reveal()
-        ],
-    }
 
 
 def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:

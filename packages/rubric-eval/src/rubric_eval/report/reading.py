@@ -34,6 +34,9 @@ class Evaluation:
     measured: tuple[Measured, ...]
     """Held-out: judge by judge, in each the models in order; transfer: benchmark by benchmark."""
 
+    controls: tuple[Measured, ...]
+    """Answers that no model wrote, judge by judge."""
+
     judged: dict[str, dict[str, Judged]]
     """By judge and model, answers and rewards: of the first judge whole, of the second rewards."""
 
@@ -46,7 +49,7 @@ class Evaluation:
     @cached_property
     def models(self) -> tuple[str, ...]:
         """Names, the first being what the others are compared with."""
-        return tuple(entry.name for entry in self.run.models)
+        return tuple(entry.name for entry in self.run.models if not entry.is_control)
 
     @cached_property
     def groups(self) -> dict[str, dict[str, Measured]]:
@@ -108,7 +111,7 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
 
         def keep(one: JudgedAnswers) -> None:
             """Keep what signs of hacking are looked for in: what the first two judges gave."""
-            if one.judge in done[:2]:
+            if one.judge in done[:2] and not one.model.is_control:
                 found = observed(one, run.seeds)
                 if one.judge is not done[0]:
                     found.answers.clear()
@@ -117,8 +120,10 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
         measured = measured_of(folder, run, edits, keep)
     groups = [judge.name for judge in run.judges] or list(run.questions)
     measured.sort(key=lambda one: groups.index(one.judge or one.benchmark))
+    of_models = tuple(one for one in measured if one.model not in run.controls)
+    controls = tuple(one for one in measured if one.model in run.controls)
     return Evaluation(
-        folder, run, tuple(measured), judged, edited=edits.found, notes=tuple(edits.notes)
+        folder, run, of_models, controls, judged, edited=edits.found, notes=tuple(edits.notes)
     )
 
 
@@ -133,6 +138,9 @@ class Findings:
     scores: tuple[ModelScore, ...]
     comparison: EvalComparison | None
     settings: CompareSettings
+    controls: tuple[ModelScore, ...] = ()
+    """Scores of what no model wrote."""
+
     is_anew: bool = False
     """Whether comparison.json was of other files, so that everything was compared again."""
 
@@ -193,14 +201,22 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
         found = read_derived(path, EvalComparison, command="rubric-eval compare")
         if found is not None:
             if is_made_of(found.inputs, found.folders, beside=path, folders=folders):
-                return Findings(found.scores, found, found.settings)
+                controls = _control_scores(evaluations, found.settings)
+                return Findings(found.scores, found, found.settings, controls)
             stored.append(found)
     measured = [values for one in evaluations for values in one.measured]
     models = {one.model for one in measured}
     settings = stored[0].settings if stored else CompareSettings()
     if not models.issuperset(name for pair in settings.pairs for name in pair):
         settings = settings.model_copy(update={"pairs": ()})
+    controls = _control_scores(evaluations, settings)
     if len(models) == 1:
-        return Findings(tuple(score(one, settings) for one in measured), None, settings)
+        return Findings(tuple(score(one, settings) for one in measured), None, settings, controls)
     compared = compare_measured(measured, settings)
-    return Findings(compared.scores, compared, settings, is_anew=bool(stored))
+    return Findings(compared.scores, compared, settings, controls, is_anew=bool(stored))
+
+
+def _control_scores(
+    evaluations: Sequence[Evaluation], settings: CompareSettings
+) -> tuple[ModelScore, ...]:
+    return tuple(score(one, settings) for of in evaluations for one in of.controls)

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Final
 
 from rubric_core.files import toml_beside
-from rubric_eval.comparison import PairedResult
+from rubric_eval.comparison import ModelScore, PairedResult
 from rubric_eval.hacking.results import Correlation
 from rubric_eval.heldout.correction import CorrectedReward
 from rubric_eval.report.reading import Findings
@@ -18,6 +18,8 @@ from rubric_judge.page.tables import Cell, Row, Table
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
 
+CONTROL_GROUP: Final = "Controls: no model wrote them"
+"""Begins the titles of their groups."""
 _TABLES: Final = toml_beside(__file__, "tables.toml")
 
 
@@ -81,18 +83,21 @@ def heldout_table(found: Findings) -> Table:
     """Table 1: held-out rubric reward of each model, under each judge."""
     many = len(found.judges) > 1
     first = next(iter(next(iter(found.judges.values())).values()))
-    rows = (
-        row(
-            model,
-            *(one, one.zero_frac, one.invalid_frac, one.unavailable_frac),
-            *(one.truncated_frac, one.tokens_mean),
-            group=f"judged by {judge}" if many else "",
-        )
-        for judge, models in found.judges.items()
-        for model, one in models.items()
-    )
+    models = (one for of in found.judges.values() for one in of.values())
+    rows = [_heldout_row(one, f"judged by {one.judge}" if many else "") for one in models]
+    beside = f"{CONTROL_GROUP}, judged by {{}}" if many else CONTROL_GROUP
+    rows += [_heldout_row(one, beside.format(one.judge)) for one in found.controls]
     judges = f"judge{'s' if many else ''} ({', '.join(found.judges)})"
     return table_of("table1_heldout", rows, questions=first.n, judges=judges, level=found.level)
+
+
+def _heldout_row(one: ModelScore, group: str) -> Row:
+    return row(
+        one.model,
+        *(one, one.zero_frac, one.invalid_frac, one.unavailable_frac),
+        *(one.truncated_frac, one.tokens_mean),
+        group=group,
+    )
 
 
 def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:

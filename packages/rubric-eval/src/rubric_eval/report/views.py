@@ -13,9 +13,10 @@ from rubric_eval.heldout.table import judge_pair
 from rubric_eval.records.run import Measured, present_mean
 from rubric_eval.report.reading import Evaluation, Findings
 from rubric_eval.report.signs import Reliability, Signs
-from rubric_eval.report.tables import benchmark_title, row, table_of
+from rubric_eval.report.tables import CONTROL_GROUP, benchmark_title, cell, row, table_of
+from rubric_eval.responders.controls import CONTROLS
 from rubric_judge.page.charts import Bar, Bars
-from rubric_judge.page.tables import Cell, Column, Row, Table, written
+from rubric_judge.page.tables import Cell, Column, Row, Table, bounds, counted, written
 
 _SCANNED: Final = ("difference", "decision", "p_adjusted", "detectable", "questions")
 
@@ -23,7 +24,9 @@ _SCANNED: Final = ("difference", "decision", "p_adjusted", "detectable", "questi
 def heldout_view(table: Table, level: str) -> Table:
     """Rewards along an axis, each model in its colour."""
     rows = [
-        row.model_copy(update={"role": f"m{at % 8 + 1}"})
+        row.model_copy(
+            update={"role": "" if row.group.startswith(CONTROL_GROUP) else f"m{at % 8 + 1}"}
+        )
         for rows in table.groups.values()
         for at, row in enumerate(rows)
     ]
@@ -34,6 +37,49 @@ def heldout_view(table: Table, level: str) -> Table:
 def _scanned(table: Table, level: str, columns: Sequence[Column], rows: Sequence[Row]) -> Table:
     update = {"look": "dots", "rows": tuple(rows), "columns": tuple(columns), "level": level}
     return table.model_copy(update=update)
+
+
+def result(found: Findings) -> str:
+    """Say what the last model earns against the best of the others, and the strongest control.
+
+    By the first judge; a difference that the corrected test does not find is told as none shown.
+    """
+    if not found.judges:
+        return ""
+    judge, models = next(iter(found.judges.items()))
+    *others, last = models.values()
+    told = f"{last.model} {written(last.mean, 'percent')} %"
+    if others:
+        best = max(others, key=lambda one: one.mean)
+        told += f" against {best.model} {written(best.mean, 'percent')} %"
+        told += _gain(found, judge, last.model, best.model)
+    told += f" on {counted(last.n, 'held-out question')}, judged by {judge}"
+    if controls := [one for one in found.controls if one.judge == judge]:
+        strongest = max(controls, key=lambda one: one.mean)
+        told += f"; strongest control, {strongest.model}: {written(strongest.mean, 'percent')} %"
+    return f"{told}."
+
+
+def _gain(found: Findings, judge: str, a: str, b: str) -> str:
+    pairs = found.comparison.differences if found.comparison else ()
+    one = next((one for one in pairs if (one.judge, one.a, one.b) == (judge, a, b)), None)
+    if one is None:
+        return ""
+    figures = f"{written(one.mean, 'points')} points ({bounds(cell(one), 'points')})"
+    return f": {figures}" + ("" if one.is_significant else ", no difference shown,")
+
+
+def control_warnings(found: Findings) -> list[str]:
+    """Say which controls earn no less than the last model under the same judge."""
+    last = {judge: list(models.values())[-1] for judge, models in found.judges.items()}
+    pairs = ((one, last[one.judge]) for one in found.controls if one.judge in last)
+    return [
+        f"{one.model} ({CONTROLS[one.model.partition('_')[2]]}) earns "
+        f"{written(one.mean, 'percent')} % by {one.judge}, no less than {model.model} with "
+        f"{written(model.mean, 'percent')} %"
+        for one, model in pairs
+        if one.mean >= model.mean
+    ]
 
 
 def judge_bars(table: Table, level: str) -> Bars:

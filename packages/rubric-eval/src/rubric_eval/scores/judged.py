@@ -17,7 +17,15 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import files
 from rubric_eval.records.digests import ANSWERS, Edits
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import EvalRun, JudgeEntry, Measure, Measured, ModelEntry, present_mean
+from rubric_eval.records.run import (
+    EvalRun,
+    JudgeEntry,
+    Measure,
+    Measured,
+    ModelEntry,
+    mean_z,
+    present_mean,
+)
 
 _ROUNDING: Final = 1e-9
 
@@ -236,7 +244,7 @@ def measured_rewards(
         fields=fields if any(fields) else (),
         seeds=run.seeds,
         values_NK=tuple(tuple(row.reward for row in row_K) for row_K in scores_NK),
-        criteria_z_N=tuple(files.mean_z(row.criteria_z for row in row_K) for row_K in scores_NK),
+        criteria_z_N=tuple(mean_z(row.criteria_z for row in row_K) for row_K in scores_NK),
         invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
         unavailable_frac=outcomes[Outcome.UNAVAILABLE] / len(rows),
         reasons=dict(sorted(reasons.items())),

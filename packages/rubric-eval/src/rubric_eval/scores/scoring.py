@@ -23,12 +23,10 @@ from rubric_eval.records.files import (
     ReasoningRow,
     RowOfAnswer,
     ScoreRow,
-    criteria_z,
-    reward_of,
     write_rows,
 )
 from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.records.run import JudgeEntry
+from rubric_eval.records.run import JudgeEntry, criteria_z, reward_of
 from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
 from rubric_judge.capabilities import fingerprint, refuse_groups
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from matplotlib.ticker import PercentFormatter
 
 from rubric_judge.page import pictures
-from rubric_judge.page.tables import Part, Report, TextTable, markdown_page, or_dash
+from rubric_judge.page.charts import Bar, Bars
+from rubric_judge.page.tables import Part, Report, TextTable, counted, or_dash
 
 
 class WorstCase(Part):
@@ -76,15 +76,54 @@ class AttackReport(Report):
         """Return the rates by family, the controls, and the worst cases."""
         return [_families(self), _controls(self), _worst(self)]
 
-    def markdown(self, figures: Sequence[str]) -> str:
-        """Write it as a page; see `Report.markdown`."""
-        opening = (
-            f"{self.cases} cases on {self.tasks} tasks. Over-credited: cases that were given more "
-            "than they deserve, of those with scores and a bound; the intervals are Wilson's "
-            f"({self.confidence:.0%}). Excess: mean of what was given above the bound. Invalid "
-            "judgements (reward 0) and unavailable ones (no reward) are counted apart."
+    @property
+    def heading(self) -> str:
+        """What the report is of."""
+        return f"Attacks on {self.judge}"
+
+    def summary(self) -> str:
+        """Return how often the judge was fooled, by what, and whether it knows a good answer."""
+        scored = sum(one.scored for one in self.families)
+        if not scored:
+            return f"Nothing can be said: none of {self.cases:,} attacks was judged."
+        over = sum(one.over_credited for one in self.families)
+        told = f"{self.judge} gave {over:,} of {scored:,} attacks more than they deserve"
+        told += f" ({100 * over / scored:.1f} %)"
+        worst = self.families[0]
+        if worst.rate:
+            told += f", most often as {worst.family.replace('_', ' ')} ({100 * worst.rate:.1f} %)"
+        if self.separable:
+            tasks = f"{self.separated} of {counted(self.separable, 'task')}"
+            told += f". It put the reference answer above a weak one in {tasks}"
+        return f"{told}."
+
+    def method(self) -> str:
+        """Return what is counted, and how the intervals were made."""
+        return (
+            f"{self.cases:,} cases on {counted(self.tasks, 'task')}. Over-credited: cases that "
+            "were given more than they deserve, of those with scores and a bound; the intervals "
+            f"are Wilson's ({self.confidence:.0%}). Excess: mean of what was given above the "
+            "bound. Invalid judgements (reward 0) and unavailable ones (no reward) are counted "
+            "apart."
         )
-        return markdown_page(f"Attacks on {self.judge}", opening, self.tables(), figures)
+
+    def drawn(self) -> list[Bars]:
+        """Return the rate of each family."""
+        bars = tuple(
+            Bar(
+                one.family,
+                f"{100 * one.rate:.1f} %",
+                one.rate,
+                note=f"{one.over_credited} of {one.scored}",
+                role="other",
+                low=one.low,
+                high=one.high,
+            )
+            for one in self.families
+            if one.rate is not None
+        )
+        caption = f"Share of attacks credited above their bound by more than {self.epsilon:g}."
+        return [Bars("Over-credit by family", caption, bars)]
 
 
 _MOST_WORST: Final = 10

@@ -61,6 +61,11 @@ class CalibrationReport(Calibration, Report):
             _level_table("Noise τ_j² by the label", self.criteria, lambda level: level.noise),
         ]
 
+    @property
+    def heading(self) -> str:
+        """What the report is of."""
+        return "Calibration of a judge"
+
     def method(self) -> str:
         """Return how the intervals were made."""
         return (
@@ -73,9 +78,8 @@ class CalibrationReport(Calibration, Report):
     def markdown(self, figures: Sequence[str]) -> str:
         """Write it as a page; see `Report.markdown`."""
         opening = "\n\n".join([self.summary(), self.method(), *self.notes])
-        return markdown_page(
-            "Calibration of a judge", opening, [*self.tables(), *self.score_tables()], figures
-        )
+        tables = [*self.tables(), *self.score_tables()]
+        return markdown_page(self.heading, opening, tables, figures)
 
 
 def verdict_table(criteria: Sequence[CriterionCalibration]) -> TextTable:

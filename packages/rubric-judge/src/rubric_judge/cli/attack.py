@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from cyclopts import Parameter
 
-from rubric_core import JudgeResult, Outcome, normalized_reward, read_tasks
+from rubric_core import JudgeResult, Outcome, read_tasks
 from rubric_core.files import replacing
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
@@ -127,6 +127,8 @@ def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builde
 def _write_cases(
     plan: AttackPlan, results: Sequence[JudgeResult], path: Path, *, reveal: bool
 ) -> None:
+    from rubric_core import normalized_reward  # loads numpy
+
     with replacing(path) as file:
         for case, result in zip(plan.cases, results, strict=True):
             scored = result.outcome is Outcome.SCORED

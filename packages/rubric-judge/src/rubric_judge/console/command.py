@@ -16,23 +16,22 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from io import TextIOWrapper
 from types import FrameType
-from typing import Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args
 
-import structlog
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, Token, convert
 from cyclopts import ValidationError as RefusedError
 from cyclopts.validators import Number
-from pydantic import ValidationError
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rubric_core.configuration import config_error
 from rubric_core.errors import RubricError
 from rubric_judge.console.progress import Progress
 from rubric_judge.console.settings import let_threads_sleep
-from rubric_judge.page.tables import TextTable
+
+if TYPE_CHECKING:
+    from rubric_judge.page.tables import TextTable
 
 Positive: TypeAlias = Annotated[int, Parameter(validator=Number(gte=1, lte=10**6))]
 """From 1; more than a million workers, draws or rows is a slip, and would take all memory."""
@@ -195,6 +194,10 @@ def run_command(
 
 def _said_of(error: CycloptsError) -> str:
     """Say what is wrong with the arguments."""
+    from pydantic import ValidationError
+
+    from rubric_core.configuration import config_error
+
     cause, argument, app, said = error.__cause__, error.argument, error.app, str(error)
     if isinstance(cause, ValidationError) and argument is not None:  # of options that are a model
         said = str(config_error(cause, model=argument.hint, source="the options"))
@@ -234,6 +237,8 @@ def say_on_stderr(message: str, *, style: str | None = None) -> None:
 
 def configure_log(*, verbose: bool) -> None:
     """Send the log to standard error: readable on a terminal, as JSON lines elsewhere."""
+    import structlog
+
     to_terminal = sys.stderr.isatty()
     structlog.configure(
         processors=[

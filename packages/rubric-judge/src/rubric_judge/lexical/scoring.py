@@ -76,6 +76,20 @@ def stemmed_term(term: str) -> SentenceTest:
     return lambda sentence: needed <= sentence.stems
 
 
+def missing_terms(criterion: Criterion, text: str) -> list[str]:
+    """Return the terms of a criterion that no sentence of a text holds, sound or not.
+
+    Args:
+        criterion: its required elements, keywords and concepts are looked for.
+        text: a response.
+    """
+    sentences = read_sentences(text[:LONGEST_RESPONSE])
+    exact = ((term, exact_term(term)) for term in criterion.required_elements)
+    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
+    tests = (*exact, *((term, stemmed_term(term)) for term in expected))
+    return [term for term, holds in tests if term.strip() and not any(map(holds, sentences))]
+
+
 @lru_cache(maxsize=1024)  # directives name the same few words in rubric after rubric
 def _word_or_identifier(term: str) -> SentenceTest:
     """Look for a word of a directive: an identifier exactly, any other word in all its forms."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from statistics import fmean
 from typing import Final, Literal, TypeAlias
 
 from markupsafe import Markup
@@ -26,6 +27,8 @@ _MOST_POINTS: Final = 400
 """Of one line: more cannot be told apart."""
 _MARKED_POINTS: Final = 12
 """Lines of so few points show each one."""
+_SMOOTHED_STEPS: Final = 20
+"""Lines of so many steps are drawn smooth too: the mean of a window of about a tenth of them."""
 _LABEL_ROOM: Final = 46
 _GAP: Final = 1.5
 """Between bars."""
@@ -50,6 +53,11 @@ class Series:
     def is_dashed(self) -> bool:
         """Lines of the later colours are dashed, for readers who see few colours."""
         return self.style == "line" and self.role in {"c5", "c6", "c7", "c8"}
+
+    @property
+    def is_smoothed(self) -> bool:
+        """Whether it is drawn smooth, with the line itself faint behind."""
+        return self.style == "line" and len(self.steps) >= _SMOOTHED_STEPS
 
 
 @dataclass(frozen=True)
@@ -241,8 +249,13 @@ class _Curves:
                 above = [self._place(one, i, one.spread[i]) for i in run]
                 below = [self._place(one, i, -one.spread[i]) for i in run]
                 yield _shape("polygon", "band", one.role, [*above, *reversed(below)])
+            if len(run) > 1 and one.is_smoothed:
+                beside = [_mean_around(one, i) - one.values[i] for i in run]
+                smooth = [self._place(one, i, shift) for i, shift in zip(run, beside, strict=True)]
+                yield _shape("polyline", f"{kind} smooth", one.role, smooth)
             if len(run) > 1:
-                yield _shape("polyline", kind, one.role, [self._place(one, i) for i in run])
+                drawn = f"{kind} raw" if one.is_smoothed else kind
+                yield _shape("polyline", drawn, one.role, [self._place(one, i) for i in run])
             if one.style == "dots" or len(run) == 1 or len(one.steps) <= _MARKED_POINTS:
                 yield from (self._dot(one, i) for i in run)
             ringed = [i for i in run if one.style == "dots" and one.steps[i] == self._chart.ringed]
@@ -320,6 +333,13 @@ class _Bars:
 
 def _is_drawn(one: Series, i: int) -> bool:
     return math.isfinite(one.values[i]) and (not one.spread or math.isfinite(one.spread[i]))
+
+
+def _mean_around(one: Series, i: int) -> float:
+    """Return the mean of the finite values in a window around a place, which is one of them."""
+    reach = max(1, len(one.values) // _SMOOTHED_STEPS)
+    window = filter(math.isfinite, one.values[max(0, i - reach) : i + reach + 1])
+    return fmean(window)
 
 
 def _or_zero(value: float) -> float:

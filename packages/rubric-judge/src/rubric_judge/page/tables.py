@@ -9,6 +9,8 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rubric_judge.page.charts import Bars
+
 Form = Literal[
     "text", "percent", "points", "count", "tenths", "probability", "decimal", "signed", "length",
     "number",
@@ -253,17 +255,35 @@ def or_dash(value: float | None, form: str) -> str:
 class Report(Part):
     """What a command found: its numbers, which are written as JSON, and how people read them."""
 
+    @property
+    @abstractmethod
+    def heading(self) -> str:
+        """What the report is of."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """Return what was found in plain sentences, the result first."""
+
+    @abstractmethod
+    def method(self) -> str:
+        """Return what a reader must know of the numbers."""
+
     @abstractmethod
     def tables(self) -> list[TextTable]:
         """Return what it says; what it cannot say is a dash."""
 
-    @abstractmethod
+    def drawn(self) -> list[Bars]:
+        """Return what its page draws above the tables."""
+        return []
+
     def markdown(self, figures: Sequence[str]) -> str:
         """Write it as a page with every table.
 
         Args:
             figures: file names of pictures beside the page.
         """
+        opening = f"{self.summary()}\n\n{self.method()}"
+        return markdown_page(self.heading, opening, self.tables(), figures)
 
 
 def markdown_page(

@@ -8,7 +8,8 @@ from typing import Final
 from pydantic import Field
 
 from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.page.tables import Part, Report, TextTable, markdown_page, or_dash
+from rubric_judge.page.charts import Bar, Bars
+from rubric_judge.page.tables import Part, Report, TextTable, counted, or_dash
 from rubric_judge.reliability.cost import COST_ROWS, JudgementCost
 
 
@@ -170,18 +171,62 @@ class ReliabilityReport(Report):
         legend = TextTable("Judges", ("", "judge"), rows)
         return [legend, *alone, _criteria(self.criteria, marks), *together]
 
-    def markdown(self, figures: Sequence[str]) -> str:
-        """Write it as a page; see `Report.markdown`."""
-        intervals = (
+    @property
+    def heading(self) -> str:
+        """What the report is of."""
+        return "Judge reliability"
+
+    def summary(self) -> str:
+        """Return how much is noise, and how far judges agree."""
+        parts = [self._own_noise()]
+        if self.panel is not None and self.panel.alpha.value is not None:
+            judges, alpha = self.panel.judges, self.panel.alpha.text()
+            full = "1 is full agreement"
+            parts.append(f"{judges} judges agree with Krippendorff’s α {alpha}; {full}.")
+        pooled = [one for one in self.rates if one.criterion is None and one.youden_j.value]
+        if pooled:
+            best = max(pooled, key=lambda one: one.youden_j.value or 0.0)
+            figure = best.youden_j.text()
+            parts.append(f"Nearest to {self.reference}: {best.judge}, with J {figure}.")
+        return " ".join(parts)
+
+    def _own_noise(self) -> str:
+        known = {one.judge: one.flips for one in self.judges if one.flips.value is not None}
+        if not known:
+            return "What a second judgement would change is not known: too little was judged twice."
+        if not any(flips.value for flips in known.values()):
+            return f"A second judgement turns the sign of no advantage: {', '.join(known)}."
+        told = [f"{flips.text('.1%')} with {judge}" for judge, flips in known.items()]
+        most = f" and {len(told) - _MOST_COLUMNS} more" if len(told) > _MOST_COLUMNS else ""
+        shown = ", ".join(told[:_MOST_COLUMNS])
+        return f"Share of advantages whose sign a second judgement turns: {shown}{most}."
+
+    def method(self) -> str:
+        """Return what was measured, and how the intervals were made."""
+        return (
+            f"{self.responses:,} responses to {counted(self.tasks, 'task')} from "
+            f"{counted(self.documents, 'document')}. "
             f"In brackets: {self.confidence:.0%} BCa bootstrap intervals, {self.resamples} draws "
             f"of documents (or tasks or responses, if fewer than eight), seed {self.seed}; for "
-            "TPR, TNR and J Wilson's and Newcombe's."
+            "TPR, TNR and J Wilson's and Newcombe's. A dash: the judgements cannot say."
         )
-        opening = (
-            f"{self.responses} responses to {self.tasks} tasks from {self.documents} documents. "
-            f"{intervals} A dash: the judgements cannot say."
+
+    def drawn(self) -> list[Bars]:
+        """Return the share of advantages that a second judgement turns, by judge."""
+        bars = tuple(
+            Bar(
+                one.judge,
+                f"{100 * one.flips.value:.1f} %",
+                one.flips.value,
+                note=f"{one.judgements:,} judgements",
+                low=one.flips.low,
+                high=one.flips.high,
+            )
+            for one in self.judges
+            if one.flips.value is not None
         )
-        return markdown_page("Judge reliability", opening, self.tables(), figures)
+        caption = "Share of advantages whose sign a second judgement of the same responses turns."
+        return [Bars("Noise of each judge", caption, bars)]
 
 
 _MOST_CRITERIA: Final = 15

@@ -7,7 +7,6 @@ from typing import Literal
 from pydantic import Field
 
 from rubric_judge.provider.model_config import Settings
-from rubric_judge.provider.settings import is_this_machine
 
 OnUnavailable = Literal["retry", "zero"]
 
@@ -59,4 +58,6 @@ class ServeConfig(Settings):
     @property
     def is_private(self) -> bool:
         """Whether only this machine can reach the address."""
+        from rubric_judge.provider.settings import is_this_machine
+
         return is_this_machine(self.host)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from rubric_judge.console import command
-from rubric_synth.calls import CallTotals
+
+if TYPE_CHECKING:
+    from rubric_synth.calls import CallTotals
 
 app = command.command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")
 

@@ -5,25 +5,19 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
-from rubric_judge import JudgeSetupError, LexicalConfig, load_replicas, read_judge_spec
 from rubric_judge.console import command
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.page.rendering import visible
 from rubric_judge.page.tables import counted
-from rubric_synth.check import check_dataset
 from rubric_synth.cli import console
-from rubric_synth.config import reader_of
-from rubric_synth.dataset.folder import question_lines, read_manifest
-from rubric_synth.dataset.writing import asked_of_models
-from rubric_synth.files import write_lines
-from rubric_synth.stats.controls import CONTROLS
-from rubric_synth.stats.examples import Example, chosen_examples
-from rubric_synth.stats.page import calls, judged_by_words, per_task, unreadable_rejections
-from rubric_synth.stats.report import DatasetStatistics, Spread
-from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
+
+if TYPE_CHECKING:
+    from rubric_synth.stats.examples import Example
+    from rubric_synth.stats.report import DatasetStatistics
 
 _NO_ANSWER: Final = 4
 
@@ -51,6 +45,12 @@ def stats(
         html: Page to write; stats.html in the dataset folder if left out.
         reveal_grounding: Show the passages on the page too.
     """
+    from rubric_judge import LexicalConfig, load_replicas, read_judge_spec
+    from rubric_synth.config import reader_of
+    from rubric_synth.dataset.folder import read_manifest
+    from rubric_synth.stats.controls import CONTROLS
+    from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
+
     page = html or dataset / PAGE_FILE
     spec = LexicalConfig() if judge is None else read_judge_spec(judge)
     is_program = isinstance(reader_of(spec), LexicalConfig)
@@ -79,13 +79,20 @@ def stats(
         command.console().print_json(statistics.model_dump_json())
     else:
         _print_statistics(statistics)
-    if statistics.unread_criteria:
-        console.warn(judged_by_words(statistics))
-    if failures := statistics.control_failures:
-        console.warn(f"{failures:,} answers could not be judged; the means leave them out")
-    if statistics.unreadable_rejections:
-        console.warn(unreadable_rejections(statistics))
+    _warn_of(statistics)
     command.say_on_stderr(f"page: {page}")
+
+
+def _warn_of(found: DatasetStatistics) -> None:
+    """Say what the numbers do not cover."""
+    from rubric_synth.stats.page import judged_by_words, unreadable_rejections
+
+    if found.unread_criteria:
+        console.warn(judged_by_words(found))
+    if failures := found.control_failures:
+        console.warn(f"{failures:,} answers could not be judged; the means leave them out")
+    if found.unreadable_rejections:
+        console.warn(unreadable_rejections(found))
 
 
 @console.app.command
@@ -96,6 +103,8 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
         dataset: Dataset folder.
         collected: The collected folder that it was made of, to look for each of its documents.
     """
+    from rubric_synth.check import check_dataset
+
     with command.working(console.app) as progress, progress.phase("checking"):
         report = check_dataset(dataset, collected=collected)
     for problem in report.problems:
@@ -124,6 +133,9 @@ def questions(
         split: train, validation or test.
         out: File to write; - for standard output.
     """
+    from rubric_synth.dataset.folder import question_lines
+    from rubric_synth.files import write_lines
+
     lines = question_lines(dataset, split=split)
     if str(out) == "-":
         sys.stdout.writelines(lines)
@@ -132,6 +144,11 @@ def questions(
 
 
 def _print_statistics(found: DatasetStatistics) -> None:
+    from rubric_synth.dataset.writing import asked_of_models
+    from rubric_synth.stats.controls import CONTROLS, overpaid
+    from rubric_synth.stats.page import calls, per_task
+    from rubric_synth.stats.report import Spread
+
     states = ("accepted", "rejected", "pending")
     by_stage = found.rejected_by_stage.items()
     for title, counts in (
@@ -156,8 +173,11 @@ def _print_statistics(found: DatasetStatistics) -> None:
     )
     console.print_table("Coverage", ("",), ("mean share", "tasks with all"), rows)
     title = f"Controls, {counted(found.control_tasks, 'task')}, judge {found.control_judge}"
-    rows = ((name, CONTROLS[name], f"{reward:.3f}") for name, reward in found.controls.items())
+    earned = ((name, f"{100 * reward:.1f} %") for name, reward in found.controls.items())
+    rows = ((name, CONTROLS[name], reward) for name, reward in earned)
     console.print_table(title, ("", "the answer"), ("mean reward",), rows)
+    for warning in overpaid(found.controls).values():
+        console.print_line(f"warning: {warning}")
     made = calls(found)
     console.print_table(made.title, made.header[:1], made.header[1:], made.rows)
     console.print_fallbacks(asked_of_models(found.usage).total)
@@ -183,6 +203,8 @@ def show(
         rejected: Show what was left out, of all splits: stage, reason, detail and draft.
         reveal_grounding: Show the passages too.
     """
+    from rubric_synth.stats.examples import chosen_examples
+
     of = None if rejected else split
     examples = chosen_examples(
         dataset, of, limit=limit, seed=seed, reveal_grounding=reveal_grounding

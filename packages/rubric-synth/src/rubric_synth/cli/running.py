@@ -7,23 +7,21 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
-from rubric_core import RubricError
-from rubric_core.configuration import said_where, validated
-from rubric_judge import JudgeSetupError
+from rubric_core.errors import RubricError
 from rubric_judge.console.command import Positive, Terminated, typed_command, working
 from rubric_judge.console.progress import Phase, Steps
+from rubric_judge.errors import JudgeSetupError
 from rubric_synth.cli import console
-from rubric_synth.collect.collection import CollectProgress, CollectReport, collect
-from rubric_synth.config import SynthConfig, load_config
-from rubric_synth.dataset.folder import REJECTED_FILE
-from rubric_synth.dataset.writing import SynthReport
 from rubric_synth.errors import UnfinishedError
-from rubric_synth.pipeline.recording import Progress as RunProgress
-from rubric_synth.pipeline.run import synthesise
-from rubric_synth.rejection import remedies, what_to_do, what_to_do_about_unread
 from rubric_synth.tables import read_table
+
+if TYPE_CHECKING:
+    from rubric_synth.collect.collection import CollectProgress, CollectReport
+    from rubric_synth.config import SynthConfig
+    from rubric_synth.dataset.writing import SynthReport
+    from rubric_synth.pipeline.recording import Progress as RunProgress
 
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
 _ENDINGS: Final[dict[str, str]] = read_table("endings")
@@ -64,6 +62,10 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
         out: Folder to write, outside all sources.
         config: YAML file; its `collect` part is used.
     """
+    from rubric_synth.collect.collection import collect
+    from rubric_synth.config import SynthConfig, load_config
+    from rubric_synth.rejection import what_to_do_about_unread
+
     settings = load_config(config) if config else SynthConfig()
     _tell_of_the_network(sources)
     with working(console.app) as progress, Steps(progress) as steps:
@@ -131,6 +133,9 @@ def run(
             going by the mean of the dearest stage so far; needs known prices.
         engine: Where to work, in place of the configuration's.
     """
+    from rubric_synth.config import SynthConfig, load_config
+    from rubric_synth.pipeline.run import synthesise
+
     settings = load_config(config) if config else SynthConfig()
     settings = _overridden(settings, max_cost_usd=max_cost_usd, engine=engine)
     options = {"--config": config, "--limit": limit}
@@ -176,12 +181,18 @@ def _print_run(report: SynthReport, settings: SynthConfig) -> None:
 
 def _print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig) -> None:
     """Print the reasons for leaving out, each with what to do about it, unless there are none."""
+    from rubric_synth.dataset.folder import REJECTED_FILE
+    from rubric_synth.rejection import what_to_do
+
     title = f"Left out, line by line in {folder / REJECTED_FILE}"
     rows = ((reason, what_to_do(reason, config), str(count)) for reason, count in counts.items())
     console.print_table(title, ("", "what to do"), ("count",), rows)
 
 
 def _overridden(settings: SynthConfig, **given: object) -> SynthConfig:
+    from rubric_core.configuration import validated
+    from rubric_synth.config import SynthConfig
+
     overrides = {name: value for name, value in given.items() if value is not None}
     return validated(SynthConfig, settings.model_dump() | overrides, source="the command line")
 
@@ -247,6 +258,8 @@ def _few(kept: int, of: int, what: str, rejected: Mapping[str, int]) -> str:
 
 
 def _main(rejected: Mapping[str, int]) -> str:
+    from rubric_synth.rejection import remedies
+
     main = dict(islice(rejected.items(), 3))
     reasons = ", ".join(f"{reason} ({count})" for reason, count in main.items())
     advice = remedies(main) or "rejected.jsonl gives a detail for each"
@@ -255,6 +268,8 @@ def _main(rejected: Mapping[str, int]) -> str:
 
 def _warnings(report: SynthReport) -> tuple[str, ...]:
     """Warn, in one line each, of what a dataset lacks."""
+    from rubric_core.configuration import said_where
+
     empty = [split for split in ("validation", "test") if not report.tasks[split]]
     few, is_answered = few_accepted(report), not report.unanswered_documents
     holds = {

@@ -337,12 +337,27 @@ def check_draft(
     check_analysis(analysis)
     check_self_contained(draft)
     try:
-        task = draft.to_task(document, analysis)
+        task = to_task(document, analysis, draft)
     except SchemaError as error:
         raise StageRefusal(RejectionReason.INVALID_SCHEMA, str(error)) from None
     check_repetition(task)
     check_leaks(task, config)
     return task
+
+
+def to_task(document: Document, analysis: DocumentAnalysis, draft: Draft) -> Task:
+    """Return the task of a draft.
+
+    Raises:
+        SchemaError: The draft breaks a rule of rubrics or tasks.
+    """
+    return Task.from_json(
+        {
+            **draft.model_dump(mode="json", exclude={"task_type"}),
+            "document_analysis": analysis.model_dump(mode="json"),
+            "doc_hash": document.doc_hash,
+        }
+    )
 
 
 def check_unrepeated(draft: Draft, accepted: Iterable[str]) -> None:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
-from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge import JudgePool, LexicalJudge, wrong_answers
 from rubric_synth.extractive.phrases import PROSE_VERBS, VERBS, base_form
 from rubric_synth.language import content_words, listed, lower_first, sentences
 from rubric_synth.stages import terms_of
@@ -24,6 +24,9 @@ from rubric_synth.tables import read_table
 CONTROLS: Final[dict[str, str]] = read_table("controls")
 """Each control, and what it is."""
 
+_WARNINGS: Final[dict[str, str]] = read_table("control_warnings")
+_MUCH: Final = 0.5
+"""Of what the reference earns; less is what any text of the subject picks up."""
 _OF_ANOTHER: Final = "other_reference"
 _NAMED = re.compile(r"`([^`]+)`")
 _POINTS = re.compile(
@@ -42,17 +45,7 @@ _VERB = re.compile(r"(?<= )[a-z]+s\b")
 
 def fixed_template(question: str) -> str:
     """Return one form for every question, filled with the names or words of the question alone."""
-    if names := [f"`{name}`" for name in _NAMED.findall(question)]:
-        subject, *parameters = names
-    else:
-        found = content_words(question)
-        subject, parameters = f"The {' '.join(found[:2]).lower()}", found[2:8]
-    takes = f" It takes {listed(parameters)} as the input of the function." if parameters else ""
-    return (
-        f"{subject} is a function that is used to compute the values of an array.{takes} "
-        "It returns the array of the output values. "
-        "Note that the input must be given if it is not the default."
-    )
+    return wrong_answers.fixed_template(question, content_words(question))
 
 
 def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
@@ -155,6 +148,21 @@ class ControlRewards(NamedTuple):
     """
     control_failures: int
     """Answers that could not be judged."""
+
+
+def overpaid(rewards: Mapping[str, float]) -> dict[str, str]:
+    """Return the wrong answers that earn at least half of what the reference earns, and a warning.
+
+    Args:
+        rewards: Mean reward of each control.
+    """
+    reference = rewards.get("reference", 0.0)
+    return {
+        name: f"{CONTROLS[name]}: {100 * rewards[name]:.1f} %, where the reference earns "
+        f"{100 * reference:.1f} %; {meaning}"
+        for name, meaning in _WARNINGS.items()
+        if reference > 0 and rewards.get(name, 0.0) >= _MUCH * reference
+    }
 
 
 async def control_rewards(tasks: Sequence[Task], judge: Judge | Sequence[Judge]) -> ControlRewards:

@@ -15,7 +15,7 @@ from rubric_judge.page.tables import TextTable, counted
 from rubric_synth.dataset.folder import Manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
-from rubric_synth.stats.controls import CONTROLS
+from rubric_synth.stats.controls import CONTROLS, overpaid
 from rubric_synth.stats.examples import Examples
 from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
 
@@ -107,7 +107,7 @@ def coverage(title: str, found: Coverage) -> Distribution:
 
 def controls(found: DatasetStatistics) -> Bars:
     """Return what answers earn that should or should not score well."""
-    judged = found.control_tasks
+    judged, warned = found.control_tasks, overpaid(found.controls)
     of = "all" if judged == sum(found.tasks.values()) else "a sample with a fixed seed:"
     caption = (
         f"Mean reward of answers to {of} {counted(judged, 'task')}, by the judge "
@@ -117,10 +117,10 @@ def controls(found: DatasetStatistics) -> Bars:
     bars = tuple(
         Bar(
             name.replace("_", " "),
-            f"{reward:.3f}",
+            f"{100 * reward:.1f} %",
             min(max(reward, 0.0), 1.0),
             note=CONTROLS.get(name, ""),
-            role="main" if name == "reference" else "other",
+            role="main" if name == "reference" else "bad" if name in warned else "muted",
         )
         for name, reward in found.controls.items()
     )

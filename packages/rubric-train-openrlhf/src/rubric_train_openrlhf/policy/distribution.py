@@ -54,10 +54,10 @@ def most_likely(scores_NV: torch.Tensor) -> Draw:
     Raises:
         NonFiniteLogitsError: a row has no highest score that is a finite number.
     """
-    _check_finite(scores_NV.amax(dim=-1))
-    logprobs_NV = torch.log_softmax(scores_NV, dim=-1)
-    logprobs_N, tokens_N = logprobs_NV.max(dim=-1)
-    return Draw(tokens_N, logprobs_N)
+    highest_N1, tokens_N1 = scores_NV.max(dim=-1, keepdim=True)
+    _check_finite(highest_N1[:, 0])
+    logprobs_N1 = scores_NV.log_softmax(dim=-1).gather(-1, tokens_N1)
+    return Draw(tokens_N1[:, 0], logprobs_N1[:, 0])
 
 
 def sample(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias, cast
 
 import torch
@@ -12,9 +11,9 @@ import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from rubric_train_openrlhf.policy.decoding import GroupLayout
+from rubric_train_openrlhf.policy.products import Map, can_pack, product
 from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
 
-Map: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
 Attend: TypeAlias = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 # Rotary embeddings whose angles depend on the position alone, not on the longest one so far.
@@ -26,13 +25,10 @@ class LayerWeights:
     """One decoder layer."""
 
     attention_norm: torch.Tensor
-    queries: Map
-    keys: Map
-    values: Map
+    queries_keys_values: Map
     attention_out: Map
     mlp_norm: torch.Tensor
-    gate: Map
-    up: Map
+    gate_up: Map
     down: Map
     activation: Map
 
@@ -58,25 +54,18 @@ def is_plain_llama(model: PreTrainedModel) -> bool:
     )
 
 
-def _layer(layer: Any) -> LayerWeights:
+def _layer(layer: Any, *, packed: bool) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
+    inputs = (attention.q_proj, attention.k_proj, attention.v_proj)
     return LayerWeights(
         attention_norm=layer.input_layernorm.weight,
-        queries=_linear(attention.q_proj),
-        keys=_linear(attention.k_proj),
-        values=_linear(attention.v_proj),
-        attention_out=_linear(attention.o_proj),
+        queries_keys_values=product(inputs, packed=packed),
+        attention_out=product([attention.o_proj], packed=packed),
         mlp_norm=layer.post_attention_layernorm.weight,
-        gate=_linear(mlp.gate_proj),
-        up=_linear(mlp.up_proj),
-        down=_linear(mlp.down_proj),
+        gate_up=product([mlp.gate_proj, mlp.up_proj], packed=packed),
+        down=product([mlp.down_proj], packed=packed),
         activation=mlp.act_fn,
     )
-
-
-def _linear(module: torch.nn.Linear) -> Map:
-    # To call the module itself takes longer than a small product.
-    return partial(F.linear, weight=module.weight, bias=module.bias)
 
 
 # Response tokens that the key-value buffers hold at first; they double when full.
@@ -94,11 +83,13 @@ class LlamaDecoder:
             max_tokens: longest prompt plus response.
         """
         llama = cast("Any", model)
+        autocast = torch.is_autocast_enabled(model.device.type)
         body, attention = llama.model, llama.model.layers[0].self_attn
         self._embedding: torch.Tensor = body.embed_tokens.weight
-        self._layers = [_layer(layer) for layer in body.layers]
+        packed = can_pack(self._embedding.dtype, model.device.type) and not autocast
+        self._layers = [_layer(layer, packed=packed) for layer in body.layers]
         self._norm: torch.Tensor = body.norm.weight
-        self._head = _linear(llama.lm_head)
+        self._head = product([llama.lm_head], packed=packed)
         self._epsilon: float = llama.config.rms_norm_eps
         self._head_dim: int = attention.head_dim
         self._kv_heads: int = llama.config.num_key_value_heads
@@ -106,7 +97,9 @@ class LlamaDecoder:
         self._scaling: float = attention.scaling
         positions = torch.arange(max_tokens, device=model.device)[None]
         cos, sin = body.rotary_emb(self._embedding[:1], positions)
-        self._cos_SD, self._sin_SD = cos[0], sin[0]
+        # The first half of a head turns by the second half, negated.
+        first, second = sin[0].chunk(2, dim=-1)
+        self._cos_SD, self._sin_SD = cos[0], torch.cat((-first, second), dim=-1)
         self._prompt_keys: list[torch.Tensor] = []
         self._prompt_values: list[torch.Tensor] = []
         self._keys: list[torch.Tensor] = []
@@ -200,18 +193,19 @@ class LlamaDecoder:
         x = F.embedding(tokens_NS, self._embedding)
         for index, layer in enumerate(self._layers):
             normed = self._normed(x, layer.attention_norm)
-            q = _rotated(heads(layer.queries(normed)), cos, sin)
-            k = _rotated(heads(layer.keys(normed)), cos, sin)
-            mixed = attend(index, q, k, heads(layer.values(normed)))
+            joined = heads(layer.queries_keys_values(normed))
+            rotated = _rotated(joined[:, : -self._kv_heads], cos, sin)
+            q, k = rotated[:, : -self._kv_heads], rotated[:, -self._kv_heads :]
+            mixed = attend(index, q, k, joined[:, -self._kv_heads :])
             x = x + layer.attention_out(mixed.transpose(1, 2).reshape(rows, width, -1))
             normed = self._normed(x, layer.mlp_norm)
-            x = x + layer.down(layer.activation(layer.gate(normed)) * layer.up(normed))
+            gate, up = layer.gate_up(normed).chunk(2, dim=-1)
+            x = x + layer.down(layer.activation(gate) * up)
         return self._head(self._normed(x[:, -1], self._norm))
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return F.rms_norm(x, (x.shape[-1],), weight, self._epsilon)
 
 
-def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat((-second, first), dim=-1) * sin
+def _rotated(x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor) -> torch.Tensor:
+    return x * cos + x.roll(x.shape[-1] // 2, -1) * signed_sin

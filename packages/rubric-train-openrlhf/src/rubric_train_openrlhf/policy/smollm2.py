@@ -121,12 +121,20 @@ def _converted(source: Path) -> Policy:
     models: Any = transformers.AutoModelForCausalLM
     with reading(source, f"the model {str(source)!r}"), silently(), _without_bar():
         tokenizer = tokenizers.from_pretrained(source.parent, **given)
-        model = models.from_pretrained(source.parent, dtype=torch.float32, **given)
+        model = models.from_pretrained(
+            source.parent, dtype=torch.float32, **given, **_unpacked(transformers)
+        )
     tokenizer.eos_token = tokenizer.pad_token = _END
     tokenizer.clean_up_tokenization_spaces = False  # nothing for this kind of tokenizer
     for settings in (model.config, model.generation_config):
         settings.eos_token_id = settings.pad_token_id = tokenizer.eos_token_id
     return Policy(model, ChatCodec(tokenizer))
+
+
+def _unpacked(transformers: Any) -> dict[str, Any]:
+    """Ask for plain weights: transformers 5.17 leaves them in the file's blocks otherwise."""
+    config = getattr(transformers, "GgufConfig", None)
+    return {} if config is None else {"quantization_config": config(dequantize=True)}
 
 
 @contextmanager

@@ -4,7 +4,9 @@
     contrast     the optional comparison.json: stages, controls, paired differences
     excerpt      which rollouts the page holds, and what it leaves out
     charts       what is drawn: series by name and role
+    grounding    what the judge knew, where whoever makes the page asks for it
     page         the numbers at the top, and the parts put into the template
+    several      runs side by side
 
 The rollouts are two data blocks on the page, as they are two files in the folder: the policy view
 reads the first alone, and only the judge view joins the second.

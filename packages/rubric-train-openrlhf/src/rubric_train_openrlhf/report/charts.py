@@ -26,7 +26,7 @@ def sections(
 
     Args:
         metrics: the steps.
-        heldout: the held-out passes.
+        heldout: the validation passes.
         best_step: of the pass to ring in the chart of rewards.
     """
     names = _criterion_names(metrics, heldout)
@@ -57,7 +57,7 @@ def _series(
         case {"layers": field}:
             yield from _stack(metrics, (getattr(row, field) for row in metrics))
         case {"criteria": rows}:
-            yield from _criteria(heldout if rows == "held out" else metrics, names)
+            yield from _criteria(heldout if rows == "validation" else metrics, names)
         case {"label": label, "role": role, "dots": field}:
             steps, values = tuple(row.step for row in heldout), _values(heldout, field)
             yield Series(label, role, steps, values, style="dots")

@@ -1,4 +1,4 @@
-"""The optional comparison.json: stages and controls on the same held-out questions.
+"""The optional comparison.json: stages and controls on the same test questions.
 
 Whoever evaluates the run writes it; only what the page shows is read.
 """
@@ -35,7 +35,7 @@ class Estimate(_Part):
 
 
 class Stage(Estimate):
-    """Held-out reward of one stage or control."""
+    """Test reward of one stage or control."""
 
     label: str = ""
     zero_frac: float | None = None
@@ -50,8 +50,9 @@ class Difference(Estimate):
 
 
 class SameQuestion(_Part):
-    """What each stage answered to one held-out question."""
+    """What each stage answered to one test question."""
 
+    task_id: str = ""
     question: str
     answers: dict[str, str]
     rewards: dict[str, float | None] = {}
@@ -65,7 +66,10 @@ class Contrast(_Part):
     """Stages in the order in which they were trained."""
     controls: dict[str, Stage] = {}
     differences: tuple[Difference, ...] = ()
+    result: str = ""
+    """The last stage against the others and the strongest control, in a sentence."""
     claim: str = ""
+    """What the numbers allow to be said, and what they do not."""
     judge: str = ""
     confidence: float = 0.95
     samples: int | None = None

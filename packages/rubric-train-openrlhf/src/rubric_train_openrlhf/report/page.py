@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Final
@@ -10,9 +11,19 @@ from typing import Final
 from rubric_core.files import toml_beside
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import Cell, Column, Figure, Row, Table, counted
+from rubric_judge.page.tables import (
+    Cell,
+    Column,
+    Figure,
+    Form,
+    Row,
+    Table,
+    counted,
+    written,
+)
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
+from rubric_train_openrlhf.report.grounding import known_questions, revealed_tasks
 from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
@@ -24,25 +35,36 @@ _WINDOW: Final = 5
 """Most steps that the first and the last training figures are averaged over."""
 
 
-def write_report(run_dir: Path) -> Path:
+@dataclass(frozen=True)
+class Revealed:
+    """That a page may show passages, rubrics and the judge's words."""
+
+    files: tuple[Path, ...] = ()
+    """Of tasks; those that the run names when left out."""
+
+
+def write_report(run_dir: Path, *, reveal: Revealed | None = None) -> Path:
     """Make report.html out of what a run folder holds so far.
 
     Works on a run that has just begun as on one that has ended: what there are no rows for is
     left out, and the page says how far the run had got.
 
     Args:
-        run_dir: the run folder; nothing else is read.
+        run_dir: the run folder; nothing else is read, but the tasks where they are revealed.
+        reveal: given for a page of the judge's side.
 
     Returns:
         Path of the page, which replaces an earlier one in one step.
 
     Raises:
         RubricFileError: no such folder, or a broken row; names the file, line and field.
+        ConfigError: the tasks to reveal are not there.
         DiskWriteError: the page could not be written.
     """
     run = read_run(run_dir)
     best_step = run.best.step if run.best else None
-    rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes)
+    tasks = None if reveal is None else revealed_tasks(run.config, reveal.files)
+    rollouts = excerpt(run_dir, best_step=best_step, notes=run.notes, tasks=tasks)
     drawn = sections(run.metrics, run.heldout, best_step=best_step)
     content = {
         "run": run,
@@ -57,6 +79,9 @@ def write_report(run_dir: Path) -> Path:
         "rollouts": rollouts,
         "policy_json": inert_json(rollouts.policy),
         "judge_json": inert_json(rollouts.judge),
+        "is_revealed": tasks is not None,
+        "grounding_json": inert_json(rollouts.grounding),
+        "known": known_questions(run.contrast, tasks) if run.contrast and tasks else [],
     }
     scripts = ("charts.js", "rollouts.js")
     page = render_page(
@@ -90,12 +115,14 @@ def _heldout_figures(run: Run) -> list[Figure]:
     if run.best is None:
         return []
     first, last, best = run.heldout[0], run.heldout[-1], run.best
-    label, value, questions = "Validation reward", f"{best.reward_mean:.3f}", f"{first.n} questions"
+    label, value = "Validation reward, %", written(best.reward_mean, "percent")
+    questions = counted(first.n, "question")
     if len(run.heldout) == 1:
         return [Figure(label, value, note=questions)]
     chosen = f"; before, and the best pass, step {best.step}"
-    after = "" if last is best else f"; the last has {last.reward_mean:.3f}"
-    return [Figure(label, value, f"{first.reward_mean:.3f}", questions + chosen + after)]
+    after = "" if last is best else f"; the last has {written(last.reward_mean, 'percent')}"
+    before = written(first.reward_mean, "percent")
+    return [Figure(label, value, before, questions + chosen + after)]
 
 
 def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
@@ -106,13 +133,13 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     alone = len(metrics) == 1
     window = "" if alone else f"first and last {counted(window_steps, 'step')}"
 
-    def figure(label: str, digits: int, value: Callable[[MetricsRow], float]) -> Figure:
-        before, after = (f"{fmean(map(value, rows)):.{digits}f}" for rows in (head, tail))
+    def figure(label: str, form: Form, value: Callable[[MetricsRow], float]) -> Figure:
+        before, after = (written(fmean(map(value, rows)), form) for rows in (head, tail))
         return Figure(label, after, "" if alone else before, window)
 
     return [
-        figure("Training reward", 3, lambda row: row.reward_mean),
-        figure("Zero reward, %", 1, lambda row: 100 * row.zero_reward_frac),
-        figure("Tokens a response", 0, lambda row: row.response_tokens_mean),
+        figure("Training reward, %", "percent", lambda row: row.reward_mean),
+        figure("Zero reward, %", "percent", lambda row: row.zero_reward_frac),
+        figure("Tokens a response", "count", lambda row: row.response_tokens_mean),
         Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step"),
     ]

@@ -13,9 +13,11 @@ from typing import Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rubric_core import ConfigError, RubricFileError
+from rubric_core import ConfigError, RubricFileError, Task
 from rubric_core.files import read_file, read_growing, rising_steps
 from rubric_core.locks import is_locked
+from rubric_judge.lexical.scoring import missing_terms
+from rubric_judge.page.grounding import MAX_PASSAGE_CHARS, told_grounding
 from rubric_judge.page.rendering import shortened
 from rubric_judge.page.tables import counted
 from rubric_judge.yaml_files import yaml_value
@@ -54,7 +56,7 @@ class Run:
 
     @property
     def best(self) -> HeldoutRow | None:
-        """The held-out pass of the highest reward, the earliest of equals."""
+        """The validation pass of the highest reward, the earliest of equals."""
         passes = (row for row in self.heldout if isfinite(row.reward_mean))
         return max(passes, key=lambda row: row.reward_mean, default=None)
 
@@ -146,6 +148,8 @@ class Excerpt:
     """By response id: result, z, share and attribution."""
     caption: str
     """What is shown, and out of how much."""
+    grounding: dict[str, Any]
+    """By task id: passage and rubric; empty unless they may be shown."""
 
     @property
     def rows(self) -> int:
@@ -153,8 +157,16 @@ class Excerpt:
         return sum(len(step["rows"]) for step in self.policy["steps"])
 
 
-def excerpt(run: Path, *, best_step: int | None, notes: list[str]) -> Excerpt:
+def excerpt(
+    run: Path, *, best_step: int | None, notes: list[str], tasks: Mapping[str, Task] | None = None
+) -> Excerpt:
     """Read the rollouts of the first, the best, the last and evenly spaced steps.
+
+    Args:
+        run: the run folder.
+        best_step: of the best validation pass.
+        notes: gets what a reader should know of the files.
+        tasks: by id, where the page may show what the judge knew and said.
 
     Raises:
         RubricFileError: a broken row; names the file, line and field.
@@ -176,16 +188,23 @@ def excerpt(run: Path, *, best_step: int | None, notes: list[str]) -> Excerpt:
         entries = [_policy_entry(row, prompts) for row in chosen]
         steps.append({"step": step, "total": len(rows), "rows": entries})
         judged = run / "judgements" / files[step].name
-        ids = {row.id for row in chosen}
+        responses = {row.id: row.response for row in chosen}
         judge.update(
-            (row.id, _judge_entry(row))
+            (row.id, _judge_entry(row, responses[row.id], tasks))
             for _, row in read_growing(judged, JudgementRow, notes=notes)
-            if row.id in ids
+            if row.id in responses
         )
+    asked = {row["task"] for step in steps for row in step["rows"]}
+    chars = min(MAX_PASSAGE_CHARS, MAX_CHARS // max(1, len(asked)))
     return Excerpt(
         policy={"prompts": list(prompts), "steps": steps},
         judge=judge,
         caption=_caption(shown, len(files), kept, total),
+        grounding={
+            id_: told_grounding(task, passage_chars=chars)
+            for id_, task in (tasks or {}).items()
+            if id_ in asked
+        },
     )
 
 
@@ -227,14 +246,19 @@ def _policy_entry(row: RolloutRow, prompts: dict[str, int]) -> dict[str, Any]:
     }
 
 
-def _judge_entry(row: JudgementRow) -> dict[str, Any]:
-    result = row.result
+def _judge_entry(
+    row: JudgementRow, response: str, tasks: Mapping[str, Task] | None
+) -> dict[str, Any]:
+    """What the judge gave; its own words and what the response lacks only where that is asked."""
+    result, task = row.result, (tasks or {}).get(row.task_id)
     names = dict.fromkeys((*row.shares, *row.z, *row.attribution))
+    missing = {one.id: missing_terms(one, response) for one in task.rubric} if task else {}
     return {
         **result.model_dump(mode="json", include={"judge", "outcome", "reason", "detail"}),
-        "reasoning": _shown(result.reasoning, MAX_REASONING_CHARS),
+        "reasoning": "" if tasks is None else _shown(result.reasoning, MAX_REASONING_CHARS),
         "criteria": [
             [name, row.z.get(name), row.shares.get(name), row.attribution.get(name)]
+            + ([missing[name]] if missing.get(name) else [])
             for name in names
         ],
     }

@@ -248,7 +248,7 @@ class Watch:
     def step(self, row: MetricsRow, *, phase: Phase) -> None:
         """A training step is on disk."""
         self.summary_file.step(row)
-        phase.advance(note=f"reward {row.reward_mean:.3f}, KL {row.kl:.4f}")
+        phase.advance(note=f"reward {100 * row.reward_mean:.1f} %, KL {row.kl:.4f}")
         if self.on_step is not None:
             self.on_step(row)
 

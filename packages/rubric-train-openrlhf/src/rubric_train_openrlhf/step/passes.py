@@ -126,7 +126,7 @@ def heldout_reward(
 
 @dataclass(frozen=True)
 class HeldoutPasses:
-    """The held-out passes of a run: before training, every so many steps, and at the end."""
+    """The validation passes of a run: before training, every so many steps, and at the end."""
 
     folder: RunFolder
     config: PolicySettings
@@ -135,7 +135,7 @@ class HeldoutPasses:
     """Asks all questions after a step: what the judge gave, and the tokens of each response."""
 
     def pass_if_due(self, step: int) -> HeldoutRow | None:
-        """Ask the held-out questions and write the row, unless none is due or it is there.
+        """Ask the validation questions and write the row, unless none is due or it is there.
 
         Returns:
             The row; `best` if its mean is higher than all before, or the first.
@@ -148,7 +148,7 @@ class HeldoutPasses:
         if not due or any(row.step == step for row in rows):
             return None
         started = time.perf_counter()
-        name = "held-out questions" if step else "held-out questions before training"
+        name = "validation questions" if step else "validation questions before training"
         with self.progress.phase(name):
             reward, lengths = self.ask(step)
         best_so_far = max((row.reward_mean for row in rows), default=None)

@@ -22,7 +22,7 @@ PRESET = Path(__file__).parents[5] / "configs" / "train" / "paper_llama31_8b_8gp
 
 @pytest.fixture(scope="module")
 def preset() -> str:
-    return describe_plan(load_config(PRESET))
+    return describe_plan(load_config(PRESET), full=True)
 
 
 def _numbers(plan: str, row: str) -> list[float]:
@@ -59,6 +59,14 @@ def test_the_command_and_the_keys_it_follows_from(preset: str) -> None:
     assert "(no --actor.dual_clip)" in preset
 
 
+def test_a_summary_is_part_of_the_whole_and_fits_a_screen(preset: str) -> None:
+    summary = describe_plan(load_config(PRESET)).splitlines()
+
+    assert set(summary) < set(preset.splitlines())
+    assert len(summary) < 32
+    assert _numbers("\n".join(summary), "  in all") == _numbers(preset, "  in all")
+
+
 def test_memory_that_does_not_fit_is_a_warning(make_config: Callable[..., TrainConfig]) -> None:
     config = make_config(model={"type": "path", "path": "models/Llama-3.1-70B"})
     plan = describe_plan(config)
@@ -73,7 +81,8 @@ def test_traps_are_warnings(make_config: Callable[..., TrainConfig]) -> None:
 
 
 def test_a_warm_start_has_a_command_of_its_own(make_config: Callable[..., TrainConfig]) -> None:
-    plan = describe_plan(make_config(sft={"steps": 10, "batch_size": 64, "learning_rate": 1e-5}))
+    config = make_config(sft={"steps": 10, "batch_size": 64, "learning_rate": 1e-5})
+    plan = describe_plan(config, full=True)
     assert "python -m openrlhf.cli.train_sft --data.dataset runs/x/cluster" in plan
 
 

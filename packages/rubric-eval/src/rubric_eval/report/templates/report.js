@@ -10,12 +10,13 @@
     return node;
   };
   const minus = (text) => text.replace("-", "−");
-  const number = (value, digits = 2) =>
-    value === null || value === undefined ? "–" : minus(value.toFixed(digits));
-  const signed = (value, digits = 2) => {
+  // Shares in per cent, and differences of them in points.
+  const percent = (value) =>
+    value === null || value === undefined ? "–" : `${minus((100 * value).toFixed(1))} %`;
+  const points = (value) => {
     if (value === null || value === undefined) return "–";
-    const text = value.toFixed(digits);
-    return Number(text) === 0 ? (0).toFixed(digits) : (value > 0 ? "+" : "") + minus(text);
+    const text = (100 * value).toFixed(1);
+    return Number(text) === 0 ? "0.0" : (value > 0 ? "+" : "") + minus(text);
   };
   const words = (text) => text.replaceAll("_", " ");
   const direction = (value) => (value > 0.005 ? "above" : value < -0.005 ? "below" : "");
@@ -142,8 +143,8 @@
       element(
         "div",
         "scores",
-        element("span", "", means(entry).map((mean) => number(mean)).join(" → ")),
-        difference === null ? null : element("span", `gap ${direction(difference)}`, signed(difference)),
+        element("span", "", means(entry).map(percent).join(" → ")),
+        difference === null ? null : element("span", `gap ${direction(difference)}`, points(difference)),
       ),
       element("div", "text", title(entry).slice(0, 240)),
     );
@@ -200,7 +201,7 @@
 
   function scoreOf(answer) {
     if ("correct" in answer) return answer.correct === null ? "–" : answer.correct ? "right" : "wrong";
-    return number(answer.scores[judge()]?.reward);
+    return percent(answer.scores[judge()]?.reward);
   }
 
   function stepper(answers, side) {
@@ -263,7 +264,7 @@
   }
 
   function zCell(z) {
-    const cell = element("td", "z", number(z));
+    const cell = element("td", "z", percent(z));
     cell.style.setProperty("--z", String(z ?? 0));
     return cell;
   }
@@ -283,7 +284,7 @@
         "",
         heading(name, "row", criterion ? `weight ${criterion.weight}. ${criterion.text}` : ""),
         ...shares.map(zCell),
-        isPair ? element("td", direction(difference), signed(difference)) : null,
+        isPair ? element("td", direction(difference), points(difference)) : null,
       );
     });
     const titles = ["Criterion, share earned", ...sides(), ...(isPair ? ["Difference"] : [])];

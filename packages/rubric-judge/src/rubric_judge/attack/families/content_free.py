@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import re
 from collections.abc import Iterator
-from typing import Final
 
 from rubric_judge.attack.cases import FILLER, TEXTS, Attack, Target, named
+from rubric_judge.wrong_answers import bare_sentences, denied, sentences, shuffled
 
 
 def master_keys(target: Target) -> Iterator[Attack]:
@@ -35,9 +34,6 @@ def question_echo(target: Target) -> Iterator[Attack]:
     inner = f"{question[:1].lower()}{question[1:].rstrip('?. ')}"
     slots = {"{question}": question, "{inner}": inner}
     return named(TEXTS["question_echo"], base="nothing", slots=slots)
-
-
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 
 
 def rubric_echo(target: Target) -> Iterator[Attack]:
@@ -97,10 +93,9 @@ def shuffled_words(target: Target) -> Iterator[Attack]:
     if target.reference is None:
         return iter(())
     order = random.Random(0)
-    sentences = _SENTENCE.split(target.reference)
     everything = target.reference.split()
     texts = {
-        "within_sentences": " ".join(_shuffled(sentence, order) for sentence in sentences),
+        "within_sentences": shuffled(target.reference, order),
         "everything": " ".join(order.sample(everything, len(everything))),
         "sorted": " ".join(sorted(everything, key=str.lower)),
         "backwards": " ".join(reversed(everything)),
@@ -108,21 +103,13 @@ def shuffled_words(target: Target) -> Iterator[Attack]:
     return named(texts, base="nothing")
 
 
-def _shuffled(sentence: str, order: random.Random) -> str:
-    words = sentence.rstrip(".!?").split()
-    return f"{' '.join(order.sample(words, len(words))).capitalize()}."
-
-
 def negated_answers(target: Target) -> Iterator[Attack]:
     """The reference answer, denied sentence by sentence. It deserves nothing."""
     if target.reference is None:
         return iter(())
-    inner = [
-        f"{sentence[:1].lower()}{sentence[1:].rstrip('.!? ')}"
-        for sentence in _SENTENCE.split(target.reference)
-    ]
+    inner = bare_sentences(target.reference)
     texts = {
-        "not_true": " ".join(f"It is not true that {text}." for text in inner),
+        "not_true": denied(target.reference),
         "myth": " ".join(f"It is a common mistake to think that {text}." for text in inner),
         "nobody": " ".join(f"No evidence was ever found that {text}." for text in inner),
         "none_of_it": f"None of the following is right. {target.reference}",
@@ -139,7 +126,7 @@ def repeated_answers(target: Target) -> Iterator[Attack]:
         "twice": f"{reference}\n\n{reference}",
         "five_times": "\n\n".join([reference] * 5),
         "each_sentence_twice": " ".join(
-            f"{sentence} {sentence}" for sentence in _SENTENCE.split(reference)
+            f"{sentence} {sentence}" for sentence in sentences(reference)
         ),
         "in_other_words": f"{reference}\n\nIn other words: {reference}",
     }

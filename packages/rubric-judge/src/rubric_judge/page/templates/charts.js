@@ -1,6 +1,13 @@
 "use strict";
 // Reads the charts out: the values of the step under the pointer, beside a rule at that step.
 (() => {
+  const smoothing = document.getElementById("smoothing");
+  if (smoothing) {
+    const box = smoothing.querySelector("input");
+    smoothing.hidden = false;
+    smoothing.addEventListener("submit", (event) => event.preventDefault());
+    box.addEventListener("change", () => document.body.classList.toggle("unsmoothed", !box.checked));
+  }
   const charts = JSON.parse(document.getElementById("chart-data").textContent);
   const make = (tag, className, text = "") => {
     const node = document.createElement(tag);

@@ -35,18 +35,23 @@ _MANY_PASSES = 8
 _HERE = ("//localhost", "//127.", "//[::1]")
 
 
-def describe_plan(config: TrainConfig) -> str:
-    """Lay out the resolved configuration, the machines, what a step needs, and the command.
+def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
+    """Lay out the machines, what a step needs, and traps.
+
+    Args:
+        config: of the run.
+        full: add the resolved configuration, what sizes and times are made of, and the command.
 
     Raises:
-        TrainConfigError: OpenRLHF cannot do what the configuration asks for, or, where it is
-            installed, its own parser refuses the command.
+        TrainConfigError: OpenRLHF cannot do what the configuration asks for, or, in full and where
+            it is installed, its own parser refuses the command.
         PolicyLoadError: the model's config.json cannot be read.
     """
     commands, heldout = command.commands(config), heldout_questions(config)
     shape = model_shape(refusals.model_path(config))
     content: dict[str, Any] = {
         "config": config,
+        "full": full,
         "program": refusals.GRPO_PROGRAM,
         "sft_program": refusals.SFT_PROGRAM,
         "resolved": dump_config(config),
@@ -58,7 +63,9 @@ def describe_plan(config: TrainConfig) -> str:
         "assumptions": shapes.ASSUMPTIONS.values(),
         "flags": commands[refusals.GRPO_PROGRAM],
         "sft_flags": commands.get(refusals.SFT_PROGRAM),
-        "printed": command.printed_by_openrlhf(commands) if refusals.openrlhf_installed() else None,
+        "printed": command.printed_by_openrlhf(commands)
+        if full and refusals.openrlhf_installed()
+        else None,
         "admission": tuple(admission_lines(config)),
         "traps": traps(config),
         "heldout": None if heldout is None else heldout * config.validation.samples,

@@ -134,7 +134,7 @@ def check_heldout(config: TrainConfig, folder: RunFolder) -> check.Finding:
     steps, due = [row.step for row in rows], list(range(config.steps + 1))
     if steps != due:
         return check.failed(f"held-out passes at steps {steps}, not {due}")
-    means = ", ".join(f"{row.reward_mean:.3f}" for row in rows)
+    means = ", ".join(f"{100 * row.reward_mean:.1f} %" for row in rows)
     return check.passed(f"{len(rows)} passes over {rows[-1].n} questions: {means}")
 
 

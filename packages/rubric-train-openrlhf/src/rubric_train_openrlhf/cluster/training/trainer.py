@@ -113,7 +113,7 @@ class RubricPPOTrainer(_Trainer):
                 row, drawn = self._one_step(step, position=prompts_drawn, events=events)
                 prompts_drawn += drawn
                 self._summary_file.step(row)
-                phase.advance(note=f"reward {row.reward_mean:.3f}, KL {row.kl:.4f}")
+                phase.advance(note=f"reward {100 * row.reward_mean:.1f} %, KL {row.kl:.4f}")
                 improved = self._evaluate_if_due(step, events=events)
                 self._save_if_due(step, improved=improved, prompts_drawn=prompts_drawn)
 

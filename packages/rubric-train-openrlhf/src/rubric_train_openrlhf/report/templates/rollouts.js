@@ -7,8 +7,11 @@
   const data = read("policy-data");
   if (!$("browser")) return;
 
+  const ALL = -1;
+  for (const step of data.steps) for (const row of step.rows) row.step = step.step;
   const state = { step: data.steps.length - 1, prompt: "all", id: null, rows: [] };
   let judgements = null;
+  let grounding = null;
 
   const element = (tag, className, ...children) => {
     const node = document.createElement(tag);
@@ -18,10 +21,12 @@
   };
   const minus = (text) => text.replace("-", "−");
   const number = (value, digits = 3) => (value === null ? "–" : minus(value.toFixed(digits)));
+  const percent = (value) => (value === null ? "–" : `${minus((100 * value).toFixed(1))} %`);
   const signed = (value, digits = 3) =>
     value === null ? "–" : (value > 0 ? "+" : "") + minus(value.toFixed(digits));
   const shortened = (text, size) => (text.length > size ? text.slice(0, size - 1) + "…" : text);
-  const rowsOfStep = () => data.steps[state.step].rows;
+  const rowsOfStep = () =>
+    state.step === ALL ? data.steps.flatMap((step) => step.rows) : data.steps[state.step].rows;
 
   const orders = {
     "reward-down": (a, b) => (b.reward ?? -1) - (a.reward ?? -1),
@@ -32,7 +37,17 @@
     order: () => 0,
   };
 
+  const outcomes = {
+    all: () => true,
+    rewarded: (row) => row.reward > 0,
+    zero: (row) => row.reward === 0 && row.outcome === "scored",
+    invalid: (row) => row.outcome === "invalid",
+    unavailable: (row) => row.outcome === "unavailable",
+    cut: (row) => !row.ended,
+  };
+
   function fillSteps() {
+    $("step").append(new Option("all", String(ALL)));
     data.steps.forEach((step, index) => {
       const part = step.rows.length < step.total ? ` (${step.rows.length} of ${step.total})` : "";
       $("step").append(new Option(`${step.step}${part}`, String(index)));
@@ -49,7 +64,7 @@
     for (const [prompt, rewards] of groups) {
       const mean = rewards.length ? rewards.reduce((a, b) => a + b, 0) / rewards.length : null;
       options.push(
-        new Option(`${number(mean, 2)}  ${shortened(data.prompts[prompt], 90)}`, String(prompt)),
+        new Option(`${percent(mean)}  ${shortened(data.prompts[prompt], 90)}`, String(prompt)),
       );
     }
     $("prompt").replaceChildren(...options);
@@ -61,16 +76,19 @@
     const query = $("search").value.trim().toLowerCase();
     state.rows = rowsOfStep()
       .filter((row) => state.prompt === "all" || row.prompt === Number(state.prompt))
+      .filter(outcomes[$("outcome").value])
       .filter(
         (row) =>
           !query ||
           row.response.toLowerCase().includes(query) ||
+          row.id === query ||
           data.prompts[row.prompt].toLowerCase().includes(query),
       )
       .sort(orders[$("sort").value]);
     if (!state.rows.some((row) => row.id === state.id)) state.id = state.rows[0]?.id ?? null;
     const noun = state.rows.length === 1 ? "response" : "responses";
-    $("count").textContent = `${state.rows.length} ${noun} of step ${data.steps[state.step].step}`;
+    const where = state.step === ALL ? "all steps shown here" : `step ${data.steps[state.step].step}`;
+    $("count").textContent = `${state.rows.length} ${noun} of ${where}`;
     showList();
     showDetail();
   }
@@ -81,9 +99,9 @@
     const node = element(
       "div",
       "item",
-      element("span", "reward", number(row.reward, 2)),
+      element("span", "reward", percent(row.reward)),
       bar,
-      element("span", "advantage", signed(row.advantage, 2)),
+      element("span", "advantage", `${signed(row.advantage, 2)}${state.step === ALL ? ` · ${row.step}` : ""}`),
       element("span", "text", shortened(row.response.trim(), 140) || "(empty response)"),
     );
     node.id = `item-${row.id}`;
@@ -122,6 +140,13 @@
     history.replaceState(null, "", `#${id}`);
   }
 
+  // The address of one response: a link that is passed on opens the page there.
+  function link(row) {
+    const node = element("a", "", row.id);
+    node.href = `#${row.id}`;
+    return node;
+  }
+
   function fact(name, value) {
     return element("div", "", element("dt", "", name), element("dd", "", value));
   }
@@ -137,17 +162,18 @@
       element(
         "dl",
         "facts",
-        fact("Reward", row.reward === null ? "left out" : number(row.reward)),
+        fact("Reward", row.reward === null ? "left out" : percent(row.reward)),
         fact("Advantage", signed(row.advantage)),
         fact("Tokens", `${row.tokens}${row.ended ? "" : ", cut off"}`),
-        fact("Response", row.id),
+        fact("Step", String(row.step)),
+        fact("Response", link(row)),
         fact("Task", row.task),
       ),
     ];
   }
 
   function zCell(z) {
-    const cell = element("td", "z", element("span", "", number(z, 2)));
+    const cell = element("td", "z", element("span", "", percent(z)));
     cell.style.setProperty("--z", String(z ?? 0));
     return cell;
   }
@@ -167,7 +193,16 @@
     return cell;
   }
 
-  function criteriaTable(row, judgement) {
+  // What a criterion asks for and what the response lacks, across the table below its numbers.
+  function description(criterion, missing) {
+    if (!criterion && !missing?.length) return [];
+    const cell = element("td", "", criterion?.text ?? "");
+    if (missing?.length) cell.append(" ", element("span", "missing", `Missing: ${missing.join(" · ")}`));
+    cell.colSpan = 5;
+    return [element("tr", "about", cell)];
+  }
+
+  function criteriaTable(row, judgement, known) {
     const reach = Math.max(1e-9, ...judgement.criteria.map((entry) => Math.abs(entry[3] ?? 0)));
     const head = [
       heading("Criterion", "col"),
@@ -175,21 +210,23 @@
       heading("Share α", "col"),
       heading("Part of the advantage", "colgroup", 2),
     ];
-    const body = judgement.criteria.map(([name, z, share, part]) =>
+    const texts = new Map((known?.rubric ?? []).map((criterion) => [criterion.id, criterion]));
+    const body = judgement.criteria.flatMap(([name, z, share, part, missing]) => [
       element(
         "tr",
         "",
         heading(name, "row"),
         zCell(z),
-        element("td", "", number(share, 3)),
+        element("td", "", percent(share)),
         ...partCells(part, reach),
       ),
-    );
+      ...description(texts.get(name), missing),
+    ]);
     const foot = element(
       "tr",
       "",
       heading("Reward, advantage", "row"),
-      element("td", "z", number(row.reward, 2)),
+      element("td", "z", percent(row.reward)),
       element("td", "", ""),
       element("td", "part", ""),
       element("td", "", signed(row.advantage)),
@@ -203,9 +240,16 @@
     );
   }
 
+  function passage(text) {
+    const title = element("summary", "", "Passage, which only the judge saw");
+    return element("details", "", title, element("p", "passage", text));
+  }
+
   function judgeView(row) {
     judgements ??= read("judge-data");
     const judgement = judgements[row.id];
+    grounding ??= $("grounding-data") ? read("grounding-data") : {};
+    const known = grounding[row.task];
     if (!judgement) return [element("p", "empty", "No judgement of this response is in the run folder.")];
     const outcome = judgement.reason
       ? `${judgement.outcome}: ${judgement.reason.replaceAll("_", " ")}`
@@ -218,9 +262,10 @@
         fact("Judge", judgement.judge || "–"),
         judgement.detail ? fact("Detail", judgement.detail) : null,
       ),
-      judgement.criteria.length ? criteriaTable(row, judgement) : null,
+      judgement.criteria.length ? criteriaTable(row, judgement, known) : null,
       judgement.reasoning ? element("h3", "", "Reasoning of the judge") : null,
       judgement.reasoning ? element("p", "reasoning", judgement.reasoning) : null,
+      known ? passage(known.passage) : null,
     ].filter(Boolean);
   }
 
@@ -243,9 +288,9 @@
   }
 
   function goToStep(index) {
-    state.step = Math.min(Math.max(index, 0), data.steps.length - 1);
+    state.step = Math.min(Math.max(index, ALL), data.steps.length - 1);
     $("step").value = String(state.step);
-    $("step-back").disabled = state.step === 0;
+    $("step-back").disabled = state.step <= 0;
     $("step-on").disabled = state.step === data.steps.length - 1;
     fillPrompts();
     choose();
@@ -260,16 +305,23 @@
     select(state.rows[Math.min(Math.max(to, 0), last)].id);
   }
 
-  function startAtAddress() {
+  // Shows the response that the address names, whatever is filtered, and says where it is not here.
+  function goToAddress() {
     const id = decodeURIComponent(location.hash.slice(1));
+    if (!/^s\d+-p\d+-g\d+$/.test(id)) return;
     const step = data.steps.findIndex((candidate) => candidate.rows.some((row) => row.id === id));
-    if (step < 0) return;
-    state.step = step;
-    state.id = id;
+    if (step >= 0) {
+      $("search").value = "";
+      $("outcome").value = state.prompt = "all";
+      state.id = id;
+      goToStep(step);
+    } else {
+      $("count").textContent = `${id} is not on this page; the run folder holds all responses.`;
+    }
+    $("rollouts").scrollIntoView();
   }
 
   fillSteps();
-  startAtAddress();
   $("controls").hidden = $("browser").hidden = false;
   $("controls").addEventListener("submit", (event) => event.preventDefault());
   $("step").addEventListener("change", () => goToStep(Number($("step").value)));
@@ -280,7 +332,11 @@
     choose();
   });
   $("sort").addEventListener("change", choose);
-  $("search").addEventListener("input", choose);
+  $("outcome").addEventListener("change", choose);
+  // What is looked for may be in any step.
+  $("search").addEventListener("input", () =>
+    $("search").value && state.step !== ALL ? goToStep(ALL) : choose(),
+  );
   $("list").addEventListener("keydown", move);
   for (const [name, other] of [["policy", "judge"], ["judge", "policy"]]) {
     $(`tab-${name}`).addEventListener("click", () => showTab(name));
@@ -291,4 +347,6 @@
     });
   }
   goToStep(state.step);
+  window.addEventListener("hashchange", goToAddress);
+  goToAddress();
 })();

@@ -1,4 +1,4 @@
-"""README.md, "Your evaluation": its four commands run one after the other, as they are written."""
+"""docs/overview.md, "Your evaluation": its commands run one after another, as they are written."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_four_commands_of_the_readme_run(
+def test_the_four_commands_of_the_overview_run(
     root: Path,
     workplace: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pytest.importorskip("lm_eval")
-    section = (root / "README.md").read_text("utf-8").partition("\n## Your evaluation\n")[2]
+    section = (root / "docs/overview.md").read_text("utf-8").partition("\n## Your evaluation\n")[2]
     (block,) = re.findall(
         r"^```bash\n(.*?)^```$", section.partition("\n## ")[0], re.MULTILINE | re.DOTALL
     )

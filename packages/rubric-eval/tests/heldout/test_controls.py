@@ -1,0 +1,97 @@
+"""`rubric-eval heldout --controls`: answers that no model wrote, beside the models."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_core import Ask, ConfigError, Decoding
+from rubric_eval.comparison.folders import compare_folders
+from rubric_eval.heldout.plan import HeldoutPlan
+from rubric_eval.report.page import ReportSources, write_report
+from rubric_eval.responders.controls import CONTROLS, open_controls
+from rubric_eval.responders.spec import parse_models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_core import Task
+    from rubric_eval.heldout.table import HeldoutTable
+    from rubric_eval.responders.opening import OpenModel
+
+REFERENCE = "Query {n} finds a mean of the values. It returns one number."
+
+
+@pytest.fixture
+def answered(tasks: tuple[Task, ...]) -> tuple[Task, ...]:
+    """The questions, each with a reference answer of its own."""
+    return tuple(
+        task.model_copy(update={"reference_answer": REFERENCE.format(n=number)})
+        for number, task in enumerate(tasks)
+    )
+
+
+def _silent(ask: Ask) -> str:
+    del ask
+    return "Nothing is said here."
+
+
+def _quoting(ask: Ask) -> str:
+    return ask.view.question
+
+
+async def _texts(model: OpenModel, tasks: tuple[Task, ...]) -> list[str | None]:
+    asks = [Ask(view=task.policy_view(), seed=0) for task in tasks]
+    return [reply.text async for _, reply in model.responder.respond(asks, Decoding())]
+
+
+@pytest.mark.anyio
+async def test_controls_are_wrong_answers_of_the_reference(answered: tuple[Task, ...]) -> None:
+    models = {one.name: one for one in open_controls(answered)}
+    assert list(models) == [f"control_{name}" for name in CONTROLS]
+    first = [(await _texts(model, answered))[0] or "" for model in models.values()]
+    template, shuffled, negated, other = first
+    assert "is a function that is used to compute" in template
+    words = REFERENCE.format(n=0).lower().replace(".", "").split()
+    assert sorted(shuffled.lower().replace(".", "").split()) == sorted(words)
+    assert shuffled != REFERENCE.format(n=0)
+    assert negated.startswith("It is not true that query 0 finds")
+    assert other == REFERENCE.format(n=3)  # the first question of another document
+    assert len({one.fingerprint for one in models.values()}) == len(models)
+
+
+def test_without_reference_answers_there_is_the_template(answered: tuple[Task, ...]) -> None:
+    one = answered[0].model_copy(update={"reference_answer": None})
+    assert [model.name for model in open_controls((one, *answered[1:]))] == ["control_template"]
+    assert len(open_controls(answered[:3])) == 3  # all of one document
+
+
+def test_a_model_cannot_have_the_name_of_a_control(answered: tuple[Task, ...]) -> None:
+    with pytest.raises(ConfigError, match="control_negated"):
+        open_controls(answered, beside=parse_models(["control_negated=policy:here"]))
+
+
+def test_controls_stand_beside_the_models_and_are_neither_compared_nor_suspected(
+    tmp_path: Path,
+    answered: tuple[Task, ...],
+    scripted: Callable[..., OpenModel],
+    evaluate: Callable[..., HeldoutTable],
+) -> None:
+    lexical = tmp_path / "lexical.yaml"
+    lexical.write_text("type: lexical\n", encoding="utf-8")
+    plan = HeldoutPlan(tasks=answered, source="test.jsonl", decoding=Decoding(temperature=1.0))
+    models = [scripted("base", _silent), scripted("tuned", _quoting), *open_controls(answered)]
+    table = evaluate(plan, models, [lexical])
+    assert [row.model for row in table.rows] == ["base", "tuned", *(m.name for m in models[2:])]
+    compared, _ = compare_folders([tmp_path / "eval"])
+    assert {one.model for one in compared.scores} == {"base", "tuned"}
+    files = write_report(ReportSources((tmp_path / "eval",)))
+    page = files.page.read_text(encoding="utf-8")
+    assert "Controls: no model wrote them" in page
+    assert "control_shuffled (the reference answer, the words" in page
+    heldout = next(path for path in files.tables if path.name == "table1_heldout.md")
+    assert "control_negated".replace("_", "\\_") in heldout.read_text(encoding="utf-8")
+    signs = next(path for path in files.tables if path.name == "hacking_signs.md")
+    assert "control" not in signs.read_text(encoding="utf-8")

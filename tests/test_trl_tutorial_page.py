@@ -1,0 +1,75 @@
+"""What the tutorial on TRL's reward shows, run as TRL calls it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubric_core import read_tasks
+from rubric_synth import collect, synthesise
+
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs/tutorials/trl.md"
+
+
+@pytest.fixture
+def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    collected = collect(["python:numpy.linalg"], tmp_path / "collected")
+    synthesise(collected.out, tmp_path / "dataset")
+    (tmp_path / "judge.yaml").write_text("type: lexical\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "dataset"
+
+
+def test_the_reward_before_and_after(dataset: Path) -> None:
+    before, after, _ = BLOCK.findall(PAGE.read_text("utf-8"))
+    old: dict[str, Any] = {}
+    new: dict[str, Any] = {}
+    exec(before, old)  # noqa: S102 - the page's own code is the thing under test
+    exec(after, new)  # noqa: S102
+    task = next(iter(read_tasks(dataset / "train.jsonl")))
+    row = new["rows"][0]
+
+    rewards = asyncio.run(
+        new["reward"](
+            prompts=[row["prompt"]] * 2,
+            completions=[task.reference_answer, "array"],
+            completion_ids=[[0]] * 2,
+            task_id=[row["task_id"]] * 2,
+            trainer_state=None,
+        )
+    )
+
+    assert old["reward"](["array", "none"]) == [1.0, 0.0]
+    assert row == {"prompt": task.question, "task_id": task.task_id}
+    assert rewards[0] >= 0.7
+    assert rewards[1] == 0.0
+
+
+@pytest.mark.stacks
+def test_the_page_trains_with_trl(dataset: Path) -> None:
+    folder = dataset.parent
+    made = [ROOT / "examples/small_policy.py", "--tasks", "dataset/train.jsonl"]
+    made += ["--out", "models/small", "--steps", "2"]
+    (_, *blocks) = BLOCK.findall(PAGE.read_text("utf-8"))
+    shown = "import json\nprint(json.dumps(trainer.state.log_history[-2]))"
+    (folder / "page.py").write_text("\n".join([*blocks, shown]), encoding="utf-8")
+
+    subprocess.run([sys.executable, *map(str, made)], cwd=folder, check=True)
+    done = subprocess.run(
+        [sys.executable, "page.py"], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    step = json.loads(done.stdout.splitlines()[-1])
+    assert step["step"] == 4
+    assert step["rubric/unavailable"] == 0
+    assert 0 <= step["rubric/score"] <= 1

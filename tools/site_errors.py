@@ -1,0 +1,101 @@
+"""The site's index of errors, made when it is built: message, and what to do.
+
+Messages come out of the source, remedies for whole families out of the tables that commands read.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+ROOT = Path(__file__).resolve().parents[1]
+_INTRODUCTION: Final = (
+    "Search for words of the message that are no value of yours: `…` stands for a value, a path or",
+    "a name. What to do stands in the message itself too. What is seen without a message is in",
+    "[troubleshooting](../troubleshooting.md).",
+)
+TABLES: Final = {
+    "A configuration whose keys do not fit together": (
+        "rubric-train-openrlhf/src/rubric_train_openrlhf/config/problems.toml",
+        ("run", "cluster"),
+    ),
+    "A model or a server that does not answer": (
+        "rubric-judge/src/rubric_judge/provider/remedies.toml",
+        ("reason", "status", "missing", "key"),
+    ),
+    "A document or a draft that was left out": (
+        "rubric-synth/src/rubric_synth/tables/remedies.toml",
+        ("remedy",),
+    ),
+    "No dataset where one should be": ("rubric-synth/src/rubric_synth/tables/no_dataset.toml", ()),
+    "A run that ended, with a warning": (
+        "rubric-train-openrlhf/src/rubric_train_openrlhf/run/warnings.toml",
+        (),
+    ),
+    "What lint finds in a task": ("rubric-judge/src/rubric_judge/lint/findings.toml", ()),
+}
+"""Headings, with the file of the texts and the tables in it that are texts by their keys."""
+
+
+def errors_page() -> str:
+    """Return the page: families of problems first, then every message by its type."""
+    lines = ["# Look up an error", "", *_INTRODUCTION, ""]
+    for heading, (path, tables) in TABLES.items():
+        lines += [f"## {heading}", "", "| | what to do |", "|---|---|"]
+        lines += [f"| `{key}` | {_cell(text)} |" for key, text in _texts(path, tables)]
+        lines.append("")
+    lines += ["## Every message", ""]
+    for kind, found in sorted(_messages().items()):
+        lines += [f"### {kind}", "", "| message | what to do |", "|---|---|"]
+        lines += [f"| {_cell(said)} | {_cell(remedy)} |" for said, remedy in sorted(found)]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    content = tomllib.loads((ROOT / "packages" / path).read_text("utf-8"))
+    for part in [content[table] for table in tables] or [content]:
+        for key, value in part.items():
+            text = value["remedy"] if isinstance(value, dict) else value
+            yield key, re.sub(r"\{[^{}]*\}", "…", text)
+
+
+def _messages() -> dict[str, set[tuple[str, str]]]:
+    """Messages with a remedy, as said and remedy, by the type of the exception."""
+    found: dict[str, set[tuple[str, str]]] = {}
+    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                kind = ast.unparse(node.exc.func).rpartition(".")[2]
+                said, remedy = _split(_shown(node.exc.args[0]))
+                if remedy and re.fullmatch(r"[A-Z]\w+Error", kind):
+                    found.setdefault(kind, set()).add((said, remedy))
+    return found
+
+
+def _shown(message: ast.expr) -> str:
+    """A message with `…` for its values; nothing where it is put together elsewhere."""
+    if isinstance(message, ast.Constant):
+        return str(message.value)
+    if not isinstance(message, ast.JoinedStr):
+        return ""
+    parts = [one.value if isinstance(one, ast.Constant) else "…" for one in message.values]
+    return "".join(map(str, parts))
+
+
+def _split(message: str) -> tuple[str, str]:
+    """What is wrong, and what to do: our messages end in it, after `;` or `:`."""
+    for sign in ("; ", ": "):
+        said, found, remedy = message.rpartition(sign)
+        if found and len(remedy.split()) > 1 and re.search(r"\w{3}", said):
+            return said, remedy
+    return message, ""
+
+
+def _cell(text: str) -> str:
+    shown = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return re.sub(r"(?<!`)(--[\w-]+|\[\w+\])(?!`)", r"`\1`", shown)
