@@ -1,16 +1,15 @@
 """The collapse that a judge of J ≤ 0 causes, and admission that prevents it.
 
-The quickstart's model, warm-started on the quickstart's reference answers, is trained by local GRPO
-on the quickstart's tasks with the lexical judge, whose scores stand for the truth. A planted judge
-turns criteria with half of the weight upside down and gives the others as they are. The same runs
-are made without a calibration and with one that was measured before training. `value` is the gain
-in true held-out reward with admission less the gain without it, in points, the least of the seeds.
+The quickstart's model is trained by local GRPO on the quickstart's tasks with the quickstart's
+settings; the lexical judge's scores stand for the truth. A planted judge turns criteria with half
+of the weight upside down and gives the others as they are. The same runs are made without a
+calibration and with one that was measured before training. `value` is the gain in true held-out
+reward with admission less the gain without it, in points, the least of the seeds.
 
-    uv run python benchmarks/judge_admission.py [--model tiny] [--device cuda] [--processes 6]
+    uv run python benchmarks/judge_admission.py [--model tiny] [--device cuda] [--processes 2]
         [--out FOLDER] [--steps N] [--quick] [--json F] [--figure F]
 
-`--model smollm2` is for a GPU, where runs side by side (`--processes`) take little longer than one.
-The tiny policy takes some minutes a run on one core. The same command goes on where it was stopped.
+A run takes some minutes on one core. The same command goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -67,16 +66,15 @@ sys.path.append(str(Path(__file__).parents[1] / "examples"))
 quickstart: Any = importlib.import_module("quickstart")
 
 CLAIM = "true held-out reward rises with admission, and falls or stalls without it"
-TARGET = 5.0
+TARGET = 2.0
 """Points between the gain with admission and the gain without, in every seed."""
-PLANTED: Final = ("purpose", "parameter")
-"""The criteria that the planted judge turns, by the beginnings of their ids."""
-HALF: Final = (0.35, 0.75)
+PLANTED: Final = ("parameter_1", "parameter_3", "returns_1", "supporting_point_1")
+"""The criteria that the planted judge turns; of parameters every other one, so that what is turned
+and what is left ask for things of the same kinds."""
+HALF: Final = (0.4, 0.6)
 """Share of a rubric's weight that they have: tasks outside of it are left out."""
 SEEDS: Final = (0, 1, 2)
 ARMS: Final = {"planted": False, "admitted": True}
-WARM_STEPS: Final = {"tiny": 150, "smollm2": 100}
-"""On reference answers, so that there is something to lose."""
 
 
 @dataclass(frozen=True)
@@ -89,19 +87,16 @@ class Setting:
     steps: int
 
     @property
-    def scale(self) -> Any:
-        """The quickstart's, with a longer warm start."""
-        found = (quickstart.TINY if self.model == "tiny" else quickstart.REAL)["normal"]
-        sft = found.sft.model_copy(update={"steps": WARM_STEPS[self.model]})
-        return replace(found, sft=sft)
+    def start(self) -> Path:
+        """What GRPO starts from in the quickstart: SmolLM2 as it is, or the tiny SFT."""
+        return self.out / ("sft" if self.model == "tiny" else "base")
 
     def config(self, arm: str, *, seed: int) -> TrainConfig:
         """The quickstart's reward stage, of these tasks and with this judge."""
         preset = "quickstart_tiny" if self.model == "tiny" else "quickstart"
         settings = load_config(quickstart.PRESETS / f"{preset}.yaml").model_dump()
-        settings["rollout"] |= {"prompts": 8, "group_size": 8}
-        every = max(1, self.steps // 5)
-        settings["validation"] |= {"every": every, "questions": None, "samples": 2}
+        every = max(1, self.steps // 2)
+        settings["validation"] |= {"every": every, "questions": None, "samples": 1}
         settings["checkpoint"] |= {"every": self.steps}
         settings["judge"] = {"spec": settings["judge"]["spec"]}
         if ARMS[arm]:
@@ -110,7 +105,7 @@ class Setting:
                 "uncalibrated": "mask",
             }
         settings |= {
-            "model": {"type": "path", "path": self.out / "sft"},
+            "model": {"type": "path", "path": self.start},
             "data": {name: self.out / f"{name}.jsonl" for name in ("train", "validation")},
             "steps": self.steps,
             "seed": seed,
@@ -143,7 +138,7 @@ class PlantedJudge:
         self.rewards[view.task_id].append(normalized_reward(result, view.rubric))
         scores = {
             one.id: one.weight - result.scores[one.id]
-            if one.id.startswith(PLANTED)
+            if one.id in PLANTED
             else result.scores[one.id]
             for one in view.rubric
         }
@@ -152,12 +147,12 @@ class PlantedJudge:
 
 def turned_share(rubric: Rubric) -> float:
     """Share of the weight that the planted judge turns."""
-    return sum(one.weight for one in rubric if one.id.startswith(PLANTED)) / rubric.total_weight
+    return sum(one.weight for one in rubric if one.id in PLANTED) / rubric.total_weight
 
 
 def prepare(setting: Setting) -> None:
     """Make tasks, the warm-started policy and the calibration, whatever of them is not there."""
-    out, base = setting.out, setting.out / "sft"
+    out = setting.out
     if not (out / "tasks").exists():
         quickstart.documents_to_tasks(out)
     for name in ("train", "validation"):
@@ -167,15 +162,14 @@ def prepare(setting: Setting) -> None:
         print(f"{name}: {len(kept)} tasks, {share:.0%} of the weight is turned", flush=True)
         write_tasks(out / f"{name}.jsonl", kept)
     train = list(read_tasks(out / "train.jsonl"))
-    if not (base / "config.json").exists():
-        scale = setting.scale
-        start = out / "base"
-        if not start.exists():
-            quickstart.model_folder(setting.model, out, train, scale, seed=0)
-        setup = quickstart.Setup(setting.model, setting.device, scale, start, out / "tasks")
-        quickstart.warm_started(setup, base, train, seed=0)
+    scales = quickstart.TINY if setting.model == "tiny" else quickstart.REAL
+    if not (out / "base").exists():
+        quickstart.model_folder(setting.model, out, train, scales["normal"], seed=0)
+    if not (setting.start / "config.json").exists():
+        models = setting.model, setting.device, scales["normal"], out / "base", out / "tasks"
+        quickstart.warm_started(quickstart.Setup(*models), setting.start, train, seed=0)
     if not (out / "calibration.json").exists():
-        policy = load_policy(base, device=setting.device)
+        policy = load_policy(setting.start, device=setting.device)
         found = anyio.run(measured, policy, train, setting.config("planted", seed=0))
         (out / "calibration.json").write_text(found.model_dump_json(indent=1))
 
@@ -346,10 +340,10 @@ def main() -> None:
     """Run all, print and write."""
     parser = argparse.ArgumentParser(description=CLAIM)
     parser.add_argument("--out", type=Path, default=Path("runs/admission"))
-    parser.add_argument("--model", choices=tuple(WARM_STEPS), default="tiny")
+    parser.add_argument("--model", choices=("tiny", "smollm2"), default="smollm2")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--processes", type=int, default=1, help="runs side by side")
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--json", type=Path, help="write the result to this file")
     parser.add_argument("--quick", action="store_true", help="one seed, ten steps: proves nothing")
     parser.add_argument("--figure", type=Path, help="draw it, as SVG or PNG")

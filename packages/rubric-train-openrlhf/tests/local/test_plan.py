@@ -102,7 +102,8 @@ def test_the_memory_of_an_update_is_that_which_autograd_keeps() -> None:
     head = 4 * shape.vocab_size * shape.hidden_size
     assert _update_bytes(config, sizes, 60) / _ALLOCATED - head == pytest.approx(counted, rel=0.1)
     cache = 2 * shape.layers * 2 * 16 * 4 * 8 * 4 * (60 + 32)  # micro_batch of 8 prompts × 4
-    assert _cache_bytes(config, sizes, 60) == cache
+    assert _cache_bytes(config, sizes, 60) == cache + 4 * sizes.parameters
+    assert _cache_bytes(config.model_copy(update={"device": "cuda"}), sizes, 60) == cache
 
 
 def test_the_paper_preset_says_that_its_model_is_not_there_yet(

@@ -123,9 +123,9 @@ def _memory_line(config: TrainConfig, *, full: bool) -> str:
         return f"{begins}, for questions of about {tokens} tokens"
     return (
         f"{begins} ({shown}; and "
-        f"{cache / _GIB:.2f} of keys and values while it samples, which rollout.micro_batch "
-        f"bounds, or {update / _GIB:.2f} in an update, which optim.micro_batch and "
-        f"optim.gradient_checkpointing bound), for questions of {tokens} tokens"
+        f"{cache / _GIB:.2f} of keys, values and copied weights while it samples, which "
+        f"rollout.micro_batch bounds, or {update / _GIB:.2f} in an update, which "
+        f"optim.micro_batch and optim.gradient_checkpointing bound), for questions of {tokens} tokens"
     )
 
 
@@ -152,11 +152,17 @@ def _number_bytes(config: TrainConfig) -> int:
 
 
 def _cache_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) -> int:
-    """Keys and values of the responses that are sampled at once, all at their longest."""
+    """Keys and values of the responses that are sampled at once, all at their longest.
+
+    On a CPU the sampler copies float32 weights of a Llama, too, into another layout.
+    """
     samples = config.validation.samples if config.data.validation else 0
     rows = max(config.rollout.micro_batch * config.rollout.group_size, samples)
     tokens = rows * (prompt_tokens + config.rollout.max_new_tokens)
-    return tokens * shape.kv_bytes_per_token(number_bytes=_number_bytes(config))
+    number = _number_bytes(config)
+    plain = shape.family == "llama" and config.precision == "float32" and config.device != "cuda"
+    copied = number * shape.parameters if plain else 0
+    return tokens * shape.kv_bytes_per_token(number_bytes=number) + copied
 
 
 def _update_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) -> float:

@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from rubric_train_openrlhf.policy.decoding import GroupLayout
-from rubric_train_openrlhf.policy.products import Map, can_pack, product
+from rubric_train_openrlhf.policy.products import Map, can_pack, product, rms_norm
 from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
 
 Attend: TypeAlias = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
@@ -24,10 +24,10 @@ _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
 class LayerWeights:
     """One decoder layer."""
 
-    attention_norm: torch.Tensor
+    attention_norm: Map
     queries_keys_values: Map
     attention_out: Map
-    mlp_norm: torch.Tensor
+    mlp_norm: Map
     gate_up: Map
     down: Map
     activation: Map
@@ -58,10 +58,10 @@ def _layer(layer: Any, *, packed: bool) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
     inputs = (attention.q_proj, attention.k_proj, attention.v_proj)
     return LayerWeights(
-        attention_norm=layer.input_layernorm.weight,
+        attention_norm=rms_norm(layer.input_layernorm, packed=packed),
         queries_keys_values=product(inputs, packed=packed),
         attention_out=product([attention.o_proj], packed=packed),
-        mlp_norm=layer.post_attention_layernorm.weight,
+        mlp_norm=rms_norm(layer.post_attention_layernorm, packed=packed),
         gate_up=product([mlp.gate_proj, mlp.up_proj], packed=packed),
         down=product([mlp.down_proj], packed=packed),
         activation=mlp.act_fn,
@@ -83,14 +83,12 @@ class LlamaDecoder:
             max_tokens: longest prompt plus response.
         """
         llama = cast("Any", model)
-        autocast = torch.is_autocast_enabled(model.device.type)
         body, attention = llama.model, llama.model.layers[0].self_attn
         self._embedding: torch.Tensor = body.embed_tokens.weight
-        packed = can_pack(self._embedding.dtype, model.device.type) and not autocast
+        packed = can_pack(self._embedding)
         self._layers = [_layer(layer, packed=packed) for layer in body.layers]
-        self._norm: torch.Tensor = body.norm.weight
+        self._norm = rms_norm(body.norm, packed=packed)
         self._head = product([llama.lm_head], packed=packed)
-        self._epsilon: float = llama.config.rms_norm_eps
         self._head_dim: int = attention.head_dim
         self._kv_heads: int = llama.config.num_key_value_heads
         self._queries_per_key: int = attention.num_key_value_groups
@@ -192,19 +190,16 @@ class LlamaDecoder:
 
         x = F.embedding(tokens_NS, self._embedding)
         for index, layer in enumerate(self._layers):
-            normed = self._normed(x, layer.attention_norm)
+            normed = layer.attention_norm(x)
             joined = heads(layer.queries_keys_values(normed))
             rotated = _rotated(joined[:, : -self._kv_heads], cos, sin)
             q, k = rotated[:, : -self._kv_heads], rotated[:, -self._kv_heads :]
             mixed = attend(index, q, k, joined[:, -self._kv_heads :])
             x = x + layer.attention_out(mixed.transpose(1, 2).reshape(rows, width, -1))
-            normed = self._normed(x, layer.mlp_norm)
+            normed = layer.mlp_norm(x)
             gate, up = layer.gate_up(normed).chunk(2, dim=-1)
             x = x + layer.down(layer.activation(gate) * up)
-        return self._head(self._normed(x[:, -1], self._norm))
-
-    def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(x, (x.shape[-1],), weight, self._epsilon)
+        return self._head(self._norm(x[:, -1]))
 
 
 def _rotated(x: torch.Tensor, cos: torch.Tensor, signed_sin: torch.Tensor) -> torch.Tensor:
