@@ -1,8 +1,8 @@
 """CPU of importing a light package with all its public names, over that of its libraries alone.
 
-A name loads its module at its first use, so each of them is used. The bound is what nothing of ours
-can go below: a fresh interpreter imports the third-party modules that this pulls in, by name, and
-nothing else. Runs are interleaved.
+A name loads its module at its first use, so each of them is used. The bound is what nothing of
+ours can go below: a fresh interpreter imports the third-party modules that this pulls in, by their
+names, and nothing else. Runs are interleaved.
 
     uv run python benchmarks/import_time.py [--quick] [--json PATH]
 """
