@@ -125,7 +125,8 @@ def _memory_line(config: TrainConfig, *, full: bool) -> str:
         f"{begins} ({shown}; and "
         f"{cache / _GIB:.2f} of keys, values and copied weights while it samples, which "
         f"rollout.micro_batch bounds, or {update / _GIB:.2f} in an update, which "
-        f"optim.micro_batch and optim.gradient_checkpointing bound), for questions of {tokens} tokens"
+        "optim.micro_batch and optim.gradient_checkpointing bound), for questions of "
+        f"{tokens} tokens"
     )
 
 
