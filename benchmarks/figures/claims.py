@@ -91,8 +91,8 @@ BENCHMARKS = (
     ),
     Benchmark(
         "local_sampler",
-        "tokens per second of the local sampler over transformers' generate, SmolLM2, 16 rows,"
-        " float32",
+        "tokens per second of CPU of the local sampler over transformers' generate, SmolLM2,"
+        " 16 rows, float32",
         ("transformers", "torch"),
     ),
     Benchmark(
