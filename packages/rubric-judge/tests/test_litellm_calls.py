@@ -165,7 +165,7 @@ async def test_the_first_calls_load_nothing_of_litellm(route: str) -> None:
 
 
 @pytest.mark.parametrize("library", ["litellm", "instructor"])
-def test_a_hosted_model_without_the_extra_is_refused_and_an_own_server_is_not(
+async def test_a_hosted_model_without_the_extra_is_refused_and_an_own_server_is_not(
     library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)
