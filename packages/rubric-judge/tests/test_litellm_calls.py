@@ -165,11 +165,12 @@ async def test_the_first_calls_load_nothing_of_litellm(route: str) -> None:
 
 
 @pytest.mark.parametrize("library", ["litellm", "instructor"])
-def test_a_hosted_model_without_the_extra_is_refused_and_an_own_server_is_not(
-    library: str, monkeypatch: pytest.MonkeyPatch
+async def test_a_hosted_model_without_the_extra_is_refused_and_an_own_server_is_not(
+    library: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, library, None)
 
-    LLMJudge(JudgeConfig(model="openai/m", api_base="http://127.0.0.1:1/v1"))
-    with pytest.raises(MissingExtraError, match=rf"'m/n'.* needs {library}: .*\[litellm\]"):
-        LLMJudge(JudgeConfig(model="m/n"))
+        LLMJudge(JudgeConfig(model="openai/m", api_base="http://127.0.0.1:1/v1"))
+        with pytest.raises(MissingExtraError, match=rf"'m/n'.* needs {library}: .*\[litellm\]"):
+            LLMJudge(JudgeConfig(model="m/n"))
