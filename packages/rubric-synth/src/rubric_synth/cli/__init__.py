@@ -19,10 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from rubric_judge.console.command import configure_log, run_command
         from rubric_synth.cli.commands import app
         from rubric_synth.errors import CallsStoppedError, EngineError
+
+        configure_log(verbose=False)
     except KeyboardInterrupt:
         sys.stderr.write("rubric-synth: stopped\n")
         sys.exit(130)
-    configure_log(verbose=False)
     run_command(
         app,
         arguments,
