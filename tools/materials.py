@@ -14,8 +14,8 @@ BILL_TOOL = "cyclonedx-bom>=7,<8"
 AUDIT_TOOL = "pip-audit>=2.9,<3"
 
 PERMISSIVE = re.compile(
-    r"0BSD|Apache|BSD|BSL-1\.0|CC0|CNRI-Python|HPND|ISC|LLVM-exception|MIT|PSF|Python|Unlicense|Zlib"
-    r"|MPL|Mozilla",  # its files stay under it, what imports them does not
+    r"0BSD|\b(?:Apache|BSD|BSL-1\.0|CC0|CNRI-Python|HPND|ISC|LLVM-exception|MIT|PSF|Python|Unlicense"
+    r"|Zlib|MPL|Mozilla)",  # its files stay under it, what imports them does not
     re.IGNORECASE,
 )
 KNOWN = {

@@ -203,6 +203,16 @@ def try_one(trial: wheel_trial.Trial, options: argparse.Namespace, ours: set[str
     return faults
 
 
+def entries(folder: Path) -> list[Path]:
+    """Return what is in a folder; nothing where there is none."""
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def is_written(place: Path) -> bool:
+    """Tell whether a release writes such a thing, and may therefore replace it."""
+    return any(map(place.match, ("*.whl", "*.tar.gz", "bills", "failed", ".gitignore")))
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Check, build and try; say each fault, and return 1 where there is one."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -219,6 +229,8 @@ def main(arguments: list[str] | None = None) -> int:
     packages = read_packages(ROOT)
     faults = version_faults(ROOT, options.tag)
     if not faults:
+        if strange := next((one for one in entries(options.out) if not is_written(one)), None):
+            parser.error(f"--out {options.out} holds {strange.name}: name an empty folder")
         shutil.rmtree(options.out, ignore_errors=True)
         build(options.out)
         faults = [fault for one in packages.values() for fault in content_faults(one, options.out)]

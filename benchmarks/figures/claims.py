@@ -97,8 +97,8 @@ BENCHMARKS = (
     ),
     Benchmark(
         "judge_admission",
-        "points between the gains in true held-out reward with and without admission, a judge of"
-        " J = −.5 on half of the weight, the least of three seeds",
+        "points between the gains in true held-out reward with and without admission, a judge"
+        " that turns half of the weight upside down, the least of three seeds",
         ("torch",),
     ),
     Benchmark(

@@ -64,7 +64,9 @@ async def test_controls_are_wrong_answers_of_the_reference(answered: tuple[Task,
 
 def test_without_reference_answers_there_is_the_template(answered: tuple[Task, ...]) -> None:
     one = answered[0].model_copy(update={"reference_answer": None})
-    assert [model.name for model in open_controls((one, *answered[1:]))] == ["control_template"]
+    assert [model.name for model in open_controls((one, *answered[1:]))] == [
+        "control_fixed_template"
+    ]
     assert len(open_controls(answered[:3])) == 3  # all of one document
 
 

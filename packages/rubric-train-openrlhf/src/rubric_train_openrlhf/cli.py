@@ -271,7 +271,8 @@ def report(
 
     Args:
         folders: run folders; of several, the curves are drawn into the same charts.
-        out: the page of several runs; by default runs.html in the folder above the first.
+        out: the page; by default report.html in the run's folder, report_revealed.html where it
+            shows what only the judge may see, and of several runs runs.html beside the first.
         reveal_grounding: show passages, rubrics and what the judge said, for the judge's side only.
         tasks: files of tasks to reveal, where they are not where the run read them.
     """
@@ -286,10 +287,8 @@ def report(
     if len(folders) == 1:
         from rubric_train_openrlhf.report.page import Revealed, write_report
 
-        if out is not None:
-            raise ConfigError("--out is for the page of several runs: leave it out", location="out")
         reveal = Revealed(tasks) if reveal_grounding else None
-        print(write_report(folders[0], reveal=reveal))
+        print(write_report(folders[0], reveal=reveal, out=out))
         return
     if reveal_grounding:
         problem = "--reveal-grounding is for one run: a page of several shows no responses"

@@ -56,12 +56,15 @@ def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> 
 
     assert call("run", str(file), "--steps", "2", "--resume") == 0
     assert json.loads(capsys.readouterr().out.rpartition("}")[0] + "}")["steps"] == 2
-    run = str(file.parent / "run")
-    assert call("report", run) == 0
-    assert call("report", run, "--reveal-grounding") == 0
-    assert call("report", run, "--tasks", "tasks.jsonl") == 2
-    assert call("report", run, "--out", "page.html") == 2
-    assert call("report", run, run) == 2
+    run = file.parent / "run"
+    assert call("report", str(run)) == 0
+    assert call("report", str(run), "--reveal-grounding") == 0
+    assert call("report", str(run), "--tasks", "tasks.jsonl") == 2
+    assert (run / "report_revealed.html").is_file()
+    page = run.with_name("page.html")
+    assert call("report", str(run), "--out", str(page)) == 0
+    assert page.is_file()
+    assert call("report", str(run), str(run)) == 2
     assert call("report") == 2
 
 

@@ -41,6 +41,10 @@ def kill_after(folder: RunFolder, run: Any, *, rows: int, delay_s: float) -> Non
         if folder.metrics.exists() and folder.metrics.read_bytes().count(b"\n") >= rows:
             time.sleep(delay_s)
             break
+        state = Path(f"/proc/{run.pid}/stat")
+        assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z", (
+            "it ended before it was killed"
+        )
         time.sleep(0.005)
     os.kill(run.pid, signal.SIGKILL)
     status, errors = run.wait()

@@ -74,7 +74,7 @@ class Comparison(BaseModel):
     def _gain(self, a: str, b: str) -> str:
         found = next((one for one in self.differences if (one.a, one.b) == (a, b)), None)
         if found is None:
-            return ""
+            return ", a difference that was not tested,"
         figures = f"{100 * found.mean:+.1f} points ({found.in_percent()})".replace("-", "−")
         return f": {figures}" + ("" if found.is_above(0.0) else ", which shows no gain,")
 

@@ -87,6 +87,7 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
         }
     rows = {pair: _row(one, confidence=confidence) for pair, one in measured.items()}
     judges = [judge.name for judge in run.judges]
+    of_models = {pair: one for pair, one in measured.items() if pair[0] not in run.controls}
     return HeldoutTable(
         confidence=confidence,
         rows=tuple(rows.values()),
@@ -97,9 +98,9 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
             if (model.name, judge.name) not in rows
         ),
         judge_pairs=tuple(
-            pair for a, b in combinations(judges, 2) if (pair := judge_pair(measured, a, b))
+            pair for a, b in combinations(judges, 2) if (pair := judge_pair(of_models, a, b))
         ),
-        corrected=corrected_rewards(folder, run.judges, measured.values()),
+        corrected=corrected_rewards(folder, run.judges, of_models.values()),
     )
 
 

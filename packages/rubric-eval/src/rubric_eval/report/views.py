@@ -64,7 +64,7 @@ def _gain(found: Findings, judge: str, a: str, b: str) -> str:
     pairs = found.comparison.differences if found.comparison else ()
     one = next((one for one in pairs if (one.judge, one.a, one.b) == (judge, a, b)), None)
     if one is None:
-        return ""
+        return ", a difference that was not tested,"
     figures = f"{written(one.mean, 'points')} points ({bounds(cell(one), 'points')})"
     return f": {figures}" + ("" if one.is_significant else ", no difference shown,")
 

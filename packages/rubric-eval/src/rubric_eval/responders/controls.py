@@ -20,10 +20,10 @@ from rubric_judge import wrong_answers
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD
 
 CONTROLS: Final = {
-    "template": "one form for all questions, filled with words of the question",
+    "fixed_template": "one form for all questions, filled with words of the question",
     "shuffled": "the reference answer, the words of each sentence in random order",
     "negated": "the reference answer, every sentence denied",
-    "other_answer": "the reference answer to a question of another document",
+    "other_reference": "the reference answer to a question of another document",
 }
 """Each control, and what it is."""
 
@@ -72,7 +72,7 @@ def open_controls(
     """
     if taken := {one.name for one in beside} & {f"{CONTROL}_{name}" for name in CONTROLS}:
         raise ConfigError(f"{min(taken)!r} is the name of a control: give the model another one")
-    written = {"template": {task.task_id: _template(task.question) for task in tasks}}
+    written = {"fixed_template": {task.task_id: _template(task.question) for task in tasks}}
     references = {task.task_id: task.reference_answer or "" for task in tasks}
     if all(references.values()):
         order = random.Random(0)
@@ -81,7 +81,7 @@ def open_controls(
         }
         written["negated"] = {id_: wrong_answers.denied(text) for id_, text in references.items()}
         if len({task.doc_hash for task in tasks}) > 1:
-            written["other_answer"] = _of_others(tasks, references)
+            written["other_reference"] = _of_others(tasks, references)
     return tuple(_open(name, answers) for name, answers in written.items())
 
 

@@ -1,11 +1,11 @@
-from rubric_train_openrlhf.objective.aggregate import UpdateSize as UpdateSize
-from rubric_train_openrlhf.objective.aggregate import sequence_mean as sequence_mean
-from rubric_train_openrlhf.objective.aggregate import token_mean as token_mean
-from rubric_train_openrlhf.objective.aggregate import update_size as update_size
 from rubric_train_openrlhf.objective.loss import METRIC_NAMES as METRIC_NAMES
 from rubric_train_openrlhf.objective.loss import ObjectiveBatch as ObjectiveBatch
 from rubric_train_openrlhf.objective.loss import PolicyLoss as PolicyLoss
+from rubric_train_openrlhf.objective.loss import UpdateSize as UpdateSize
 from rubric_train_openrlhf.objective.loss import policy_loss as policy_loss
+from rubric_train_openrlhf.objective.loss import sequence_mean as sequence_mean
+from rubric_train_openrlhf.objective.loss import token_mean as token_mean
+from rubric_train_openrlhf.objective.loss import update_size as update_size
 from rubric_train_openrlhf.objective.ratio import LOG_RATIO_BOUND as LOG_RATIO_BOUND
 from rubric_train_openrlhf.objective.ratio import icepop_weights as icepop_weights
 from rubric_train_openrlhf.objective.ratio import importance_ratio as importance_ratio

@@ -1,4 +1,9 @@
-"""The training loss: clipped surrogate plus divergence from the reference, with the variants."""
+"""The training loss: clipped surrogate plus divergence from the reference, with the variants.
+
+Every mean here divides by a count of the *whole* update, given by the caller. The results of
+the micro-batches, and their gradients, then add up exactly to those of the whole batch, however
+long the responses of each micro-batch are.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,13 @@ import torch
 from torch import Tensor
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
-from rubric_train_openrlhf.objective import aggregate, surrogate, variants
-from rubric_train_openrlhf.objective.ratio import sequence_token_ratio, token_ratio
+from rubric_train_openrlhf.objective import surrogate, variants
+from rubric_train_openrlhf.objective.ratio import (
+    mean_over_tokens,
+    sequence_token_ratio,
+    token_ratio,
+)
+from rubric_train_openrlhf.objective.surrogate import check_mask, check_tokens
 
 METRIC_NAMES: Final = (
     "kl",
@@ -50,12 +60,30 @@ class PolicyLoss:
     up over its micro-batches."""
 
 
+@dataclass(frozen=True, slots=True)
+class UpdateSize:
+    """How many tokens and responses one optimizer update averages over."""
+
+    tokens: int
+    """Σ T_ig: response tokens that take part, over all micro-batches."""
+    sequences: int
+    """Responses with at least one such token, over all micro-batches."""
+
+    def __post_init__(self) -> None:
+        """Refuse an update without a token: its mean does not exist."""
+        if self.tokens < 1 or self.sequences < 1:
+            raise ObjectiveShapeError(
+                f"an update needs at least one response token, got {self.tokens!r} tokens in "
+                f"{self.sequences!r} responses: skip the update if every response is masked"
+            )
+
+
 def policy_loss(
     logprobs_BT: Tensor,
     batch: ObjectiveBatch,
     *,
     config: variants.ObjectiveConfig,
-    size: aggregate.UpdateSize | None = None,
+    size: UpdateSize | None = None,
 ) -> PolicyLoss:
     """Token-averaged clipped surrogate with a divergence penalty.
 
@@ -83,16 +111,16 @@ def policy_loss(
 
     Source: paper, §3.2, Eq. objective; paper, §3.2, Eq. total_loss; paper, §A; paper, §C.
     """
-    size = aggregate.update_size(batch.mask_BT) if size is None else size
+    size = update_size(batch.mask_BT) if size is None else size
     logprobs_BT, batch = _prepared(logprobs_BT, batch, config=config)
     loss_BT, metrics_BT = _token_terms(logprobs_BT, batch, config=config)
     mask_BT = batch.mask_BT
     if config.aggregation == "token":
-        loss = aggregate.token_mean(loss_BT, mask_BT=mask_BT, total_tokens=size.tokens)
+        loss = token_mean(loss_BT, mask_BT=mask_BT, total_tokens=size.tokens)
     else:
-        loss = aggregate.sequence_mean(loss_BT, mask_BT=mask_BT, total_sequences=size.sequences)
+        loss = sequence_mean(loss_BT, mask_BT=mask_BT, total_sequences=size.sequences)
     metrics = {
-        name: aggregate.token_mean(
+        name: token_mean(
             value_BT.detach().to(loss_BT.dtype), mask_BT=mask_BT, total_tokens=size.tokens
         )
         for name, value_BT in metrics_BT.items()
@@ -173,3 +201,75 @@ def _prepared(
     logprobs_BT = clean.pop("logprobs_BT")
     advantages_B = batch.advantages_B.to(dtype).masked_fill(~mask_BT.any(dim=-1), 0)
     return logprobs_BT, replace(batch, advantages_B=advantages_B, **clean)
+
+
+def update_size(mask_BT: Tensor) -> UpdateSize:
+    """Count what one update averages over.
+
+        N = Σ_ig T_ig,   S = |{(i, g): T_ig > 0}|
+
+    Args:
+        mask_BT: True on the response tokens of the whole update, shape [B, T].
+
+    Returns:
+        Both counts. Reads them from the device, so call it once per update.
+
+    Raises:
+        ObjectiveShapeError: not a boolean matrix, or no token is True.
+
+    Source: paper, §3.2, Eq. total_loss.
+    """
+    check_mask(mask_BT)
+    return UpdateSize(
+        tokens=int(mask_BT.sum().item()), sequences=int(mask_BT.any(dim=-1).sum().item())
+    )
+
+
+def token_mean(values_BT: Tensor, *, mask_BT: Tensor, total_tokens: int) -> Tensor:
+    """Mean over all tokens of an update, or this micro-batch's part of it.
+
+        (1 / N) Σ_igt m_t x_t,   N = Σ_ig T_ig over the whole update
+
+    Args:
+        values_BT: x_t, shape [B, T]; padding may hold anything.
+        mask_BT: m_t, True on response tokens, shape [B, T].
+        total_tokens: N, positive.
+
+    Returns:
+        A scalar; exactly 0, with a zero gradient, if no token is True.
+
+    Raises:
+        ObjectiveShapeError: shapes differ, or the mask is not boolean.
+
+    Source: paper, §3.2, Eq. total_loss.
+    """
+    return _on_tokens(values_BT, mask_BT).sum() / total_tokens
+
+
+def sequence_mean(values_BT: Tensor, *, mask_BT: Tensor, total_sequences: int) -> Tensor:
+    """Mean over responses of the mean over their tokens, or this micro-batch's part of it.
+
+        (1 / S) Σ_ig (1 / T_ig) Σ_t m_t x_t,   S responses with a token in the whole update
+
+    Long and short responses weigh the same, which is GSPO's average.
+
+    Args:
+        values_BT: x_t, shape [B, T]; padding may hold anything.
+        mask_BT: m_t, True on response tokens, shape [B, T].
+        total_sequences: S, positive.
+
+    Returns:
+        A scalar; responses without a token add 0.
+
+    Raises:
+        ObjectiveShapeError: shapes differ, or the mask is not boolean.
+
+    Source: arXiv 2507.18071 (GSPO).
+    """
+    return mean_over_tokens(_on_tokens(values_BT, mask_BT), mask_BT).sum() / total_sequences
+
+
+def _on_tokens(values_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    check_tokens(mask_BT, values_BT=values_BT)
+    # Selecting, not multiplying: 0 · NaN on padding would be NaN.
+    return torch.where(mask_BT, values_BT, torch.zeros_like(values_BT))

@@ -43,7 +43,7 @@ class Revealed:
     """Of tasks; those that the run names when left out."""
 
 
-def write_report(run_dir: Path, *, reveal: Revealed | None = None) -> Path:
+def write_report(run_dir: Path, *, reveal: Revealed | None = None, out: Path | None = None) -> Path:
     """Make report.html out of what a run folder holds so far.
 
     Works on a run that has just begun as on one that has ended: what there are no rows for is
@@ -51,7 +51,8 @@ def write_report(run_dir: Path, *, reveal: Revealed | None = None) -> Path:
 
     Args:
         run_dir: the run folder; nothing else is read, but the tasks where they are revealed.
-        reveal: given for a page of the judge's side.
+        reveal: given for a page of the judge's side, which is report_revealed.html.
+        out: the page, where it is to be another one.
 
     Returns:
         Path of the page, which replaces an earlier one in one step.
@@ -87,7 +88,7 @@ def write_report(run_dir: Path, *, reveal: Revealed | None = None) -> Path:
     page = render_page(
         __package__ or "", "report.html.j2", content, style="report.css", scripts=scripts
     )
-    path = run_dir / "report.html"
+    path = out or run_dir / ("report.html" if reveal is None else "report_revealed.html")
     write_text(path, page)
     return path
 

@@ -69,12 +69,13 @@ def write_runs_report(folders: Sequence[Path], out: Path | None = None) -> Path:
 
 
 def _named(places: Sequence[Path]) -> dict[str, Path]:
-    """Name each run by its folder, and by that one's folder too where names are alike."""
-    counts = Counter(place.name for place in places)
-    return {
-        place.name if counts[place.name] == 1 else f"{place.parent.name}/{place.name}": place
-        for place in places
-    }
+    """Name each run by as many of its last folders as tell all apart."""
+    names = [place.name for place in places]
+    for parts in range(2, 1 + max(len(place.parts) for place in places)):
+        if len({*names}) == len(names):
+            break
+        names = ["/".join(place.parts[-parts:]) for place in places]
+    return dict(zip(names, places, strict=True))
 
 
 def result(runs: Mapping[str, Run]) -> str:
