@@ -180,6 +180,7 @@ def distribution(folder: Path, name: str, *facts: str) -> Distribution:
         (["License-Expression: MIT AND GPL-3.0-or-later"], False),
         (["License: MIT License"], True),
         (["License: All rights reserved"], False),
+        (["License: Proprietary, limited use"], False),
         (["Classifier: License :: OSI Approved :: GNU Affero General Public License v3"], False),
         ([], False),
     ],
@@ -191,6 +192,17 @@ def test_a_licence_that_nobody_expects_is_a_fault(
 
     assert (tools.materials.licence_faults(found) == []) is permissive
     assert tools.materials.licence_faults(found, {"thin*": "known"}) == []
+
+
+def test_a_folder_with_other_things_in_it_is_not_replaced(
+    tools: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.txt").write_text("mine")
+
+    with pytest.raises(SystemExit, match="2"):
+        tools.main(["--out", str(tmp_path), "--build-only"])
+    assert "thesis.txt: name an empty folder" in capsys.readouterr().err
+    assert (tmp_path / "thesis.txt").read_text() == "mine"
 
 
 def steps() -> list[tuple[str, dict[str, Any], dict[str, Any]]]:

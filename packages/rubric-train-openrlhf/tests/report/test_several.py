@@ -72,10 +72,10 @@ def test_the_page_tells_its_result_first_and_leads_to_the_runs(
 def test_runs_of_one_name_are_told_apart_by_their_folders(
     make_run: Callable[..., Path], tmp_path: Path
 ) -> None:
-    names = "seed_0/grpo", "seed_1/grpo"
+    names = "a/seed_0/grpo", "b/seed_0/grpo"
     same = [make_run(name=name, steps=2, prompts=1, group=2) for name in names]
     text = write_runs_report(same, tmp_path / "both.html").read_text(encoding="utf-8")
-    assert "seed_0/grpo, seed_1/grpo" in text
+    assert "a/seed_0/grpo, b/seed_0/grpo" in text
     assert "the runs had the same configuration" in text
 
 
