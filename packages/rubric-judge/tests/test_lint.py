@@ -322,9 +322,9 @@ def test_many_criteria_are_compared_in_bounded_time_and_that_is_said() -> None:
     ]
     criteria[1200] = _criterion("twin", criteria[7].description.upper())
     criteria[1400] = _criterion("not", "Does not say that part9 of the pump lasts for 9 years.")
-    started = time.perf_counter()
+    started = time.process_time()
     found = {finding.code: finding for finding in lint_task(_task(*criteria))}
-    assert time.perf_counter() - started < 60  # all pairs of them would take far longer
+    assert time.process_time() - started < 60  # all pairs of them would take far longer
     assert (found["duplicate_criterion"].criterion_id, found["contradiction"].criterion_id) == (
         "twin",
         "not",

@@ -144,7 +144,7 @@ def test_a_run_from_yaml_trains_with_all_four_and_goes_on(
     path.write_text(yaml.safe_dump(values))
     config = load_config(path)
 
-    assert call("plan", str(path)) == 0
+    assert call("plan", str(path), "--full") == 0
     assert "acme-ranks" in capsys.readouterr().out
     assert call("run", str(path)) == 0
     assert call("run", str(path), "--steps", "2", "--resume") == 0
@@ -231,7 +231,7 @@ def test_plan_of_a_cluster_takes_estimators_and_divergences(
     objective = {"kl": ALL["objective"]["kl"]}
     path = for_a_cluster(make_config(), advantage=ALL["advantage"], objective=objective)
 
-    assert call("plan", str(path)) == 0
+    assert call("plan", str(path), "--full") == 0
     assert "acme-ranks" in capsys.readouterr().out
 
 

@@ -118,6 +118,8 @@ class FakeEndpoint:
             await self._stopping.wait()
         finally:
             await runner.cleanup()
+            await asyncio.sleep(0)
+            await server.shutdown(0)  # connections that were just being accepted
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         served = self.served or ServedModel()
