@@ -18,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
     from rubric_judge.testing.vllm import VLLMServer
 
 # Under `uv run`, Ray would copy this folder, and start every worker by `uv run` in the copy.
@@ -117,6 +119,23 @@ def loopback_only() -> Iterator[None]:
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         yield
+
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Start Debian's Chromium, or skip."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"no browser: there is no {CHROMIUM} (Debian's chromium)")
+    with api.sync_playwright() as playwright:
+        # A container's root has no sandbox to start one in.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        yield found
+        found.close()
 
 
 CHAT = (

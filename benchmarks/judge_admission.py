@@ -9,7 +9,8 @@ reward with admission less the gain without it, in points, the least of the seed
     uv run python benchmarks/judge_admission.py [--model tiny] [--device cuda] [--processes 2]
         [--out FOLDER] [--steps N] [--quick] [--json F] [--figure F]
 
-A run takes some minutes on one core. The same command goes on where it was stopped.
+A run takes some minutes on one core and 5 GB of memory. The same command goes on where it was
+stopped.
 """
 
 from __future__ import annotations
@@ -345,12 +346,12 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1, help="runs side by side")
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--json", type=Path, help="write the result to this file")
-    parser.add_argument("--quick", action="store_true", help="one seed, ten steps: proves nothing")
+    parser.add_argument("--quick", action="store_true", help="one seed, two steps: proves nothing")
     parser.add_argument("--figure", type=Path, help="draw it, as SVG or PNG")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
     quieten()
-    steps = min(10, given.steps) if given.quick else given.steps
+    steps = min(2, given.steps) if given.quick else given.steps
     setting = Setting(given.out.resolve(), given.model, given.device, steps)
     prepare(setting)
     runs = [(seed, arm) for seed in SEEDS[: 1 if given.quick else None] for arm in ARMS]

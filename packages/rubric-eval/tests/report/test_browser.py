@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,34 +11,17 @@ import pytest
 from rubric_eval.report.page import ReportSources, write_report
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from playwright.sync_api import Browser
 
     from conftest import Folders
-
-CHROMIUM = Path("/usr/bin/chromium")
-
-playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM.exists(), reason=f"no browser: there is no {CHROMIUM} (Debian's chromium)"
-)
 
 HARM = (
     "</script><script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'>"
     "<!--<svg onload=window.harmed=1> \u202egnp.exe \u2066x\u2069 \x1b[31m {{ 7 * 7 }} "
      "e" + "\u0301" * 500 + " 安全 عربي 👩‍🔬 "
 )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with playwright_api.sync_playwright() as playwright:
-        # A container's root has no sandbox to start one in.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
-        yield found
-        found.close()
 
 
 class Visit:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,15 +18,8 @@ from rubric_judge.labels.rows import LabelSource, read_labels
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = Path("/usr/bin/chromium")
-
 playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not CHROMIUM.exists(), reason=f"no browser: there is no {CHROMIUM} (Debian's chromium)"
-    ),
-]
+pytestmark = pytest.mark.slow
 
 HARM = (
     "</script><script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'>"
@@ -40,16 +32,6 @@ KEYS: dict[str, list[float]] = {
     "extra": [0, 2.5, 5, 7.5, 10],
 }
 """The score of each digit: whole points, or quarters of the weight."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with playwright_api.sync_playwright() as playwright:
-        # A container's root has no sandbox to start one in.
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
-        yield found
-        found.close()
 
 
 class Typist:
