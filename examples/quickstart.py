@@ -426,7 +426,7 @@ class Proof:
 class Answers:
     """K responses of a policy to each of N questions, as tokens."""
 
-    _AT_ONCE = 24
+    _AT_ONCE = 48
 
     def __init__(
         self,
