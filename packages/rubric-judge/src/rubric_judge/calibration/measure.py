@@ -208,8 +208,26 @@ class Study:
         return tuple(found)
 
     def _slope(self, z_NR: FloatArray, label_N: FloatArray, rows: IntArray) -> float:
+        """Return the slope of the label on one judgement's z, within [0, 1]; 0 where z is constant.
+
+            β = Cov(y, z) / Var(z)
+
+        α β z is the linear function of z that is nearest to α y, in mean square.
+        """
         weights_N = self.paired.weights_N
-        return _slope(z_NR[rows], label_N[rows], None if weights_N is None else weights_N[rows])
+        weights_n = np.ones(len(rows)) if weights_N is None else weights_N[rows]
+        z_nR = z_NR[rows]
+        scored_nR = ~np.isnan(z_nR)
+        z = z_nR[scored_nR]
+        if not len(z) or not np.ptp(z):
+            return 0.0
+        label, weights = (
+            np.broadcast_to(one_n[:, None], z_nR.shape)[scored_nR]
+            for one_n in (label_N[rows], weights_n)
+        )
+        both = np.cov(label, z, bias=True, aweights=weights)
+        slope = float(both[0, 1] / both[1, 1])
+        return 0.0 if math.isnan(slope) else min(max(slope, 0.0), 1.0)
 
     def _people(self, n: list[int], m: list[int]) -> Estimate:
         """Return α between raters over the responses that at least two labelled."""
@@ -220,23 +238,3 @@ class Study:
             return UNKNOWN
         tenths_JN1 = agreement.in_tenths(people_JN[:, :, None])
         return self.intervals.estimate(agreement.alpha(tenths_JN1, "ordinal"), rows)
-
-
-def _slope(z_NR: FloatArray, label_N: FloatArray, weights_N: FloatArray | None) -> float:
-    """Return the slope of the label on one judgement's z, within [0, 1]; 0 where z is constant.
-
-        β = Cov(y, z) / Var(z)
-
-    α β z is the linear function of z that is nearest to α y, in mean square.
-    """
-    scored_NR = ~np.isnan(z_NR)
-    z, label = z_NR[scored_NR], np.broadcast_to(label_N[:, None], z_NR.shape)[scored_NR]
-    if not len(z) or not np.ptp(z):
-        return 0.0
-    if weights_N is None:
-        slope = float(np.cov(label, z, bias=True)[0, 1] / z.var())
-    else:
-        weights = np.broadcast_to(weights_N[:, None], z_NR.shape)[scored_NR]
-        both = np.cov(label, z, bias=True, aweights=weights)
-        slope = float(both[0, 1] / both[1, 1])
-    return 0.0 if math.isnan(slope) else min(max(slope, 0.0), 1.0)

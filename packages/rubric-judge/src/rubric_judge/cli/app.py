@@ -40,7 +40,7 @@ def write_report(
     write_text(out / f"{name}.json", report.model_dump_json(indent=2) + "\n")
     write_text(out / f"{name}.md", report.markdown(pictures))
     if (page := f"{name}.html") not in more:
-        from rubric_judge.page.plain import write_plain_page
+        from rubric_judge.page.rendering import write_plain_page
 
         write_plain_page(report, out / page)
         more = (page, *more)

@@ -27,7 +27,7 @@ from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan
-    from rubric_judge.attack.plan import Builder
+    from rubric_judge.attack.families import Builder
 
 
 _CONTROL_JUDGEMENTS: Final = 3

@@ -38,9 +38,8 @@ from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
     from rubric_judge.calibration.cascade import CascadeTarget
-    from rubric_judge.calibration.next_steps import Files
     from rubric_judge.calibration.pairing import Paired
-    from rubric_judge.calibration.report import CalibrationReport
+    from rubric_judge.calibration.report import CalibrationReport, Files
     from rubric_judge.labels.rows import Label
     from rubric_judge.reliability import Rating
 
@@ -166,8 +165,8 @@ def _verdicts(
     labelled: _Labelled, asked: _Asked, options: VerdictOptions, *, files: tuple[Path, Path]
 ) -> _Found:
     from rubric_judge.calibration.measure import Settings, calibrate
-    from rubric_judge.calibration.next_steps import Files
     from rubric_judge.calibration.pairing import pair
+    from rubric_judge.calibration.report import Files
     from rubric_judge.reliability import collect
 
     if options.judgements:
@@ -211,7 +210,7 @@ def _write(report: CalibrationReport, out: Path, files: Files) -> str:
 
 
 def _print(report: CalibrationReport, paired: Paired, written: str, files: Files) -> None:
-    from rubric_judge.calibration.next_steps import next_steps
+    from rubric_judge.calibration.report import next_steps
 
     console().print(report.summary(), soft_wrap=True)
     print_tables(report.tables(), footer=f"written: {written}")

@@ -62,8 +62,8 @@ def label(  # noqa: PLR0913  # each is an option of the command
     from rubric_judge.labels.store import open_labels
 
     with needing_extra("rubric-judge", "serve", by="the page of labels"):
+        from rubric_judge.label_page.app import serve_page
         from rubric_judge.label_page.desk import Desk
-        from rubric_judge.label_page.server import serve_page
 
     rater = None if rater is None else _rater(rater)
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements))

@@ -12,9 +12,8 @@ from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger.entry import check_replicate
 from rubric_judge.ledger.store import Ledger
-from rubric_judge.pool.groups import wanted_of
 from rubric_judge.pool.replicas import Replicas
-from rubric_judge.pool.schedule import Call, Hedger, Hedging, Results, Wanted
+from rubric_judge.pool.schedule import Call, Hedger, Hedging, Results, Wanted, wanted_of
 from rubric_judge.pool.statistics import PoolStatistics
 from rubric_judge.pool.step import PoolState, Step, watched_deadline, without_answer
 from rubric_judge.provider.limits import Limited
