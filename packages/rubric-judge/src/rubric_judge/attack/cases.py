@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from rubric_core import Grounding, JudgeView, Task
 from rubric_core.files import toml_beside
@@ -25,9 +25,9 @@ FILLER: Final[list[str]] = _TABLE.pop("filler")
 WEAK: Final[str] = _TABLE.pop("weak")
 """An answer that says nothing: what it is given, attacks on it deserve at most."""
 _NOTE: Final[str] = _TABLE.pop("note")
-TEXTS: Final[dict[str, dict[str, str]]] = _TABLE
-"""By family and name; some with slots."""
-ORDER: Final = TEXTS["response_injection"]["plain"]
+TEXTS: Final[dict[str, dict[str, Any]]] = _TABLE
+"""By family and name; some with slots, some for each part of a task."""
+ORDER: Final[str] = TEXTS["response_injection"]["plain"]
 """To the judge."""
 
 

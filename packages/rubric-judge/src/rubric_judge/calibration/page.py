@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
 from rubric_core.files import write_text
 from rubric_judge.calibration.record import Verdict
@@ -13,16 +12,6 @@ from rubric_judge.calibration.report import WORDS, CalibrationReport, Files, nex
 from rubric_judge.estimates import Estimate
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Figure, Row, Table
-
-_ROLES: Final = {
-    Verdict.ADMIT: "good",
-    Verdict.WEIGH_DOWN: "c2",
-    Verdict.STRONGER_JUDGE: "main",
-    Verdict.REWRITE: "c3",
-    Verdict.MASK: "bad",
-    Verdict.MORE_LABELS: "",
-}
-"""Colours of the kit; what cannot be told yet is hollow."""
 
 
 def headline(report: CalibrationReport) -> list[Figure]:
@@ -48,7 +37,7 @@ def youden_view(report: CalibrationReport) -> Table:
     rows = (
         Row(
             name=one.criterion,
-            role=_ROLES[one.verdict],
+            role=WORDS["roles"][one.verdict],
             cells=(
                 Cell(**one.youden_j.model_dump(exclude={"unit"})),
                 Cell(value=one.tpr.value),
@@ -67,7 +56,7 @@ def youden_view(report: CalibrationReport) -> Table:
 def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
     """Return (criterion, verdict, colour, reason) of each."""
     return [
-        (one.criterion, one.verdict.words, _ROLES[one.verdict] or "muted", one.reason)
+        (one.criterion, one.verdict.words, WORDS["roles"][one.verdict] or "muted", one.reason)
         for one in report.criteria
     ]
 

@@ -87,7 +87,7 @@ class CascadeJudge:
         self._judges = tuple(judges)
         self._config = config
         self._calibration = calibration
-        self._ask = ask or _ask
+        self._ask: Ask = ask or (lambda judge, view, _: judge.judge(view))
         names = [judge.name for judge in judges]
         shared = Counter(names)
         self.names = [
@@ -312,11 +312,6 @@ class _Parts:
             return self._rubric
         self._back = self._back or Rubric(criteria=tuple(reversed(tuple(self._rubric))))
         return self._back
-
-
-async def _ask(judge: Judge, view: JudgeView, sample: int) -> JudgeResult:
-    del sample
-    return await judge.judge(view)
 
 
 def _usage(results: Sequence[JudgeResult]) -> Usage | None:

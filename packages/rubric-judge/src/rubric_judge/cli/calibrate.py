@@ -23,16 +23,7 @@ from rubric_judge.cli.cascade import (
     find_thresholds,
     print_thresholds,
 )
-from rubric_judge.console.command import (
-    FAILED,
-    Count,
-    Positive,
-    Share,
-    configure_log,
-    console,
-    print_tables,
-    working,
-)
+from rubric_judge.console import command
 from rubric_judge.console.progress import current
 from rubric_judge.responses import read_responses
 
@@ -85,15 +76,15 @@ class VerdictOptions:
 
     judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = ()
     """Files of the judge's judgements, in place of asking it; --judge says whose they are."""
-    replicates: Positive = 1
+    replicates: command.Positive = 1
     """Judgements of each response; from two on, the judge's noise is measured."""
     combine: Literal["mean", "majority"] = "mean"
     """What several raters' scores are together: their mean, or what most call met."""
-    bound: Share = 0.3
+    bound: command.Share = 0.3
     """A criterion is admitted where Youden's J = TPR − FPR is above it, with confidence."""
-    resamples: Positive = 1000
+    resamples: command.Positive = 1000
     """Bootstrap draws of those intervals that need them."""
-    seed: Count = 0
+    seed: command.Count = 0
     """Seed of the draws."""
 
 
@@ -108,7 +99,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     judge: Path | None = None,
     out: Path,
     ledger: Path | None = None,
-    workers: Positive = 32,
+    workers: command.Positive = 32,
     verdicts: VerdictOptions = _VERDICTS,
     thresholds: CascadeOptions = _NO_CASCADE,
     verbose: Annotated[bool, Parameter(negative=())] = False,
@@ -136,10 +127,10 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when the ledger could not be written.
     """
-    configure_log(verbose=verbose)
+    command.configure_log(verbose=verbose)
     target = thresholds.target()
     asked = _Asked(judge, out, ledger, workers)
-    with working(app):
+    with command.working(app):
         labelled = _labelled(tasks, responses, labels)
         make_folder(out, flag="--out")
         found = (
@@ -148,7 +139,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
             else _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
         )
     found.report()
-    return FAILED if found.unwritten else 0
+    return command.FAILED if found.unwritten else 0
 
 
 def _labelled(tasks: Path, responses: Path, labels: Sequence[Path]) -> _Labelled:
@@ -212,8 +203,8 @@ def _write(report: CalibrationReport, out: Path, files: Files) -> str:
 def _print(report: CalibrationReport, paired: Paired, written: str, files: Files) -> None:
     from rubric_judge.calibration.report import next_steps
 
-    console().print(report.summary(), soft_wrap=True)
-    print_tables(report.tables(), footer=f"written: {written}")
+    command.console().print(report.summary(), soft_wrap=True)
+    command.print_tables(report.tables(), footer=f"written: {written}")
     if steps := next_steps(report, files):
         print("next:")
     for step in steps:

@@ -18,20 +18,7 @@ from rubric_core.configuration import UNSHOWN, may_be_key, said_where
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
 
-_INSTEAD = {
-    **dict.fromkeys(("api_key", "authorization"), "api_key_env"),
-    "base_url": "api_base",
-    **dict.fromkeys(("max_retries", "num_retries"), "max_transport_attempts"),
-    "timeout": "timeout_s",
-}
-_NOT_PARAMETERS = (
-    *_INSTEAD,
-    *("api_base", "extra_headers", "headers", "max_tokens", "messages", "model", "n", "stream"),
-    *("response_format", "response_model", "temperature", "tool_choice", "tools"),
-)
-"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
-
-
+_PARAMETERS: Final = toml_beside(__file__, "parameters.toml")
 _MISFITS: Final[dict[str, str]] = toml_beside(__file__, "misfits.toml")
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
 """What litellm names servers that speak OpenAI's protocol by."""
@@ -183,8 +170,9 @@ FileBeside: TypeAlias = Annotated[Path | None, AfterValidator(_beside)]
 
 
 def _more(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    if taken := sorted(set(value).intersection(_NOT_PARAMETERS)):
-        setting = _INSTEAD.get(taken[0], taken[0])
+    instead: dict[str, str] = _PARAMETERS["instead"]
+    if taken := sorted(set(value) & {*instead, *_PARAMETERS["ours"]}):
+        setting = instead.get(taken[0], taken[0])
         remedy = "the judge sets it itself, so leave it out"
         if setting in ModelConfig.model_fields:
             remedy = f"write `{setting}:` at the top level, beside `parameters:`"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from rubric_judge.reliability.noise import advantage_pairs, below_noise
 from rubric_judge.reliability.rates import Confusion, confusions
 from rubric_judge.reliability.ratings import IntArray, Ratings, Statistic, ratio
 
+_METRICS: Final[dict[str, agreement.Metric]] = {
+    "alpha": "interval",
+    "alpha_ordinal": "ordinal",
+    "alpha_nominal": "nominal",
+}
 _TARGETS: Final = (0.8, 0.9, 0.95)
 
 
@@ -135,11 +140,7 @@ class _Study:
             reasons=dict(ratings.reasons_J[j].most_common()),
             cost=ratings.costs_J[j],
             mean_reward=estimate(ratio(np.nansum(rewards_NR, axis=1), count_N)),
-            tau2=estimate(expected.tau2),
-            predicted=estimate(expected.predicted),
-            independent=estimate(expected.independent),
-            measured=estimate(expected.measured),
-            inflation=estimate(expected.inflation),
+            **{name: estimate(one) for name, one in expected._asdict().items()},
             icc1=estimate(noise.icc1(rewards_NR)),
             icc1_within=within,
             flips=estimate(ratio(pairs.flips_N, pairs.pairs_N), of_groups=True),
@@ -202,21 +203,17 @@ class _Study:
         ratings, estimate = self.ratings, self.intervals.estimate
         single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         rows = np.flatnonzero(~np.isnan(single.rewards_JN).any(axis=0))
+        alphas: dict[str, Any] = {}
+        for name, metric in _METRICS.items():
+            alpha = partial(agreement.alpha, metric=metric)
+            alphas[name] = estimate(alpha(single.tenths_JNM))
+            alphas[f"{name}_by_criterion"] = self._by_criterion(alpha, single.tenths_JNM)
         return report.PanelAgreement(
             judges=len(ratings.judges),
             responses=len(rows),
             icc_a1=estimate(agreement.icc_a1(single.rewards_JN), rows),
             effective_judges=estimate(agreement.effective_judges(single.rewards_JN), rows),
-            alpha=estimate(agreement.alpha(single.tenths_JNM)),
-            alpha_by_criterion=self._by_criterion(agreement.alpha, single.tenths_JNM),
-            alpha_ordinal=estimate(agreement.alpha(single.tenths_JNM, "ordinal")),
-            alpha_ordinal_by_criterion=self._by_criterion(
-                partial(agreement.alpha, metric="ordinal"), single.tenths_JNM
-            ),
-            alpha_nominal=estimate(agreement.alpha(single.tenths_JNM, "nominal")),
-            alpha_nominal_by_criterion=self._by_criterion(
-                partial(agreement.alpha, metric="nominal"), single.tenths_JNM
-            ),
+            **alphas,
         )
 
     def rates(self, reference: str | None) -> tuple[report.ReferenceRates, ...]:

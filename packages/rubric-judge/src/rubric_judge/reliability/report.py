@@ -10,7 +10,7 @@ from pydantic import Field
 
 from rubric_core.files import toml_beside
 from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.page.charts import Bar, Bars
+from rubric_judge.page.charts import Bars
 from rubric_judge.page.tables import Part, Report, TextTable, counted, or_dash
 from rubric_judge.reliability.ratings import JudgementCost
 
@@ -225,20 +225,10 @@ class ReliabilityReport(Report):
 
     def drawn(self) -> list[Bars]:
         """Return the share of advantages that a second judgement turns, by judge."""
-        bars = tuple(
-            Bar(
-                one.judge,
-                f"{100 * one.flips.value:.1f} %",
-                one.flips.value,
-                note=f"{one.judgements:,} judgements",
-                low=one.flips.low,
-                high=one.flips.high,
-            )
-            for one in self.judges
-            if one.flips.value is not None
-        )
+        flips = ((one.judge, one.flips, f"{one.judgements:,} judgements") for one in self.judges)
+        shares = ((name, (one.value, one.low, one.high), note) for name, one, note in flips)
         caption = "Share of advantages whose sign a second judgement of the same responses turns."
-        return [Bars("Noise of each judge", caption, bars)]
+        return [Bars.of_shares("Noise of each judge", caption, shares, role="main")]
 
 
 _MOST_CRITERIA: Final = 15

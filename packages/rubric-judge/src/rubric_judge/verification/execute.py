@@ -113,10 +113,8 @@ async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> 
     Raises:
         SandboxError: there is no other process to be had: the machine's doing.
     """
-    try:
+    with contextlib.suppress(deciding.PastBoundError):
         return deciding.decide_shortly(check, text)
-    except deciding.PastBoundError:
-        pass
     limiter = _limiter.get(None)
     if limiter is None:
         limiter = anyio.CapacityLimiter(_AT_ONCE)
