@@ -22,17 +22,10 @@ import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import (
-    Judge,
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    criterion_scores_z,
-    normalized_reward,
-)
+from rubric_core import Judge, JudgeResult, JudgeView, Outcome
 from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
-from rubric_core.reward.projection import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec

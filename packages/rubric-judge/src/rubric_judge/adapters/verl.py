@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rubric_core import Judge
-from rubric_core.reward.projection import OnUnavailable
+from rubric_core import Judge, OnUnavailable
 from rubric_judge.adapters.rows import joined_row
 from rubric_judge.adapters.scoring import Submission, shared_scorer
 

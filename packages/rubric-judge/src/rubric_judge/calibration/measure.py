@@ -11,12 +11,7 @@ import numpy as np
 from rubric_core import ConfigError
 from rubric_core.arrays import FloatArray
 from rubric_judge.calibration.pairing import Paired
-from rubric_judge.calibration.record import (
-    LEVELS,
-    CriterionCalibration,
-    LevelCalibration,
-    Verdict,
-)
+from rubric_judge.calibration.record import LEVELS, CriterionCalibration, LevelCalibration, Verdict
 from rubric_judge.calibration.report import CalibrationReport
 from rubric_judge.calibration.reward import reward_calibration
 from rubric_judge.calibration.verdicts import Evidence, decide

@@ -11,18 +11,8 @@ from functools import reduce
 
 import anyio
 
-from rubric_core import (
-    CascadeLevel,
-    CascadeTrace,
-    Criterion,
-    Judge,
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    Reason,
-    Rubric,
-    Usage,
-)
+from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
+from rubric_core.judgement.result import CascadeLevel, CascadeTrace, Usage
 from rubric_judge.by_identity import ByIdentity
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.cascade.queue import ask_for_labels

@@ -20,11 +20,7 @@ app = command_app("rubric-judge", summary="Judge responses against rubrics.")
 
 
 def write_report(
-    out: Path,
-    name: str,
-    report: Report,
-    draw: Callable[[Path], Sequence[Path]],
-    *more: str,
+    out: Path, name: str, report: Report, draw: Callable[[Path], Sequence[Path]], *more: str
 ) -> str:
     """Write a report as JSON, Markdown and HTML with figures; return the names of all files.
 

@@ -17,12 +17,7 @@ from rubric_core.files import write_text
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
-from rubric_judge.cli.cascade import (
-    VERDICTS,
-    CascadeOptions,
-    find_thresholds,
-    print_thresholds,
-)
+from rubric_judge.cli.cascade import VERDICTS, CascadeOptions, find_thresholds, print_thresholds
 from rubric_judge.console import command
 from rubric_judge.console.progress import current
 from rubric_judge.responses import read_responses

@@ -9,8 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import Criterion, JudgeView
-from rubric_core.errors import SchemaError
+from rubric_core import Criterion, JudgeView, SchemaError
 from rubric_judge.labels.rows import Label, LabelSource, Rater, Score, label_problems
 from rubric_judge.labels.sampling import Drawn, in_order
 from rubric_judge.labels.store import LabelStore

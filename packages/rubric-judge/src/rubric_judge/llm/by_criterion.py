@@ -11,17 +11,9 @@ from typing import NamedTuple
 import anyio
 from anyio.abc import TaskGroup
 
-from rubric_core import (
-    Answerer,
-    Criterion,
-    Evidence,
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    Rubric,
-    Usage,
-)
-from rubric_core.judgement.result import Call
+from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Rubric
+from rubric_core.judgement.evidence import Evidence
+from rubric_core.judgement.result import Answerer, Call, Usage
 
 _Ask = Callable[[JudgeView], Awaitable[JudgeResult]]
 
@@ -90,10 +82,7 @@ async def _judged(ask: _Ask, view: JudgeView, criteria: Sequence[Criterion]) -> 
 
 
 def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
-    kinds = {
-        Outcome.INVALID: JudgeResult.invalid,
-        Outcome.UNAVAILABLE: JudgeResult.unavailable,
-    }
+    kinds = {Outcome.INVALID: JudgeResult.invalid, Outcome.UNAVAILABLE: JudgeResult.unavailable}
     for outcome, failed in kinds.items():
         for criterion, result, _ in parts:
             if result.outcome is outcome and result.reason is not None:
