@@ -96,7 +96,10 @@ class HybridJudge:
             }
         except (VerificationError, SandboxError) as error:
             return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
-        scores, account = _scores(view.rubric, verdicts), _account(verdicts)
+        # Not `rubric[name]` for each verdict: that looks through the criteria every time.
+        decided = (c for c in view.rubric if c.id in verdicts)
+        scores = {c.id: c.weight * verdicts[c.id].share for c in decided}
+        account = _account(verdicts)
         if plan.read is None:
             scores |= {c.id: 0.0 for c in plan.rest}
             return JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning=account)
@@ -131,11 +134,6 @@ def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
     rest = tuple(criterion for criterion in rubric if criterion.id not in checks)
     weighs = any(criterion.weight for criterion in rest)
     return _Plan(checks, rest, Rubric(criteria=rest) if weighs else None)
-
-
-def _scores(rubric: Rubric, verdicts: dict[str, CheckResult]) -> dict[str, float]:
-    # Not `rubric[name]` for each verdict: that looks through the criteria every time.
-    return {c.id: c.weight * verdicts[c.id].share for c in rubric if c.id in verdicts}
 
 
 def _account(verdicts: dict[str, CheckResult]) -> str:

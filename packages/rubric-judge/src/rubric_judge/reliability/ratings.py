@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
@@ -54,23 +55,19 @@ def judgement_cost(results: Sequence[JudgeResult]) -> JudgementCost:
         results: of one judge.
     """
     used = [result.usage for result in results if result.usage is not None]
-    calls = [float(result.attempts) for result in results] if used else []
     return JudgementCost(
-        calls=_mean(calls),
-        prompt_tokens=_mean([usage.prompt_tokens for usage in used]),
-        completion_tokens=_mean([usage.completion_tokens for usage in used]),
-        cached_tokens=_mean_known([usage.cached_tokens for usage in used]),
-        cost_usd=_mean_known([usage.cost_usd for usage in used]),
-        seconds=_mean_known([result.latency_s for result in results]),
+        calls=_mean(result.attempts for result in results if used),
+        prompt_tokens=_mean(usage.prompt_tokens for usage in used),
+        completion_tokens=_mean(usage.completion_tokens for usage in used),
+        cached_tokens=_mean(usage.cached_tokens for usage in used),
+        cost_usd=_mean(usage.cost_usd for usage in used),
+        seconds=_mean(result.latency_s for result in results),
     )
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
-def _mean_known(values: Sequence[float | None]) -> float | None:
-    return _mean([value for value in values if value is not None])
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,10 +101,8 @@ class BoundedProtocol(H11Protocol):
         self.address = ""
         self._connections = connections
         self._is_counted = False
-        self._deadline: asyncio.TimerHandle | None = None
-        """Of headers that are awaited."""
-        self._patience: asyncio.TimerHandle | None = None
-        """Of an answer that lies here."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        """Of `headers` that are awaited, and of an `answer` that lies here."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, or say that there is no room."""
@@ -120,8 +118,8 @@ class BoundedProtocol(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._stop_waiting()
-        self._stop_patience()
+        self._stop("headers")
+        self._stop("answer")
         if self._is_counted:
             self._is_counted = False
             self._connections.leave(self)
@@ -133,10 +131,10 @@ class BoundedProtocol(H11Protocol):
             return
         super().data_received(data)
         if self._is_asked:
-            self._stop_waiting()
+            self._stop("headers")
             if not self.cycle.more_body:
                 self._connections.asks(self)
-        elif self._deadline is None and not self.transport.is_closing():
+        elif "headers" not in self._timers and not self.transport.is_closing():
             self._expect_headers()
 
     def on_response_complete(self) -> None:
@@ -154,7 +152,7 @@ class BoundedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """Go on: the client has taken it."""
         super().resume_writing()
-        self._stop_patience()
+        self._stop("answer")
 
     def give_up(self) -> None:
         """Close the connection at once."""
@@ -167,15 +165,14 @@ class BoundedProtocol(H11Protocol):
 
     def _expect_headers(self) -> None:
         wait_s = self._connections.config.headers_s
-        self._deadline = self.loop.call_later(wait_s, self._headers_too_slow, wait_s)
+        self._timers["headers"] = self.loop.call_later(wait_s, self._headers_too_slow, wait_s)
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _stop(self, name: str) -> None:
+        if (timer := self._timers.pop(name, None)) is not None:
+            timer.cancel()
 
     def _headers_too_slow(self, wait_s: float) -> None:
-        self._deadline = None
+        self._stop("headers")
         self._connections.warn("serve.connection.too_slow", headers_s=wait_s)
         late = f"the headers did not arrive within {wait_s:g} s: send them faster"
         self._refuse(RefusedError("too_slow", late))
@@ -191,9 +188,9 @@ class BoundedProtocol(H11Protocol):
 
     def _expect_taken(self) -> None:
         """Begin to wait for the client to take what lies here."""
-        self._stop_patience()
+        self._stop("answer")
         if left := self.transport.get_write_buffer_size():
-            self._patience = self.loop.call_later(_UNREAD_S, self._check_taken, left)
+            self._timers["answer"] = self.loop.call_later(_UNREAD_S, self._check_taken, left)
 
     def _check_taken(self, left: int) -> None:
         if self.transport.get_write_buffer_size() < left:
@@ -201,11 +198,6 @@ class BoundedProtocol(H11Protocol):
         else:
             self._connections.warn("serve.connection.unread", bytes=left)
             self.transport.abort()
-
-    def _stop_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
 
 
 def _address(transport: asyncio.Transport) -> str:

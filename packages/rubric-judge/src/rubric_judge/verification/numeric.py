@@ -19,7 +19,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
@@ -55,8 +55,7 @@ class NumericCheck:
     where: Where | None = None
 
 
-def _unusable(problem: str) -> VerificationError:
-    return VerificationError(f"`numeric:` {problem}")
+_unusable = partial(VerificationError.of, "numeric:")
 
 
 def read_numeric(body: str) -> NumericCheck:

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, cast
 
 from rubric_judge.errors import VerificationError
@@ -55,8 +55,7 @@ class _NotJsonError(ValueError):
     """A text that Python reads as JSON and a schema cannot be compared with."""
 
 
-def _unusable(problem: str) -> VerificationError:
-    return VerificationError(f"`json_schema:` {problem}")
+_unusable = partial(VerificationError.of, "json_schema:")
 
 
 def read_schema(body: str) -> SchemaCheck:
