@@ -10,17 +10,14 @@ import numpy as np
 
 from rubric_core import ConfigError
 from rubric_core.arrays import FloatArray
-from rubric_judge.calibration.pairing import Paired
+from rubric_judge.calibration import pairing, report, verdicts
 from rubric_judge.calibration.record import LEVELS, CriterionCalibration, LevelCalibration, Verdict
-from rubric_judge.calibration.report import CalibrationReport
 from rubric_judge.calibration.reward import reward_calibration
-from rubric_judge.calibration.verdicts import Evidence, decide
 from rubric_judge.console.progress import current
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
-from rubric_judge.reliability import agreement, noise
+from rubric_judge.reliability import agreement, noise, rates
 from rubric_judge.reliability.intervals import Intervals
-from rubric_judge.reliability.rates import confusion
 from rubric_judge.reliability.ratings import IntArray, ratio
 
 _FEWEST_SHARED: Final = 8
@@ -39,8 +36,8 @@ class Settings:
 
 
 def calibrate(
-    paired: Paired, *, fingerprint: str | None = None, settings: Settings | None = None
-) -> CalibrationReport:
+    paired: pairing.Paired, *, fingerprint: str | None = None, settings: Settings | None = None
+) -> report.CalibrationReport:
     """Measure a judge against labels.
 
     Args:
@@ -84,7 +81,7 @@ def calibrate(
         phase.advance()
     labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
     tasks = {ratings.task_ids_N[n]: ratings.tasks_N[n] for n in labelled}
-    return CalibrationReport(
+    return report.CalibrationReport(
         version=1,
         judge=ratings.judges[0],
         judge_fingerprint=fingerprint or ratings.judges[0],
@@ -104,7 +101,7 @@ def _by_j(one: CriterionCalibration) -> tuple[bool, bool, float]:
     return is_admitted, one.youden_j.value is None, one.youden_j.value or 0.0
 
 
-def _notes(paired: Paired, *, is_named: bool) -> list[str]:
+def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
     notes: list[str] = []
     if not is_named:
         notes.append(
@@ -127,7 +124,7 @@ def _notes(paired: Paired, *, is_named: bool) -> list[str]:
 class Study:
     """Judgements and labels, and how intervals are made of them."""
 
-    paired: Paired
+    paired: pairing.Paired
     settings: Settings
     intervals: Intervals
 
@@ -142,12 +139,12 @@ class Study:
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
         shares_N = np.zeros(len(z_NR))
         shares_N[n] = ratings.alpha_NM[n, m]
-        decided = confusion(z_NR[:, :, None], label_N[:, None])
+        decided = rates.confusion(z_NR[:, :, None], label_N[:, None])
         found = self.intervals.rates(decided)
         positives = int(decided.met_N.sum())
         people = self._people(n, m)
-        decision = decide(
-            Evidence(
+        decision = verdicts.decide(
+            verdicts.Evidence(
                 found,
                 positives,
                 len(rows) - positives,

@@ -10,7 +10,6 @@ from pydantic import Field
 
 from rubric_core.files import toml_beside
 from rubric_judge.calibration import record
-from rubric_judge.calibration.record import Verdict
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.page.tables import Report, TextTable, counted, markdown_page
 
@@ -35,7 +34,7 @@ class CalibrationReport(record.Calibration, Report):
     def summary(self) -> str:
         """Return whose calibration it is, and how many criteria each verdict has."""
         counts = Counter(one.verdict for one in self.criteria)
-        verdicts = ", ".join(f"{one.words} {counts[one]}" for one in Verdict if counts[one])
+        verdicts = ", ".join(f"{one.words} {counts[one]}" for one in record.Verdict if counts[one])
         total = sum(one.labels * one.share for one in self.criteria)
         kept = sum(one.labels * one.share for one in self.criteria if one.factor == 1)
         weight = f"; {kept / total:.0%} of the labelled weight is admitted" if kept else ""
@@ -46,7 +45,7 @@ class CalibrationReport(record.Calibration, Report):
 
     def tables(self) -> list[TextTable]:
         """Return verdicts, their reasons and the reward; a dash: the labels cannot say."""
-        doubted = ([one] for one in self.criteria if one.verdict != Verdict.ADMIT)
+        doubted = ([one] for one in self.criteria if one.verdict != record.Verdict.ADMIT)
         return [
             TextTable.of(WORDS["verdicts"], ([one] for one in self.criteria)),
             TextTable.of(WORDS["reasons"], doubted),
@@ -121,12 +120,12 @@ class Step(NamedTuple):
 def next_steps(found: record.Calibration, files: Files) -> list[Step]:
     """Return what the verdicts ask for, in the order in which to do it."""
     steps: list[Step] = []
-    if named := _named(found, Verdict.MORE_LABELS):
+    if named := _named(found, record.Verdict.MORE_LABELS):
         command = f"rubric-judge label {files.tasks} {files.responses} --out LABELS"
         steps.append(Step(f"label more, then calibrate on it: {named}", command))
-    if named := _named(found, Verdict.REWRITE):
+    if named := _named(found, record.Verdict.REWRITE):
         steps.append(Step(f"word anew, then label and calibrate: {named}"))
-    if named := _named(found, Verdict.STRONGER_JUDGE):
+    if named := _named(found, record.Verdict.STRONGER_JUDGE):
         steps.append(Step(f"calibrate a stronger judge: {named}"))
     if any(one.factor for one in found.criteria):
         setting = f"judge:\n  calibration: {files.calibration}"
@@ -134,7 +133,7 @@ def next_steps(found: record.Calibration, files: Files) -> list[Step]:
     return steps
 
 
-def _named(found: record.Calibration, verdict: Verdict) -> str:
+def _named(found: record.Calibration, verdict: record.Verdict) -> str:
     names = [one.criterion for one in found.criteria if one.verdict is verdict]
     others = len(names) - _SHOWN
     more = f" and {counted(others, 'other')}" if others > 0 else ""

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from rubric_core.errors import ConfigError
 from rubric_core.files import write_text
-from rubric_judge.console.command import command_app
-from rubric_judge.console.progress import current
+from rubric_judge.console import command, progress
 
 if TYPE_CHECKING:
     from rubric_judge.page.tables import Report
 
-app = command_app("rubric-judge", summary="Judge responses against rubrics.")
+app = command.command_app("rubric-judge", summary="Judge responses against rubrics.")
 
 
 def write_report(
@@ -31,7 +30,7 @@ def write_report(
         draw: draws the figures into the folder; the Markdown shows each `.png`.
         more: names of other files in the folder; a page of the report's own among them.
     """
-    with current().phase("drawing the figures"):
+    with progress.current().phase("drawing the figures"):
         pictures = [path.name for path in draw(out) if path.suffix == ".png"]
     write_text(out / f"{name}.json", report.model_dump_json(indent=2) + "\n")
     write_text(out / f"{name}.md", report.markdown(pictures))

@@ -15,8 +15,7 @@ from rubric_core import JudgeResult, Outcome, read_tasks
 from rubric_core.files import replacing
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
-from rubric_judge.console import command
-from rubric_judge.console.progress import current
+from rubric_judge.console import command, progress
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan
@@ -75,7 +74,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
 
     command.configure_log(verbose=verbose)
     with command.working(app):
-        with current().phase("reading tasks, making the attacks"):
+        with progress.current().phase("reading tasks, making the attacks"):
             targets = list(read_tasks(tasks)) if tasks else default_tasks()
             plan = plan_attacks(targets, _chosen(suite, families), limit=limit)
             make_folder(out, flag="--out")

@@ -15,11 +15,9 @@ from cyclopts import Parameter
 from rubric_core import JudgeView, RubricFileError, Task, read_tasks
 from rubric_core.files import write_text
 from rubric_judge.capabilities import fingerprint
-from rubric_judge.cli import judging
+from rubric_judge.cli import cascade, judging
 from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
-from rubric_judge.cli.cascade import VERDICTS, CascadeOptions, find_thresholds, print_thresholds
-from rubric_judge.console import command
-from rubric_judge.console.progress import current
+from rubric_judge.console import command, progress
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
@@ -64,7 +62,7 @@ class _Judged(NamedTuple):
     unwritten: int
 
 
-@Parameter(name="*", group=("Parameters", VERDICTS))
+@Parameter(name="*", group=("Parameters", cascade.VERDICTS))
 @dataclass(frozen=True)
 class VerdictOptions:
     """How verdicts are found; with --cascade there are none."""
@@ -83,7 +81,7 @@ class VerdictOptions:
     """Seed of the draws."""
 
 
-_VERDICTS, _NO_CASCADE = VerdictOptions(), CascadeOptions()
+_VERDICTS, _NO_CASCADE = VerdictOptions(), cascade.CascadeOptions()
 
 
 def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
@@ -96,7 +94,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     ledger: Path | None = None,
     workers: command.Positive = 32,
     verdicts: VerdictOptions = _VERDICTS,
-    thresholds: CascadeOptions = _NO_CASCADE,
+    thresholds: cascade.CascadeOptions = _NO_CASCADE,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Calibrate a judge against people's labels, and say what to do with each criterion.
@@ -141,7 +139,7 @@ def _labelled(tasks: Path, responses: Path, labels: Sequence[Path]) -> _Labelled
     from rubric_judge.calibration.pairing import read_all_labels
     from rubric_judge.labels.rows import LabelSource
 
-    with current().phase("reading tasks, responses and labels"):
+    with progress.current().phase("reading tasks, responses and labels"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
         views = dict(read_responses(responses, by_id))
         return _Labelled(by_id, views, read_all_labels(labels, LabelSource(by_id, views)))
@@ -174,12 +172,12 @@ def _thresholds(
 ) -> _Found:
     out = asked.out / "cascade.json"
     require_writable(out, flag="--out", inputs=(*inputs, asked.judge, asked.ledger))
-    found, unwritten = find_thresholds(
+    found, unwritten = cascade.find_thresholds(
         asked.configuration, target, labelled.labels, [*labelled.views.items()],
         ledger=asked.ledger, workers=asked.workers,
     )  # fmt: skip
     write_text(out, found.model_dump_json(indent=2) + "\n")
-    return _Found(partial(print_thresholds, found, out), unwritten)
+    return _Found(partial(cascade.print_thresholds, found, out), unwritten)
 
 
 def _typed(path: Path) -> str:

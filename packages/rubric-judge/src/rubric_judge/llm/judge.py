@@ -15,14 +15,11 @@ from rubric_judge import events
 from rubric_judge.chat_model import ChatModel
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeTransportError
+from rubric_judge.llm import prompt, replies
 from rubric_judge.llm.by_criterion import judge_by_criterion
-from rubric_judge.llm.prompt import Prompt, RenderedPrompt, load_prompt
-from rubric_judge.llm.replies import reply_model
-from rubric_judge.provider.chat import ChatClient, ChatReply, ClosesItself
-from rubric_judge.provider.limits import Limiter
-from rubric_judge.provider.model_config import ModelConfig
+from rubric_judge.provider import chat, limits, model_config
 
-_Config = TypeVar("_Config", bound=ModelConfig)
+_Config = TypeVar("_Config", bound=model_config.ModelConfig)
 
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
@@ -39,7 +36,7 @@ class Answered(NamedTuple):
     """What is known of the call, whatever came of it."""
 
 
-class ModelJudge(ClosesItself, Generic[_Config]):
+class ModelJudge(chat.ClosesItself, Generic[_Config]):
     """Base of `LLMJudge` and `ListwiseJudge`: who they are, and one call."""
 
     _scored: ClassVar[tuple[str, ...]] = ("passage_chars",)
@@ -49,8 +46,8 @@ class ModelJudge(ClosesItself, Generic[_Config]):
         self,
         config: _Config,
         *,
-        client: ChatClient | None = None,
-        limiter: Limiter | None = None,
+        client: chat.ChatClient | None = None,
+        limiter: limits.Limiter | None = None,
     ) -> None:
         """Read the prompt, the key and the `litellm_config`; nothing is sent.
 
@@ -68,7 +65,7 @@ class ModelJudge(ClosesItself, Generic[_Config]):
         self._prompt = self._load_prompt()
         self._model = ChatModel(config, client=client, limiter=limiter, role="judge")
 
-    def _load_prompt(self) -> Prompt:
+    def _load_prompt(self) -> prompt.Prompt:
         raise NotImplementedError
 
     @property
@@ -85,7 +82,7 @@ class ModelJudge(ClosesItself, Generic[_Config]):
         return f"{self.name} {digest[:16]}"
 
     @property
-    def limiter(self) -> Limiter:
+    def limiter(self) -> limits.Limiter:
         """What lets the attempts of this judge through."""
         return self._model.limiter
 
@@ -106,7 +103,7 @@ class ModelJudge(ClosesItself, Generic[_Config]):
         await self._model.aclose()
 
     async def _ask(
-        self, rendered: RenderedPrompt, reply: type[BaseModel], *, task_id: str
+        self, rendered: prompt.RenderedPrompt, reply: type[BaseModel], *, task_id: str
     ) -> Answered:
         """Make one call; its attempts are those of the retries.
 
@@ -139,7 +136,7 @@ class ModelJudge(ClosesItself, Generic[_Config]):
         return Answered(text, failure, known)
 
 
-def _unreadable(answer: ChatReply) -> JudgeResult | None:
+def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
     size = len(answer.text)
     if answer.finish == "refused":
         return JudgeResult.invalid(Reason.REFUSED)
@@ -169,11 +166,11 @@ class LLMJudge(ModelJudge[JudgeConfig]):
 
     _scored = ("evidence", "passage_chars")
 
-    def _load_prompt(self) -> Prompt:
+    def _load_prompt(self) -> prompt.Prompt:
         config = self._config
         by_criterion = self._is_by_criterion and config.prompt == "shared_prefix"
         layout = "by_criterion" if by_criterion else config.prompt
-        return load_prompt(layout, evidence=config.evidence != "off")
+        return prompt.load_prompt(layout, evidence=config.evidence != "off")
 
     @property
     def _is_by_criterion(self) -> bool:
@@ -205,7 +202,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
     async def _judge_at_once(self, view: JudgeView) -> JudgeResult:
         config = self._config
         rendered = self._prompt.render(view, passage_chars=config.passage_chars)
-        reply = reply_model(view.rubric, config.prompt, evidence=config.evidence != "off")
+        reply = replies.reply_model(view.rubric, config.prompt, evidence=config.evidence != "off")
         answer = await self._ask(rendered, reply, task_id=view.task_id)
         result = answer.failure or self._read(view, answer.text, passage=rendered.passage)
         result = result.with_call(**answer.call)

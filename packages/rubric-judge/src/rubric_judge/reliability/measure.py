@@ -17,7 +17,6 @@ from rubric_core.configuration import nearest_key
 from rubric_judge.console.progress import current
 from rubric_judge.reliability import agreement, noise, report
 from rubric_judge.reliability.intervals import Intervals
-from rubric_judge.reliability.noise import advantage_pairs, below_noise
 from rubric_judge.reliability.rates import Confusion, confusions
 from rubric_judge.reliability.ratings import IntArray, Ratings, Statistic, ratio
 
@@ -127,7 +126,7 @@ class _Study:
         rewards_NR = ratings.rewards_JNR[j]
         expected = noise.reward_noise(ratings.z_JNRM[j], rewards_NR, ratings.alpha_NM)
         parts = noise.group_parts(rewards_NR, self.groups)
-        pairs = advantage_pairs(rewards_NR, self.groups)
+        pairs = noise.advantage_pairs(rewards_NR, self.groups)
         count_N = noise.retest(rewards_NR).count
         within = estimate(noise.icc1_within(parts), of_groups=True)
         outcomes = ratings.outcomes_J[j]
@@ -147,7 +146,7 @@ class _Study:
             flipped_weight=estimate(ratio(pairs.flipped_size_N, pairs.size_N), of_groups=True),
             groups=round(float(parts.part_N.sum())),
             constant_frac=estimate(ratio(pairs.constant_N, pairs.part_N), of_groups=True),
-            below_noise_frac=estimate(below_noise(parts), of_groups=True),
+            below_noise_frac=estimate(noise.below_noise(parts), of_groups=True),
             replicates_needed={}
             if within.value is None
             else {f"{rho:g}": noise.replicates_needed(within.value, rho) for rho in _TARGETS},

@@ -17,9 +17,8 @@ from typing import Any
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rubric_judge.serve import schemas, telemetry
 from rubric_judge.serve.config import ServeConfig
-from rubric_judge.serve.schemas import RefusedError, refusal
-from rubric_judge.serve.telemetry import Recurring
 
 _UNREAD_S = 30.0
 """Longest time for which an answer lies here and the client takes none of it."""
@@ -34,7 +33,7 @@ _log = structlog.get_logger("rubric_judge.serve")
 class OpenConnections:
     """Counts connections, and makes room for another where one asks for nothing."""
 
-    def __init__(self, config: ServeConfig, recurring: Recurring) -> None:
+    def __init__(self, config: ServeConfig, recurring: telemetry.Recurring) -> None:
         """Start without a connection.
 
         Args:
@@ -111,7 +110,7 @@ class BoundedProtocol(H11Protocol):
         if not self._is_counted:
             self.transport = transport
             busy = "too many connections: close some, or ask again after Retry-After seconds"
-            self._refuse(RefusedError("busy", busy, retry_after_s=1))
+            self._refuse(schemas.RefusedError("busy", busy, retry_after_s=1))
             return
         super().connection_made(transport)
         self._expect_headers()
@@ -175,10 +174,10 @@ class BoundedProtocol(H11Protocol):
         self._stop("headers")
         self._connections.warn("serve.connection.too_slow", headers_s=wait_s)
         late = f"the headers did not arrive within {wait_s:g} s: send them faster"
-        self._refuse(RefusedError("too_slow", late))
+        self._refuse(schemas.RefusedError("too_slow", late))
 
-    def _refuse(self, refused: RefusedError) -> None:
-        answer = refusal(refused, headers={"Connection": "close"})
+    def _refuse(self, refused: schemas.RefusedError) -> None:
+        answer = schemas.refusal(refused, headers={"Connection": "close"})
         status = http.HTTPStatus(answer.status_code)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
         lines += [name + b": " + value for name, value in answer.raw_headers]
