@@ -10,8 +10,7 @@ import numpy as np
 
 from rubric_core import ConfigError
 from rubric_core.arrays import FloatArray
-from rubric_judge.calibration import pairing, report, verdicts
-from rubric_judge.calibration.record import LEVELS, CriterionCalibration, LevelCalibration, Verdict
+from rubric_judge.calibration import pairing, record, report, verdicts
 from rubric_judge.calibration.reward import reward_calibration
 from rubric_judge.console.progress import current
 from rubric_judge.estimates import UNKNOWN, Estimate
@@ -72,7 +71,7 @@ def calibrate(
         ),
     )
     cells = ratings.cells_by_criterion
-    criteria: list[CriterionCalibration] = []
+    criteria: list[record.CriterionCalibration] = []
     with current().phase("measuring", total=len(cells) + 1) as phase:
         for name in cells:
             criteria.append(study.criterion(name))
@@ -95,9 +94,9 @@ def calibrate(
     )
 
 
-def _by_j(one: CriterionCalibration) -> tuple[bool, bool, float]:
+def _by_j(one: record.CriterionCalibration) -> tuple[bool, bool, float]:
     """What is not admitted comes first."""
-    is_admitted = one.verdict is Verdict.ADMIT
+    is_admitted = one.verdict is record.Verdict.ADMIT
     return is_admitted, one.youden_j.value is None, one.youden_j.value or 0.0
 
 
@@ -128,7 +127,7 @@ class Study:
     settings: Settings
     intervals: Intervals
 
-    def criterion(self, name: str) -> CriterionCalibration:
+    def criterion(self, name: str) -> record.CriterionCalibration:
         """Measure one criterion over all tasks that share its id."""
         ratings = self.paired.ratings
         n, m = ratings.cells_by_criterion[name]
@@ -157,7 +156,7 @@ class Study:
         )
         both_JN1 = agreement.in_tenths(np.stack([first_N, label_N])[:, :, None])
         repeated = noise.retest(z_NR)
-        return CriterionCalibration(
+        return record.CriterionCalibration(
             criterion=name,
             labels=len(rows),
             positives=positives,
@@ -181,15 +180,15 @@ class Study:
 
     def _levels(
         self, repeated: noise.Retest, label_N: FloatArray, rows: IntArray
-    ) -> tuple[LevelCalibration, ...]:
-        found: list[LevelCalibration] = []
-        for low, high in LEVELS:
+    ) -> tuple[record.LevelCalibration, ...]:
+        found: list[record.LevelCalibration] = []
+        for low, high in record.LEVELS:
             z_N = label_N[rows]
             inside = z_N == low if low == high else (z_N >= low) & (z_N < high) & (z_N > 0)
             mine = rows[inside]
             if len(mine):
                 found.append(
-                    LevelCalibration(
+                    record.LevelCalibration(
                         low=low,
                         high=high,
                         labels=len(mine),
