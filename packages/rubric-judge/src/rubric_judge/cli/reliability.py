@@ -14,7 +14,14 @@ from cyclopts import Parameter
 from rubric_core import ConfigError, JudgeView, Task, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
-from rubric_judge.console import command
+from rubric_judge.console.command import (
+    FAILED,
+    Count,
+    Positive,
+    configure_log,
+    print_tables,
+    working,
+)
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
@@ -29,11 +36,11 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = (),
     out: Path,
     reference: str | None = None,
-    replicates: command.Positive = 4,
+    replicates: Positive = 4,
     ledger: Path | None = None,
-    resamples: command.Positive = 1000,
-    seed: command.Count = 0,
-    workers: command.Positive = 32,
+    resamples: Positive = 1000,
+    seed: Count = 0,
+    workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Measure how noisy judges are, and how far they agree.
@@ -66,8 +73,8 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     from rubric_judge.reliability import collect, measure
 
     _check(responses, judge, judgements)
-    command.configure_log(verbose=verbose)
-    with command.working(app) as progress:
+    configure_log(verbose=verbose)
+    with working(app) as progress:
         with progress.phase("reading tasks and judgements"):
             by_id = {task.task_id: task for task in read_tasks(tasks)}
             numbered = read_responses(responses, by_id) if responses else []
@@ -80,8 +87,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         report = measure(ratings, resamples=resamples, seed=seed, reference=reference)
         written = _write(out, report, ratings)
     _print(report, written, notes)
-    unknown = all(one.mean_reward.value is None for one in report.judges)
-    return command.FAILED if unwritten or unknown else 0
+    return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
 
 
 def _write(out: Path, report: ReliabilityReport, ratings: Ratings) -> str:
@@ -101,7 +107,7 @@ def _read_all(
 
 
 def _print(report: ReliabilityReport, written: str, notes: Sequence[str]) -> None:
-    command.print_tables(report.tables(), footer=f"written: {written}")
+    print_tables(report.tables(), footer=f"written: {written}")
     for one in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in one.reasons.items())
         if failed:

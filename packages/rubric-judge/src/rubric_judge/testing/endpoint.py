@@ -21,6 +21,7 @@ from aiohttp import web
 from rubric_judge.testing import replies
 from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.faults import Drawn, Fault, Faults, Latency, drawn_faults
+from rubric_judge.testing.replies import ServedModel, completion
 
 _STATUS = {
     Fault.RATE_LIMIT: 429,
@@ -64,7 +65,7 @@ class FakeEndpoint:
     """Seed of faults and latencies."""
     keep: Keep = "calls"
     """What to remember of the calls; for many thousands `records`, or only `counts`."""
-    served: replies.ServedModel | None = None
+    served: ServedModel | None = None
     """The model that answers requests without a schema; left out, `award` does."""
     calls: list[FakeCall] = field(default_factory=list[FakeCall], init=False)
     """Requests in the order of arrival; read it when the calls are done."""
@@ -121,7 +122,7 @@ class FakeEndpoint:
             await server.shutdown(0)  # connections that were just being accepted
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        served = self.served or replies.ServedModel()
+        served = self.served or ServedModel()
         match request.method, request.path:
             case "POST", "/v1/chat/completions":
                 return await self._completion(request)
@@ -186,7 +187,7 @@ class FakeEndpoint:
             return award
         return {name: weight * award for name, weight in call.weights.items()}
 
-    def _plain(self, call: FakeCall, drawn: Drawn, served: replies.ServedModel) -> bytes:
+    def _plain(self, call: FakeCall, drawn: Drawn, served: ServedModel) -> bytes:
         plain = served.plain(call)
         self._note(call, drawn, plain.text)
         text = replies.plain_text(plain.text, call.fault)
@@ -258,7 +259,7 @@ def _request(*parts: Any) -> web.BaseRequest:
 def _body(call: FakeCall, text: str, fault: Fault | None, **usage: int) -> bytes:
     if call.fault is Fault.HOSTILE_BODY:
         return text.encode(errors="surrogateescape")
-    return replies.encoded(replies.completion(text, call=call, fault=fault, **usage))
+    return replies.encoded(completion(text, call=call, fault=fault, **usage))
 
 
 def _reset(request: web.BaseRequest) -> None:

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification import numeric, validation
+from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck, contains
 from rubric_judge.verification.schema import MOST_STEPS, PATTERNS_S, SchemaCheck, matches_schema
+from rubric_judge.verification.validation import StepsError
 
-QuickCheck = ContainsCheck | RegexCheck | numeric.NumericCheck | SchemaCheck
+QuickCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck
 
 _SHORT_TEXT: Final = 10_000
 """Characters: numbers in every second one of them take a hundredth of a second."""
@@ -53,7 +54,7 @@ def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> CheckResu
     except TimeoutError:
         its = "a pattern of its schema" if of_schema else "its pattern"
         return CheckResult(0.0, f"{its} ran past {patterns_s} s")
-    except validation.StepsError:
+    except StepsError:
         return CheckResult(0.0, f"its JSON takes more than {MOST_STEPS} steps of its schema")
 
 
@@ -76,7 +77,7 @@ def decide_shortly(check: QuickCheck, text: str) -> CheckResult:
         raise PastBoundError
     try:
         return _decided(check, text, time_left=ProcessorTime(_SHORT_S, tries=1), steps=_FEW_STEPS)
-    except (TimeoutError, validation.StepsError):
+    except (TimeoutError, StepsError):
         raise PastBoundError from None
 
 
@@ -85,8 +86,8 @@ def _decided(check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: i
         match check:
             case ContainsCheck():
                 return CheckResult(float(contains(check, text)))
-            case numeric.NumericCheck():
-                return CheckResult(float(numeric.states_number(check, text)))
+            case NumericCheck():
+                return CheckResult(float(states_number(check, text)))
             case RegexCheck():
                 return CheckResult(float(matches_pattern(check.pattern, text, time_left=time_left)))
             case SchemaCheck():
@@ -114,6 +115,6 @@ def note_of_failure(error: Exception) -> str:
         StepsError: a bound of the caller's, as it was raised.
         OSError: the machine's doing, as an ImportError is; a TimeoutError, which is one.
     """
-    if isinstance(error, (VerificationError, validation.StepsError, ImportError, OSError)):
+    if isinstance(error, (VerificationError, StepsError, ImportError, OSError)):
         raise error
     return f"its check ended in {type(error).__name__}"
