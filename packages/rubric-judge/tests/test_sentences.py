@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rubric_judge.lexical.word_order import faults_of_order
-from rubric_judge.lexical.words import read_sentences, repeated_share
+from rubric_judge.lexical.words import faults_of_order, read_sentences, repeated_share
 
 
 def _texts(text: str) -> list[str]:

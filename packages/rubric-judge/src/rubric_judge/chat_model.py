@@ -13,13 +13,9 @@ from rubric_core import Answerer, Reason, Usage
 from rubric_judge import events
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
-from rubric_judge.provider import chat
+from rubric_judge.provider import chat, direct, limits, retries, router_file
 from rubric_judge.provider.chat import ChatClient, ChatReply, ClosesItself, answerer
-from rubric_judge.provider.direct import DirectClient
-from rubric_judge.provider.limits import Limiter, LocalLimiter
 from rubric_judge.provider.model_config import ModelConfig
-from rubric_judge.provider.retries import RetryingClient
-from rubric_judge.provider.router_file import read_router_file
 from rubric_judge.provider.settings import variable
 
 
@@ -41,7 +37,7 @@ class ChatModel(ClosesItself):
         config: ModelConfig,
         *,
         client: ChatClient | None = None,
-        limiter: Limiter | None = None,
+        limiter: limits.Limiter | None = None,
         role: str = "model",
     ) -> None:
         """Read the key and the `litellm_config`; nothing is sent.
@@ -58,12 +54,12 @@ class ChatModel(ClosesItself):
         """
         self._config = config
         self._role = role
-        self._limiter = limiter or LocalLimiter(config.limits)
+        self._limiter = limiter or limits.LocalLimiter(config.limits)
         self._deployments = ""
         self.routes: tuple[str, ...] = (config.model,)
         """Litellm's names of the models that may answer; of a router, of all its deployments."""
         if config.litellm_config is not None:
-            file = read_router_file(config.litellm_config, model=config.model)
+            file = router_file.read_router_file(config.litellm_config, model=config.model)
             allowed = ["other models"] if config.allow_fallback_models else []
             self._deployments = json.dumps([file.identity(variable), *allowed])
             self.routes = file.routes(variable)
@@ -74,7 +70,7 @@ class ChatModel(ClosesItself):
         """The model that answered first, by deployment and fallback."""
 
     @property
-    def limiter(self) -> Limiter:
+    def limiter(self) -> limits.Limiter:
         """What lets the attempts through."""
         return self._limiter
 
@@ -153,7 +149,7 @@ class ChatModel(ClosesItself):
         wanted = tuple(names)
         refused: set[str] = set()
         for client in self._clients:
-            if isinstance(client, RetryingClient):
+            if isinstance(client, retries.RetryingClient):
                 refused.update(await client.unsupported(wanted))
         return tuple(name for name in wanted if name in refused)
 
@@ -169,7 +165,7 @@ class ChatModel(ClosesItself):
                 model and address, or which key of the file, and what to do.
         """
         for client, address in zip(self._clients, self._config.addresses, strict=False):
-            asking = client.hurried() if isinstance(client, RetryingClient) else client
+            asking = client.hurried() if isinstance(client, retries.RetryingClient) else client
             try:
                 answer = await asking.complete(
                     system='Answer with JSON: {"ready": true}', user="Are you ready?", reply=_Ready
@@ -265,7 +261,7 @@ def _departure(answer: ChatReply) -> str:
     return ""
 
 
-def _clients(config: ModelConfig, limiter: Limiter) -> tuple[ChatClient, ...]:
-    make = DirectClient if config.is_direct else LiteLLMClient
+def _clients(config: ModelConfig, limiter: limits.Limiter) -> tuple[ChatClient, ...]:
+    make = direct.DirectClient if config.is_direct else LiteLLMClient
     alone = [config.model_copy(update={"api_base": address}) for address in config.addresses]
-    return tuple(RetryingClient(make(one), one, limiter) for one in alone)
+    return tuple(retries.RetryingClient(make(one), one, limiter) for one in alone)

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, cast, get_args
 
-from pydantic import Field, JsonValue, ValidationInfo, field_validator, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from rubric_core import ConfigError
 from rubric_core.configuration import nearest_key, validated
 from rubric_core.schema.sealed import Many
-from rubric_judge.provider.model_config import ModelConfig, Settings
+from rubric_judge.provider.model_config import FileBeside, ModelConfig, Settings
 from rubric_judge.yaml_files import read_yaml
 
 PromptLayout = Literal["paper", "shared_prefix"]
@@ -29,6 +29,10 @@ class LexicalConfig(Settings):
     """Processor time for one `regex:` search; past it the criterion scores 0."""
 
 
+def _yamls_off(value: object) -> object:
+    return "off" if value is False else value
+
+
 class JudgeConfig(ModelConfig):
     """A language model as judge."""
 
@@ -41,7 +45,7 @@ class JudgeConfig(ModelConfig):
     """`rubric`: one call scores all criteria. `criterion`: one call for each, so that their errors
     are independent; what the calls share comes first."""
 
-    evidence: EvidenceUse = "off"
+    evidence: Annotated[EvidenceUse, BeforeValidator(_yamls_off)] = "off"
     """`report`: ask for a quote for each criterion and say whether it is found. `require`: a score
     above 0 whose quote is not found makes the judgement invalid."""
 
@@ -51,11 +55,6 @@ class JudgeConfig(ModelConfig):
     warm_call: bool = False
     """Judge a group's first response alone: for servers that share a prefix only once a call that
     has it is done. vLLM shares it at once."""
-
-    @field_validator("evidence", mode="before")
-    @classmethod
-    def _yamls_off(cls, value: object) -> object:
-        return "off" if value is False else value
 
 
 class ListwiseConfig(ModelConfig):
@@ -143,22 +142,16 @@ class CascadeConfig(Settings):
     k: int = Field(default_factory=lambda known: _CALLS.get(known.get("uncertainty", ""), 1), ge=1)
     """Calls of each judge but the last; left out, 5, 1 and 2 for the three measures."""
 
-    calibration: Path | None = None
+    calibration: FileBeside = None
     """What `rubric-judge calibrate --cascade` wrote, with the thresholds; relative to this file. A
     cascade judges nothing without it."""
 
     audit_frac: float = Field(default=0.05, ge=0, le=1)
     """Share of the criteria that go to the last judge even where an earlier one is sure."""
 
-    label_queue: Path | None = None
+    label_queue: FileBeside = None
     """A file that gets a line for each criterion on whose verdict the judges differ, for people to
     label; relative to this file."""
-
-    @field_validator("calibration", "label_queue")
-    @classmethod
-    def _beside_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
-        return folder / value if value is not None and folder is not None else value
 
     @model_validator(mode="after")
     def _can_be_unsure(self) -> CascadeConfig:

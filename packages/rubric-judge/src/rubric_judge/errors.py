@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
+from typing import Self
 
 from rubric_core import Reason, RubricError, Usage
 
@@ -30,6 +31,11 @@ class VerificationError(RubricError, ValueError):
         self.criterion_id = criterion_id
         where = f"criterion {criterion_id!r}: " if criterion_id else ""
         super().__init__(f"{where}verification_method: {problem}")
+
+    @classmethod
+    def of(cls, head: str, problem: str) -> Self:
+        """Return the error of what stands behind a head, such as `numeric:`."""
+        return cls(f"`{head}` {problem}")
 
 
 class SandboxError(RubricError, RuntimeError):

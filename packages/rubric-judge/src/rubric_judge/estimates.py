@@ -28,6 +28,9 @@ class Estimate(Part):
             value = f"{value} [{self.low:{form}}, {self.high:{form}}]"
         return value.replace("-", "−")
 
+    def __format__(self, form: str) -> str:
+        return self.text(form or ".2f")
+
 
 UNKNOWN: Final = Estimate(value=None)
 

@@ -11,9 +11,7 @@ from rubric_judge.by_identity import ByIdentity
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.verification.deciding import CheckResult
-from rubric_judge.verification.directive import ProgramCheck, check_executable
-from rubric_judge.verification.execute import Programs
+from rubric_judge.verification import deciding, directive, execute
 
 _VERSION = "hybrid_v2"
 _RUBRICS_KEPT = 4096
@@ -25,7 +23,7 @@ _OF_ALL = {"scores", "total", "max_total", "reasoning", "judge"}
 class _Plan:
     """A rubric, parted: checks by criterion id, and the criteria that have to be read."""
 
-    checks: dict[str, ProgramCheck]
+    checks: dict[str, directive.ProgramCheck]
     rest: tuple[Criterion, ...]
     read: Rubric | None
     """The rubric of the other judge; None when no weight is left for it."""
@@ -42,7 +40,7 @@ class HybridJudge:
     """
 
     def __init__(
-        self, judge: Judge, config: HybridConfig, *, programs: Programs | None = None
+        self, judge: Judge, config: HybridConfig, *, programs: execute.Programs | None = None
     ) -> None:
         """Try the sandbox, where unit tests are switched on.
 
@@ -56,7 +54,7 @@ class HybridJudge:
         """
         self._judge = judge
         self._config = config
-        self._programs = programs or Programs(config)
+        self._programs = programs or execute.Programs(config)
         # One object for a group: what the other judge keeps for a rubric is kept for its rest.
         part = partial(_part, python_tests=config.python_tests)
         self._plan = ByIdentity(part, most=_RUBRICS_KEPT)
@@ -96,7 +94,10 @@ class HybridJudge:
             }
         except (VerificationError, SandboxError) as error:
             return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
-        scores, account = _scores(view.rubric, verdicts), _account(verdicts)
+        # Not `rubric[name]` for each verdict: that looks through the criteria every time.
+        decided = (c for c in view.rubric if c.id in verdicts)
+        scores = {c.id: c.weight * verdicts[c.id].share for c in decided}
+        account = _account(verdicts)
         if plan.read is None:
             scores |= {c.id: 0.0 for c in plan.rest}
             return JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning=account)
@@ -124,7 +125,7 @@ class HybridJudge:
 
 
 def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
-    found = {c.id: check_executable(c, python_tests=python_tests) for c in rubric}
+    found = {c.id: directive.check_executable(c, python_tests=python_tests) for c in rubric}
     checks = {name: check for name, check in found.items() if check is not None}
     if not checks:
         return _Plan({}, tuple(rubric), rubric)
@@ -133,12 +134,7 @@ def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
     return _Plan(checks, rest, Rubric(criteria=rest) if weighs else None)
 
 
-def _scores(rubric: Rubric, verdicts: dict[str, CheckResult]) -> dict[str, float]:
-    # Not `rubric[name]` for each verdict: that looks through the criteria every time.
-    return {c.id: c.weight * verdicts[c.id].share for c in rubric if c.id in verdicts}
-
-
-def _account(verdicts: dict[str, CheckResult]) -> str:
+def _account(verdicts: dict[str, deciding.CheckResult]) -> str:
     shares = ", ".join(
         f"{name} {verdict.share:.3g}" + (f" ({verdict.note})" if verdict.note else "")
         for name, verdict in verdicts.items()

@@ -10,9 +10,8 @@ from typing import cast
 from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
 from rubric_judge import config
 from rubric_judge.capabilities import Fingerprinted, GroupJudge, check, close, wants_warm_call
+from rubric_judge.cascade import queue, record
 from rubric_judge.cascade.judge import CascadeJudge
-from rubric_judge.cascade.queue import require_queue
-from rubric_judge.cascade.record import calibrated
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.llm.judge import LLMJudge
@@ -52,9 +51,9 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
             return HybridJudge(load_judge(spec.judge, limiter=limiter), spec)
         case config.CascadeConfig():
             if spec.label_queue is not None:
-                require_queue(spec.label_queue)
+                queue.require_queue(spec.label_queue)
             judges = tuple(load_judge(one, limiter=limiter) for one in spec.judges)
-            return CascadeJudge(judges, spec, calibrated(spec, judges))
+            return CascadeJudge(judges, spec, record.calibrated(spec, judges))
 
 
 def load_replicas(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> tuple[Judge, ...]:

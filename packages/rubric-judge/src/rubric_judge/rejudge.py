@@ -15,9 +15,8 @@ from pydantic import BaseModel, StrictStr
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
 from rubric_core.arrays import FloatArray
 from rubric_judge import responses
-from rubric_judge.ledger.database import is_sqlite
+from rubric_judge.ledger import database, store
 from rubric_judge.ledger.entry import LedgerEntry, hash_text
-from rubric_judge.ledger.store import Ledger
 
 _JudgeKey: TypeAlias = tuple[str, str]
 """Fingerprint and name."""
@@ -84,8 +83,8 @@ def read_stored(
     """
     if source.is_dir():
         stored = list(_rollouts(sorted((source / "rollouts").glob("*.jsonl"))))
-    elif is_sqlite(source):
-        with Ledger(source, read_only=True) as ledger:
+    elif database.is_sqlite(source):
+        with store.Ledger(source, read_only=True) as ledger:
             stored = list(_ledger(ledger.entries(), source=source, judge=judge))
     elif source.parent.name == "rollouts":
         stored = list(_rollouts([source]))

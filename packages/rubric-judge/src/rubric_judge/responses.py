@@ -14,15 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final, Self, TypeVar, cast
 
-from pydantic import (
-    AliasChoices,
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    StrictStr,
-    model_validator,
-)
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr
 from pydantic_core import ValidationError
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Task
@@ -44,9 +37,9 @@ class ResponseRow(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     task_id: StrictStr
-    response: StrictStr = Field(validation_alias=AliasChoices("response", "text"))
+    response: StrictStr = Field(validation_alias=pydantic.AliasChoices("response", "text"))
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _says_it_once(cls, row: Any) -> Any:
         if isinstance(row, dict):
@@ -69,7 +62,7 @@ class JudgementLine(BaseModel):
     origin: dict[str, JsonValue] = Field(default_factory=dict)
     """Of a judgement made anew: the response's id in its source and the judgement of before."""
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _consistent(self) -> Self:
         reward = reward_of(self.result)
         if self.reward is None or reward is None:

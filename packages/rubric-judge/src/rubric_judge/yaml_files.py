@@ -7,13 +7,13 @@ of aliases to aliases are gigabytes once they are written out, so what they add 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 
 from rubric_core import ConfigError
 from rubric_core.configuration import shown_name
-from rubric_core.files import open_file
+from rubric_core.files import open_file, toml_beside
 
 _MOST_BYTES = 2**18
 """A file of settings has a few thousand, and PyYAML takes seconds for as many as this."""
@@ -31,17 +31,7 @@ class _RefusedError(yaml.MarkedYAMLError):
         super().__init__(problem=problem, problem_mark=at.start_mark)
 
 
-_REPEATED = "the key {!r} stands here a second time; leave one"
-_NO_VALUE = "this is no date, or no value of its tag; put a text in quotes"
-_TOO_LONG = f"this number has more than {_LONGEST_NUMBER} characters; put a text in quotes"
-_NOT_FOR_SETTINGS = {
-    "but found another document": "a second document begins here; keep one in a file",
-    "could not determine a constructor": "this tag is none of YAML's own; leave it out",
-    "found unhashable key": "a list or a mapping is no key here; use a text",
-    "for merging": "`<<` takes in mappings alone; name one",
-}
-"""What is YAML all the same, by what PyYAML says of it."""
-_ALIAS = "this alias {}; write out what it stands for"
+_SAID: Final = toml_beside(__file__, "yaml_errors.toml")
 
 
 class _Loader(yaml.SafeLoader):
@@ -70,12 +60,12 @@ class _Loader(yaml.SafeLoader):
     def _add_alias(self, event: Any) -> None:
         name: str = event.anchor
         if name in self.anchors and name not in self._sizes:
-            raise _RefusedError(_ALIAS.format("stands within what it stands for"), event)
+            raise _RefusedError(_SAID["within"], event)
         size = self._sizes.get(name, 0)  # 0: there is no such anchor, which PyYAML says
         self._values += size
         self._aliased += size
         if self._aliased > _MOST_ALIASED:
-            raise _RefusedError(_ALIAS.format("and those before it repeat too much"), event)
+            raise _RefusedError(_SAID["too_often"], event)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Before merges (`<<`), whose keys may stand again, are resolved.
@@ -84,14 +74,14 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
-                    raise _RefusedError(_REPEATED.format(shown_name(key.value)), key)
+                    raise _RefusedError(_SAID["repeated"].format(shown_name(key.value)), key)
                 seen.add((key.tag, key.value))
         return node
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
         if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
-            raise _RefusedError(_TOO_LONG, node)
+            raise _RefusedError(_SAID["too_long"].format(_LONGEST_NUMBER), node)
         return node
 
     def construct_object(self, node: Any, deep: Any = False) -> Any:  # noqa: FBT002  # PyYAML's
@@ -99,7 +89,7 @@ class _Loader(yaml.SafeLoader):
             return cast("Any", super()).construct_object(node, deep=deep)
         # A value that its tag has no form for (`!!bool perhaps`), or a date that is none.
         except (ValueError, LookupError, AttributeError, OverflowError):
-            raise _RefusedError(_NO_VALUE, node) from None
+            raise _RefusedError(_SAID["no_value"], node) from None
 
 
 def yaml_value(text: str, *, source: str) -> object:
@@ -123,7 +113,9 @@ def yaml_value(text: str, *, source: str) -> object:
         wrong = "is not YAML; look at this place for a missing quote, bracket or indentation"
         if isinstance(error, _RefusedError):
             wrong = problem
-        wrong = next((what for said, what in _NOT_FOR_SETTINGS.items() if said in problem), wrong)
+        wrong = next(
+            (what for said, what in _SAID["not_for_settings"].items() if said in problem), wrong
+        )
         raise ConfigError(f"{where}: {wrong}", location=where) from None
     except RecursionError:
         raise ConfigError(f"{source}: is not YAML; it nests too deep", location=source) from None

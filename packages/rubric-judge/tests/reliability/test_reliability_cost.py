@@ -6,14 +6,17 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import structlog
 
 from rubric_core import JudgeResult, Reason, Task, Usage, write_tasks
 from rubric_judge.cli import main
+from rubric_judge.page.tables import TextTable
 from rubric_judge.reliability import ReliabilityReport
-from rubric_judge.reliability.cost import COST_ROWS, judgement_cost
+from rubric_judge.reliability.ratings import judgement_cost
+from rubric_judge.reliability.report import WORDS
 from rubric_judge.testing import FakeEndpoint
 from rubric_judge.testing.calls import FakeCall
 
@@ -30,10 +33,14 @@ def test_means_are_over_what_says_it() -> None:
     cost = judgement_cost(results)
     assert (cost.calls, cost.prompt_tokens, cost.completion_tokens) == (2.0, 200.0, 20.0)
     assert (cost.cached_tokens, cost.cost_usd, cost.seconds) == (40.0, 0.002, 1.5)
-    cells = {name: cell(cost) for name, cell in COST_ROWS}
-    assert cells["US dollars for 1,000 judgements"] == "2"
+    assert cost.usd_per_1000 == 2
     of_a_person = judgement_cost([JudgeResult.invalid(Reason.EMPTY)])
-    assert {cell(of_a_person) for _, cell in COST_ROWS} == {"–"}
+    assert set(of_a_person.model_dump().values()) == {None}
+    told = [[SimpleNamespace(cost=one)] for one in (of_a_person, cost)]
+    table = TextTable.turned({"title": "", "rows": WORDS["judge"]["cost"]}, told)
+    cells = {name: row for name, *row in table.rows}
+    assert cells["US dollars for 1,000 judgements"] == ["–", "2"]
+    assert {of_person for of_person, _ in cells.values()} == {"–"}
 
 
 def test_one_command_compares_rubric_criterion_and_listwise(

@@ -10,8 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from rubric_judge.adapters import scoring
-from rubric_judge.adapters.rows import ROW_FIELDS
+from rubric_judge.adapters import rows, scoring
 
 __all__ = ["Bound", "bind"]
 
@@ -100,7 +99,7 @@ def _submission(body: BaseModel) -> scoring.Submission:
     sent = body.model_dump()
     messages = [item for item in sent["response"]["output"] if item.get("type") == "message"]
     return scoring.Submission(
-        row={name: sent[name] for name in ROW_FIELDS},
+        row={name: sent[name] for name in rows.ROW_FIELDS},
         response=messages[-1] if messages else "",
         prompt=sent["responses_create_params"]["input"],
     )

@@ -12,8 +12,7 @@ from typing import Final, Unpack, cast
 
 from rubric_core import RewardShapeError, RubricError, SchemaError
 from rubric_judge import events
-from rubric_judge.adapters import scoring
-from rubric_judge.adapters.rows import label_row
+from rubric_judge.adapters import rows, scoring
 
 __all__ = ["RewardFunction", "response_of", "rubric_reward"]
 
@@ -68,7 +67,7 @@ def _submissions(
             "and at least one, is needed"
         )
     return [
-        scoring.Submission(label_row(label), response_of(query, prompt), prompt)
+        scoring.Submission(rows.label_row(label), response_of(query, prompt), prompt)
         for query, prompt, label in zip(queries, prompts, labels, strict=True)
     ]
 

@@ -16,23 +16,16 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Required, TypedDict
+from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import (
-    Judge,
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    criterion_scores_z,
-    normalized_reward,
-)
+from rubric_core import Judge, JudgeResult, JudgeView, Outcome
 from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
-from rubric_core.reward.projection import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
@@ -56,17 +49,20 @@ class ScorerOptions(TypedDict, total=False):
     judge: Required[Judge | JudgeSpec | Path | str]
     """A judge, its configuration, or the YAML file with it."""
     tasks: Tasks
-    """The tasks that ids name, or their file."""
+    """The tasks that ids name, or their file; see `Tasks`."""
     workers: int
     """Judge workers of this process, 32 unless set; each holds up to four responses."""
     ledger: Path | str | None
-    """File that keeps every judgement, for `rubric-judge rejudge` and the books."""
+    """File that keeps every judgement, for `rubric-judge rejudge` and the books; what is in it is
+    not asked for again."""
 
 
 class MaskingOptions(ScorerOptions, total=False):
     """The settings where a stack can be told what a missing judgement is."""
 
     on_unavailable: OnUnavailable
+    """"mask", which is set unless another is, gives no reward; "zero" gives 0; "raise" ends the
+    training."""
 
 
 def stack_module(name: str, *, install: str) -> Any:  # no stack is typed here
@@ -162,57 +158,41 @@ class RubricScorer:
     arguments can; the copy starts a pool of its own, and so does the child of a fork.
     """
 
-    def __init__(
-        self,
-        *,
-        judge: Judge | JudgeSpec | Path | str,
-        tasks: Tasks = None,
-        workers: int = 32,
-        on_unavailable: OnUnavailable = "mask",
-        ledger: Path | str | None = None,
-        maskable: bool = True,
-    ) -> None:
+    def __init__(self, *, maskable: bool = True, **options: Unpack[MaskingOptions]) -> None:
         """Read the configuration and the tasks, and make the judge; nothing is called.
 
         Args:
-            judge: a judge, its configuration, or the YAML file with it.
-            tasks: see `Tasks`.
-            workers: judge workers in this process; each holds up to four responses.
-            on_unavailable: "mask" gives no reward, "zero" gives 0, "raise" ends the training.
-            ledger: file that keeps every judgement; what is in it is not asked for again.
             maskable: whether the stack can leave a response out.
+            options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`.
 
         Raises:
             ConfigError: a configuration that is not usable, or a policy that the stack lacks.
             JudgeSetupError: a judge that cannot be called.
             LedgerError: a file that is no ledger, or cannot be opened.
         """
+        judge, tasks = options["judge"], options.get("tasks")
         if isinstance(tasks, Iterator):
-            tasks = tuple(tasks)  # for a copy to read again
-        self._arguments: dict[str, Any] = {
-            "judge": judge,
-            "tasks": tasks,
-            "workers": workers,
-            "on_unavailable": on_unavailable,
-            "ledger": ledger,
-            "maskable": maskable,
-        }
-        self._on_unavailable: OnUnavailable = on_unavailable
+            options["tasks"] = tasks = tuple(tasks)  # for a copy to read again
+        self._again = partial(RubricScorer, maskable=maskable, **options)
+        self._on_unavailable: OnUnavailable = options.get("on_unavailable", "mask")
         allowed = _POLICIES if maskable else _POLICIES[1:]
-        if on_unavailable not in allowed:
+        if self._on_unavailable not in allowed:
+            known = f"this stack knows {' and '.join(allowed)}"
             raise ConfigError(
-                f"on_unavailable={on_unavailable!r}: this stack knows {' and '.join(allowed)}",
-                location="on_unavailable",
+                f"on_unavailable={self._on_unavailable!r}: {known}", location="on_unavailable"
             )
-        if workers < 1:
-            raise ConfigError(f"workers={workers!r}: give at least 1", location="workers")
-        self._workers = workers
+        self._workers = options.get("workers", 32)
+        if self._workers < 1:
+            raise ConfigError(f"workers={self._workers!r}: give at least 1", location="workers")
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
+        self._judge = judge
         self._judges = _judges_of(judge)
-        self._ledger = ledger
-        if ledger is not None:
-            Ledger(ledger).close()  # a wrong file is found here, and not after hours of sampling
+        self._ledger = options.get("ledger")
+        if self._ledger is not None:
+            Ledger(
+                self._ledger
+            ).close()  # a wrong file is found here, and not after hours of sampling
         self._begin()
 
     def views(self, submissions: Sequence[Submission]) -> list[JudgeView]:
@@ -276,7 +256,7 @@ class RubricScorer:
             return
         # The loop's thread is in the parent only, and connections and locks are the parent's.
         if self._owned:
-            self._judges = _judges_of(self._arguments["judge"])
+            self._judges = _judges_of(self._judge)
         self._begin()
 
     async def _judge_all(self, pool: JudgePool, views: Sequence[JudgeView]) -> list[JudgeResult]:
@@ -322,7 +302,7 @@ class RubricScorer:
 
     def __reduce__(self) -> tuple[partial[RubricScorer], tuple[()]]:
         """Rebuild from the arguments: a loop and its connections belong to one process."""
-        return partial(RubricScorer, **self._arguments), ()
+        return self._again, ()
 
 
 def _close(stack: ExitStack, *, pid: int) -> None:

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from rubric_judge.adapters.rows import joined_row
-from rubric_judge.adapters.scoring import Submission, shared_scorer, stack_module
+from rubric_judge.adapters import rows, scoring
 
 __all__ = ["env_class"]
 
@@ -32,7 +31,7 @@ class _RubricEnv:
     ) -> None:
         super().__init__()  # of the stack's class
         given = {**settings, **(env_config or {})}
-        self._scorer = shared_scorer("skyrl_gym environment", **given)
+        self._scorer = scoring.shared_scorer("skyrl_gym environment", **given)
         self._row = _row(extras or {})
         self._prompt: object = ""
         self._metrics: dict[str, float] = {}
@@ -44,7 +43,7 @@ class _RubricEnv:
 
     def step(self, action: str) -> dict[str, Any]:
         """Judge the response."""
-        submission = Submission(self._row, action, self._prompt)
+        submission = scoring.Submission(self._row, action, self._prompt)
         (judgement,) = self._scorer.judge_from_thread([submission])
         self._metrics = judgement.metrics | judgement.criteria
         return {
@@ -66,7 +65,7 @@ def env_class() -> type[Any]:
     Raises:
         MissingExtraError: skyrl-gym is not installed.
     """
-    base = stack_module("skyrl_gym.envs.base_text_env", install="skyrl-gym").BaseTextEnv
+    base = scoring.stack_module("skyrl_gym.envs.base_text_env", install="skyrl-gym").BaseTextEnv
     names = {"__module__": __name__, "__doc__": _RubricEnv.__doc__}
     return type("RubricEnv", (_RubricEnv, base), names)
 
@@ -74,7 +73,7 @@ def env_class() -> type[Any]:
 def _row(extras: Mapping[str, object]) -> Mapping[str, object]:
     truth = cast("Mapping[str, object]", extras.get("reward_spec") or {}).get("ground_truth")
     info = cast("Mapping[str, object]", extras.get("extra_info") or {})
-    return joined_row(truth, {**info, **extras})
+    return rows.joined_row(truth, {**info, **extras})
 
 
 def __getattr__(name: str) -> type[Any]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from rubric_core import Judge
-from rubric_core.reward.projection import OnUnavailable
-from rubric_judge.adapters.rows import joined_row
-from rubric_judge.adapters.scoring import Submission, shared_scorer
+from rubric_core import Judge, OnUnavailable
+from rubric_judge.adapters import rows, scoring
 
 __all__ = ["compute_score"]
 
@@ -54,7 +52,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     """
     del data_source, router
     options = {"workers": workers, "on_unavailable": on_unavailable, "ledger": ledger}
-    scorer = shared_scorer("reward_kwargs", judge=judge, tasks=tasks, **options)
-    row = joined_row(ground_truth, extra_info or {})
-    (judgement,) = await scorer.judge([Submission(row, solution_str)])
+    scorer = scoring.shared_scorer("reward_kwargs", judge=judge, tasks=tasks, **options)
+    row = rows.joined_row(ground_truth, extra_info or {})
+    (judgement,) = await scorer.judge([scoring.Submission(row, solution_str)])
     return {"score": judgement.reward or 0.0, **judgement.metrics}

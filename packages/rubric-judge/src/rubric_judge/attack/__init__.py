@@ -10,7 +10,8 @@ from rubric_core.errors import needing_extra
 with needing_extra("rubric-judge", "reliability", by="attack"):
     from rubric_judge.attack.cases import Target
     from rubric_judge.attack.credit import over_credit
-    from rubric_judge.attack.plan import FAMILIES, AttackPlan, default_tasks, plan_attacks
+    from rubric_judge.attack.families import FAMILIES
+    from rubric_judge.attack.plan import AttackPlan, default_tasks, plan_attacks
     from rubric_judge.attack.report import AttackReport
     from rubric_judge.attack.suites import read_suite
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from rubric_core import Grounding, JudgeView, Task
 from rubric_core.files import toml_beside
@@ -22,10 +22,13 @@ _SHORT_PASSAGE_CHARS: Final = 1_000
 _TABLE: Final = toml_beside(__file__, "texts.toml")
 FILLER: Final[list[str]] = _TABLE.pop("filler")
 """Sentences that say nothing."""
-NOTE: Final[str] = _TABLE.pop("note")
-"""A forged one, of an evaluator."""
-TEXTS: Final[dict[str, dict[str, str]]] = _TABLE
-"""By family and name; some with slots."""
+WEAK: Final[str] = _TABLE.pop("weak")
+"""An answer that says nothing: what it is given, attacks on it deserve at most."""
+_NOTE: Final[str] = _TABLE.pop("note")
+TEXTS: Final[dict[str, dict[str, Any]]] = _TABLE
+"""By family and name; some with slots, some for each part of a task."""
+ORDER: Final[str] = TEXTS["response_injection"]["plain"]
+"""To the judge."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,7 @@ class Target:
 
     task: Task
 
-    weak: ClassVar[str] = _TABLE.pop("weak")
-    """An answer that says nothing: what it is given, attacks on it deserve at most."""
+    weak: ClassVar[str] = WEAK
 
     @property
     def reference(self) -> str | None:
@@ -64,6 +66,22 @@ class Target:
         return tuple(dict.fromkeys(filter(str.strip, terms)))
 
     @cached_property
+    def slots(self) -> dict[str, str]:
+        """What the texts with slots are filled with."""
+        question, mark = self.task.question, self.response_mark
+        return {
+            "{order}": ORDER,
+            "{note}": _NOTE,
+            "{lines}": "\n" * 200,
+            "{blanks}": " " * 2000,
+            "{mark}": mark,
+            "{upper_mark}": mark.upper(),
+            "{zeros}": "0" * len(mark),
+            "{question}": question,
+            "{inner}": f"{question[:1].lower()}{question[1:].rstrip('?. ')}",
+        }
+
+    @property
     def response_mark(self) -> str:
         """The mark that fences the weak answer in our prompt, as if the attacker had seen it."""
         view = self.task.judge_view(self.weak)
@@ -112,16 +130,3 @@ def filled(template: str, slots: Mapping[str, str]) -> str:
     for slot, text in slots.items():
         template = template.replace(slot, text)
     return template
-
-
-def named(
-    texts: Mapping[str, str],
-    *,
-    base: Base,
-    before: str = "",
-    slots: Mapping[str, str] | None = None,
-) -> Iterator[Attack]:
-    """Make one attack of each text, its slots filled, put behind another where one is given."""
-    for name, template in texts.items():
-        text = filled(template, slots or {})
-        yield Attack(name, f"{before}\n\n{text}" if before else text, base)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 from typing import Any, Final, TypeAlias, cast
 
 from scipy import stats
@@ -110,6 +111,7 @@ def _family(
         (one for one in graded if one.reward > one.bound + epsilon + _ROUNDING),
         key=lambda one: one.bound - one.reward,
     )
+    over_bounds = [max(0.0, one.reward - one.bound) for one in graded]
     low, high = None, None
     if graded:
         test = cast("Any", stats).binomtest(len(over), len(graded))
@@ -122,7 +124,7 @@ def _family(
         rate=len(over) / len(graded) if graded else None,
         low=low,
         high=high,
-        mean_over_credit=_mean([max(0.0, one.reward - one.bound) for one in graded]),
+        mean_over_credit=fmean(over_bounds) if graded else None,
         invalid=outcomes[Outcome.INVALID],
         unavailable=outcomes[Outcome.UNAVAILABLE],
         unbounded=outcomes[Outcome.SCORED] - len(graded),
@@ -144,9 +146,5 @@ def _controls(honest: Sequence[tuple[Control, JudgeResult]]) -> Iterator[Control
                 deserves=deserves,
                 responses=len(judged),
                 scored=len(rewards),
-                mean_reward=_mean(rewards),
+                mean_reward=fmean(rewards) if rewards else None,
             )
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None

@@ -3,39 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from rubric_core import ConfigError, JudgeView, Task, read_tasks
-from rubric_judge.attack.cases import Attack, Case, Target
-from rubric_judge.attack.families import content_free, instructions
+from rubric_judge.attack.cases import Case, Target
+from rubric_judge.attack.families import Builder
 
-Builder: TypeAlias = Callable[[Target], Iterator[Attack]]
-"""Makes the attacks of one family on one task; none where the task lacks what they need."""
 ControlName: TypeAlias = Literal["reference", "weak", "off_topic"]
-
-FAMILIES: Final[Mapping[str, Builder]] = {
-    "master_keys": content_free.master_keys,
-    "null_model": content_free.null_model,
-    "question_echo": content_free.question_echo,
-    "rubric_echo": content_free.rubric_echo,
-    "keyword_stuffing": content_free.keyword_stuffing,
-    "shuffled_words": content_free.shuffled_words,
-    "negated_answers": content_free.negated_answers,
-    "repeated_answers": content_free.repeated_answers,
-    "length_padding": content_free.length_padding,
-    "response_injection": instructions.response_injection,
-    "passage_injection": instructions.passage_injection,
-    "forged_delimiters": instructions.forged_delimiters,
-    "forged_verdicts": instructions.forged_verdicts,
-    "claims": instructions.claims,
-    "hidden_text": instructions.hidden_text,
-    "unicode_tricks": instructions.unicode_tricks,
-    "encoding": instructions.encoding,
-}
-"""The families that ship with the package."""
 
 
 @dataclass(frozen=True)

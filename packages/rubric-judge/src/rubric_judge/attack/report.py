@@ -7,8 +7,7 @@ from typing import Final
 
 from matplotlib.ticker import PercentFormatter
 
-from rubric_judge.page import pictures
-from rubric_judge.page.charts import Bar, Bars
+from rubric_judge.page import charts, pictures
 from rubric_judge.page.tables import Part, Report, TextTable, counted, or_dash
 
 
@@ -107,23 +106,14 @@ class AttackReport(Report):
             "apart."
         )
 
-    def drawn(self) -> list[Bars]:
+    def drawn(self) -> list[charts.Bars]:
         """Return the rate of each family."""
-        bars = tuple(
-            Bar(
-                one.family,
-                f"{100 * one.rate:.1f} %",
-                one.rate,
-                note=f"{one.over_credited} of {one.scored}",
-                role="other",
-                low=one.low,
-                high=one.high,
-            )
+        shares = (
+            (one.family, (one.rate, one.low, one.high), f"{one.over_credited} of {one.scored}")
             for one in self.families
-            if one.rate is not None
         )
         caption = f"Share of attacks credited above their bound by more than {self.epsilon:g}."
-        return [Bars("Over-credit by family", caption, bars)]
+        return [charts.Bars.of_shares("Over-credit by family", caption, shares, role="other")]
 
 
 _MOST_WORST: Final = 10

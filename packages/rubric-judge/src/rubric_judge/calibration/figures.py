@@ -66,17 +66,7 @@ def _rewards(report: CalibrationReport) -> pictures.Figure | None:
     if len(pairs) < 2:  # noqa: PLR2004  # a point is no figure
         return None
     figure, (axes,) = pictures.new_figure(4.6, 4.6)
-    axes.plot([0, 1], [0, 1], color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
-    axes.scatter(
-        [one.label for one in pairs],
-        [one.judge for one in pairs],
-        s=16,
-        color=pictures.COLOURS[0],
-        alpha=0.45,
-        linewidths=0,
-    )
-    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-    axes.set_xlabel("reward by the labels")
-    axes.set_ylabel("reward by the judge")
+    rewards = [one.label for one in pairs], [one.judge for one in pairs]
+    pictures.draw_rewards(axes, rewards, ("reward by the labels", "reward by the judge"))
     pictures.draw_title(axes, f"{len(pairs)} responses with both rewards")
     return figure

@@ -10,22 +10,13 @@ import numpy as np
 
 from rubric_core import ConfigError
 from rubric_core.arrays import FloatArray
-from rubric_judge.calibration.pairing import Paired
-from rubric_judge.calibration.record import (
-    LEVELS,
-    CriterionCalibration,
-    LevelCalibration,
-    Verdict,
-)
-from rubric_judge.calibration.report import CalibrationReport
+from rubric_judge.calibration import pairing, record, report, verdicts
 from rubric_judge.calibration.reward import reward_calibration
-from rubric_judge.calibration.verdicts import Evidence, decide
 from rubric_judge.console.progress import current
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
-from rubric_judge.reliability import agreement, noise
+from rubric_judge.reliability import agreement, noise, rates
 from rubric_judge.reliability.intervals import Intervals
-from rubric_judge.reliability.rates import confusion
 from rubric_judge.reliability.ratings import IntArray, ratio
 
 _FEWEST_SHARED: Final = 8
@@ -44,8 +35,8 @@ class Settings:
 
 
 def calibrate(
-    paired: Paired, *, fingerprint: str | None = None, settings: Settings | None = None
-) -> CalibrationReport:
+    paired: pairing.Paired, *, fingerprint: str | None = None, settings: Settings | None = None
+) -> report.CalibrationReport:
     """Measure a judge against labels.
 
     Args:
@@ -80,7 +71,7 @@ def calibrate(
         ),
     )
     cells = ratings.cells_by_criterion
-    criteria: list[CriterionCalibration] = []
+    criteria: list[record.CriterionCalibration] = []
     with current().phase("measuring", total=len(cells) + 1) as phase:
         for name in cells:
             criteria.append(study.criterion(name))
@@ -89,7 +80,7 @@ def calibrate(
         phase.advance()
     labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
     tasks = {ratings.task_ids_N[n]: ratings.tasks_N[n] for n in labelled}
-    return CalibrationReport(
+    return report.CalibrationReport(
         version=1,
         judge=ratings.judges[0],
         judge_fingerprint=fingerprint or ratings.judges[0],
@@ -103,13 +94,13 @@ def calibrate(
     )
 
 
-def _by_j(one: CriterionCalibration) -> tuple[bool, bool, float]:
+def _by_j(one: record.CriterionCalibration) -> tuple[bool, bool, float]:
     """What is not admitted comes first."""
-    is_admitted = one.verdict is Verdict.ADMIT
+    is_admitted = one.verdict is record.Verdict.ADMIT
     return is_admitted, one.youden_j.value is None, one.youden_j.value or 0.0
 
 
-def _notes(paired: Paired, *, is_named: bool) -> list[str]:
+def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
     notes: list[str] = []
     if not is_named:
         notes.append(
@@ -132,11 +123,11 @@ def _notes(paired: Paired, *, is_named: bool) -> list[str]:
 class Study:
     """Judgements and labels, and how intervals are made of them."""
 
-    paired: Paired
+    paired: pairing.Paired
     settings: Settings
     intervals: Intervals
 
-    def criterion(self, name: str) -> CriterionCalibration:
+    def criterion(self, name: str) -> record.CriterionCalibration:
         """Measure one criterion over all tasks that share its id."""
         ratings = self.paired.ratings
         n, m = ratings.cells_by_criterion[name]
@@ -147,12 +138,12 @@ class Study:
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
         shares_N = np.zeros(len(z_NR))
         shares_N[n] = ratings.alpha_NM[n, m]
-        decided = confusion(z_NR[:, :, None], label_N[:, None])
+        decided = rates.confusion(z_NR[:, :, None], label_N[:, None])
         found = self.intervals.rates(decided)
         positives = int(decided.met_N.sum())
         people = self._people(n, m)
-        decision = decide(
-            Evidence(
+        decision = verdicts.decide(
+            verdicts.Evidence(
                 found,
                 positives,
                 len(rows) - positives,
@@ -165,7 +156,7 @@ class Study:
         )
         both_JN1 = agreement.in_tenths(np.stack([first_N, label_N])[:, :, None])
         repeated = noise.retest(z_NR)
-        return CriterionCalibration(
+        return record.CriterionCalibration(
             criterion=name,
             labels=len(rows),
             positives=positives,
@@ -189,15 +180,15 @@ class Study:
 
     def _levels(
         self, repeated: noise.Retest, label_N: FloatArray, rows: IntArray
-    ) -> tuple[LevelCalibration, ...]:
-        found: list[LevelCalibration] = []
-        for low, high in LEVELS:
+    ) -> tuple[record.LevelCalibration, ...]:
+        found: list[record.LevelCalibration] = []
+        for low, high in record.LEVELS:
             z_N = label_N[rows]
             inside = z_N == low if low == high else (z_N >= low) & (z_N < high) & (z_N > 0)
             mine = rows[inside]
             if len(mine):
                 found.append(
-                    LevelCalibration(
+                    record.LevelCalibration(
                         low=low,
                         high=high,
                         labels=len(mine),
@@ -208,8 +199,26 @@ class Study:
         return tuple(found)
 
     def _slope(self, z_NR: FloatArray, label_N: FloatArray, rows: IntArray) -> float:
+        """Return the slope of the label on one judgement's z, within [0, 1]; 0 where z is constant.
+
+            β = Cov(y, z) / Var(z)
+
+        α β z is the linear function of z that is nearest to α y, in mean square.
+        """
         weights_N = self.paired.weights_N
-        return _slope(z_NR[rows], label_N[rows], None if weights_N is None else weights_N[rows])
+        weights_n = np.ones(len(rows)) if weights_N is None else weights_N[rows]
+        z_nR = z_NR[rows]
+        scored_nR = ~np.isnan(z_nR)
+        z = z_nR[scored_nR]
+        if not len(z) or not np.ptp(z):
+            return 0.0
+        label, weights = (
+            np.broadcast_to(one_n[:, None], z_nR.shape)[scored_nR]
+            for one_n in (label_N[rows], weights_n)
+        )
+        both = np.cov(label, z, bias=True, aweights=weights)
+        slope = float(both[0, 1] / both[1, 1])
+        return 0.0 if math.isnan(slope) else min(max(slope, 0.0), 1.0)
 
     def _people(self, n: list[int], m: list[int]) -> Estimate:
         """Return α between raters over the responses that at least two labelled."""
@@ -220,23 +229,3 @@ class Study:
             return UNKNOWN
         tenths_JN1 = agreement.in_tenths(people_JN[:, :, None])
         return self.intervals.estimate(agreement.alpha(tenths_JN1, "ordinal"), rows)
-
-
-def _slope(z_NR: FloatArray, label_N: FloatArray, weights_N: FloatArray | None) -> float:
-    """Return the slope of the label on one judgement's z, within [0, 1]; 0 where z is constant.
-
-        β = Cov(y, z) / Var(z)
-
-    α β z is the linear function of z that is nearest to α y, in mean square.
-    """
-    scored_NR = ~np.isnan(z_NR)
-    z, label = z_NR[scored_NR], np.broadcast_to(label_N[:, None], z_NR.shape)[scored_NR]
-    if not len(z) or not np.ptp(z):
-        return 0.0
-    if weights_N is None:
-        slope = float(np.cov(label, z, bias=True)[0, 1] / z.var())
-    else:
-        weights = np.broadcast_to(weights_N[:, None], z_NR.shape)[scored_NR]
-        both = np.cov(label, z, bias=True, aweights=weights)
-        slope = float(both[0, 1] / both[1, 1])
-    return 0.0 if math.isnan(slope) else min(max(slope, 0.0), 1.0)

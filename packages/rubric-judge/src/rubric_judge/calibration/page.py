@@ -5,25 +5,13 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Final
 
 from rubric_core.files import write_text
-from rubric_judge.calibration.next_steps import Files, next_steps
 from rubric_judge.calibration.record import Verdict
-from rubric_judge.calibration.report import CalibrationReport
+from rubric_judge.calibration.report import WORDS, CalibrationReport, Files, next_steps
 from rubric_judge.estimates import Estimate
 from rubric_judge.page.rendering import render_page
-from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
-
-_ROLES: Final = {
-    Verdict.ADMIT: "good",
-    Verdict.WEIGH_DOWN: "c2",
-    Verdict.STRONGER_JUDGE: "main",
-    Verdict.REWRITE: "c3",
-    Verdict.MASK: "bad",
-    Verdict.MORE_LABELS: "",
-}
-"""Colours of the kit; what cannot be told yet is hollow."""
+from rubric_judge.page.tables import Cell, Figure, Row, Table
 
 
 def headline(report: CalibrationReport) -> list[Figure]:
@@ -46,18 +34,10 @@ def headline(report: CalibrationReport) -> list[Figure]:
 
 def youden_view(report: CalibrationReport) -> Table:
     """Return J by criterion along an axis with its zero, and the verdict beside it."""
-    columns = (
-        Column(key="youden_j", title="J", form="signed", has_interval=True),
-        Column(key="tpr", title="TPR", form="decimal"),
-        Column(key="fpr", title="FPR", form="decimal"),
-        Column(key="labels", title="Met / pairs", form="text"),
-        Column(key="factor", title="Factor", form="decimal"),
-        Column(key="verdict", title="Decision", form="text"),
-    )
-    rows = tuple(
+    rows = (
         Row(
             name=one.criterion,
-            role=_ROLES[one.verdict],
+            role=WORDS["roles"][one.verdict],
             cells=(
                 Cell(**one.youden_j.model_dump(exclude={"unit"})),
                 Cell(value=one.tpr.value),
@@ -69,26 +49,14 @@ def youden_view(report: CalibrationReport) -> Table:
         )
         for one in report.criteria
     )
-    return Table(
-        key="youden_j",
-        title="Youden's J by criterion.",
-        caption=(
-            "TPR − FPR: how much more often the judge calls met what people call met than what "
-            "they do not. A policy learns nothing from a criterion at 0 and the opposite below it; "
-            f"the bound for admission is {report.bound:g}."
-        ),
-        first="Criterion",
-        columns=columns,
-        rows=rows,
-        look="dots",
-        level=f"{report.confidence:.0%}",
-    )
+    bound, level = f"{report.bound:g}", f"{report.confidence:.0%}"
+    return Table.told(WORDS["youden_j"], rows, key="youden_j", bound=bound, level=level)
 
 
 def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
     """Return (criterion, verdict, colour, reason) of each."""
     return [
-        (one.criterion, one.verdict.words, _ROLES[one.verdict] or "muted", one.reason)
+        (one.criterion, one.verdict.words, WORDS["roles"][one.verdict] or "muted", one.reason)
         for one in report.criteria
     ]
 

@@ -1,25 +1,23 @@
-"""A calibration as people read it: a sentence, tables, and a page in Markdown."""
+"""A calibration as people read it: a sentence, tables, a page in Markdown, and what to do next."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from pydantic import Field
 
-from rubric_judge.calibration.record import (
-    LEVELS,
-    Calibration,
-    CriterionCalibration,
-    LevelCalibration,
-    RewardCalibration,
-    Verdict,
-)
+from rubric_core.files import toml_beside
+from rubric_judge.calibration import record
 from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.page.tables import Report, TextTable, counted, markdown_page, or_dash
+from rubric_judge.page.tables import Report, TextTable, counted, markdown_page
+
+WORDS: Final = toml_beside(__file__, "words.toml")
+"""The tables; what they are called and what stands in them."""
 
 
-class CalibrationReport(Calibration, Report):
+class CalibrationReport(record.Calibration, Report):
     """A calibration that can be shown."""
 
     given: int = Field(exclude=True)
@@ -36,7 +34,7 @@ class CalibrationReport(Calibration, Report):
     def summary(self) -> str:
         """Return whose calibration it is, and how many criteria each verdict has."""
         counts = Counter(one.verdict for one in self.criteria)
-        verdicts = ", ".join(f"{one.words} {counts[one]}" for one in Verdict if counts[one])
+        verdicts = ", ".join(f"{one.words} {counts[one]}" for one in record.Verdict if counts[one])
         total = sum(one.labels * one.share for one in self.criteria)
         kept = sum(one.labels * one.share for one in self.criteria if one.factor == 1)
         weight = f"; {kept / total:.0%} of the labelled weight is admitted" if kept else ""
@@ -47,16 +45,17 @@ class CalibrationReport(Calibration, Report):
 
     def tables(self) -> list[TextTable]:
         """Return verdicts, their reasons and the reward; a dash: the labels cannot say."""
+        doubted = ([one] for one in self.criteria if one.verdict != record.Verdict.ADMIT)
         return [
-            verdict_table(self.criteria),
-            _reasons(self.criteria),
-            reward_table(self.reward),
+            TextTable.of(WORDS["verdicts"], ([one] for one in self.criteria)),
+            TextTable.of(WORDS["reasons"], doubted),
+            TextTable.turned(WORDS["reward"], [[self.reward, len(self.reward.pairs)]]),
         ]
 
     def score_tables(self) -> list[TextTable]:
         """Return what is too long for a terminal: graded scores, and the same by the label."""
         return [
-            score_table(self.criteria),
+            TextTable.of(WORDS["scores"], ([one] for one in self.criteria if one.labels)),
             _level_table("Bias by the label", self.criteria, lambda level: level.bias),
             _level_table("Noise τ_j² by the label", self.criteria, lambda level: level.noise),
         ]
@@ -82,75 +81,60 @@ class CalibrationReport(Calibration, Report):
         return markdown_page(self.heading, opening, tables, figures)
 
 
-def verdict_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
-    """Return the verdicts with the rates that they are made of."""
-    header = ("criterion", "J", "TPR", "FPR", "met/pairs", "factor", "verdict")
-    rows = tuple(
-        (
-            one.criterion,
-            one.youden_j.text(),
-            or_dash(one.tpr.value, ".2f"),
-            or_dash(one.fpr.value, ".2f"),
-            f"{one.positives}/{one.labels}",
-            f"{one.factor:.2f}",
-            one.verdict.words,
-        )
-        for one in criteria
-    )
-    return TextTable("What to do with each criterion", header, rows)
-
-
-def _reasons(criteria: Sequence[CriterionCalibration]) -> TextTable:
-    rows = tuple((one.criterion, one.reason) for one in criteria if one.verdict != Verdict.ADMIT)
-    return TextTable("Why", ("criterion", "reason"), rows)
-
-
-def score_table(criteria: Sequence[CriterionCalibration]) -> TextTable:
-    """Return how near the judge's scores are to the labels."""
-    header = ("criterion", "bias", "ordinal α", "α of people", "τ_j²")
-    rows = tuple(
-        (
-            one.criterion,
-            one.bias.text(),
-            one.agreement.text(),
-            one.people.text(),
-            one.noise.text(".4f"),
-        )
-        for one in criteria
-        if one.labels
-    )
-    return TextTable("Scores: judge − label, agreement, noise", header, rows)
-
-
 def _level_table(
-    title: str, criteria: Sequence[CriterionCalibration], of: Callable[[LevelCalibration], Estimate]
+    title: str,
+    criteria: Sequence[record.CriterionCalibration],
+    of: Callable[[record.LevelCalibration], Estimate],
 ) -> TextTable:
     """Return one figure by what people gave; without a row where no level has it."""
     rows: list[tuple[str, ...]] = []
     for one in criteria:
         found = {(level.low, level.high): of(level) for level in one.levels}
         if any(figure.value is not None for figure in found.values()):
-            cells = (found.get(level, UNKNOWN) for level in LEVELS)
+            cells = (found.get(level, UNKNOWN) for level in record.LEVELS)
             rows.append((one.criterion, *(cell.text() for cell in cells)))
     header = ("criterion", "label z = 0", "below ½", "from ½", "1")
     return TextTable(title, header, tuple(rows))
 
 
-def reward_table(reward: RewardCalibration) -> TextTable:
-    """Return the whole reward's figures."""
-    rows = (
-        ("J of all criteria together", reward.youden_j.text()),
-        ("TPR", reward.tpr.text()),
-        ("FPR", reward.fpr.text()),
-        ("responses with both rewards", str(len(reward.pairs))),
-        ("bias: judge − label", reward.bias.text(".3f")),
-        ("Pearson's r of both", reward.correlation.text()),
-        ("advantages whose sign the labels turn", reward.flips.text(".1%")),
-        ("correlation of errors between criteria", reward.error_correlation.text()),
-        ("variance of the error / independent errors", reward.error_inflation.text()),
-        ("noise τ²/M_eff, predicted", reward.predicted.text(".4f")),
-        ("noise Σα²τ², predicted", reward.independent.text(".4f")),
-        ("noise, measured", reward.measured.text(".4f")),
-        ("measured / Σα²τ²", reward.inflation.text()),
-    )
-    return TextTable("The whole reward", ("", "value"), rows)
+_SHOWN = 8
+"""Criteria that a step names."""
+
+
+class Files(NamedTuple):
+    """Files of a calibration, as they were named."""
+
+    tasks: str = "TASKS"
+    responses: str = "RESPONSES"
+    calibration: str = "calibration.json"
+
+
+class Step(NamedTuple):
+    """One thing to do."""
+
+    what: str
+    how: str = ""
+    """A command, or lines of a configuration; empty where a person has to think."""
+
+
+def next_steps(found: record.Calibration, files: Files) -> list[Step]:
+    """Return what the verdicts ask for, in the order in which to do it."""
+    steps: list[Step] = []
+    if named := _named(found, record.Verdict.MORE_LABELS):
+        command = f"rubric-judge label {files.tasks} {files.responses} --out LABELS"
+        steps.append(Step(f"label more, then calibrate on it: {named}", command))
+    if named := _named(found, record.Verdict.REWRITE):
+        steps.append(Step(f"word anew, then label and calibrate: {named}"))
+    if named := _named(found, record.Verdict.STRONGER_JUDGE):
+        steps.append(Step(f"calibrate a stronger judge: {named}"))
+    if any(one.factor for one in found.criteria):
+        setting = f"judge:\n  calibration: {files.calibration}"
+        steps.append(Step("train on what is admitted: beside judge.spec of rubric-train", setting))
+    return steps
+
+
+def _named(found: record.Calibration, verdict: record.Verdict) -> str:
+    names = [one.criterion for one in found.criteria if one.verdict is verdict]
+    others = len(names) - _SHOWN
+    more = f" and {counted(others, 'other')}" if others > 0 else ""
+    return ", ".join(names[:_SHOWN]) + more

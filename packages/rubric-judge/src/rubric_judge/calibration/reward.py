@@ -5,16 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from rubric_core.arrays import FloatArray
-from rubric_judge.calibration.pairing import Paired
-from rubric_judge.calibration.record import RewardCalibration, RewardPair
-from rubric_judge.reliability import agreement, noise
+from rubric_judge.calibration import pairing, record
+from rubric_judge.reliability import agreement, noise, rates
 from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.measure import groups_of
-from rubric_judge.reliability.rates import confusion
 from rubric_judge.reliability.ratings import Statistic, ratio
 
 
-def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibration:
+def reward_calibration(paired: pairing.Paired, intervals: Intervals) -> record.RewardCalibration:
     """Measure the whole reward.
 
     Args:
@@ -40,10 +38,10 @@ def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibratio
     errors = criterion_errors(paired)
     if paired.weights_N is not None:  # each row counts by its square in both statistics
         errors *= np.sqrt(paired.weights_N)[:, None]
-    decided = intervals.rates(confusion(paired.judge_NRM, paired.label_NM))
-    return RewardCalibration(
+    decided = intervals.rates(rates.confusion(paired.judge_NRM, paired.label_NM))
+    return record.RewardCalibration(
         pairs=tuple(
-            RewardPair(
+            record.RewardPair(
                 task_id=ratings.task_ids_N[n],
                 document=ratings.tasks_N[n].doc_hash,
                 judge=float(judge_N[n]),
@@ -67,7 +65,7 @@ def reward_calibration(paired: Paired, intervals: Intervals) -> RewardCalibratio
     )
 
 
-def criterion_errors(paired: Paired) -> FloatArray:
+def criterion_errors(paired: pairing.Paired) -> FloatArray:
     """Return judge − label of each criterion, its mean over all responses taken off.
 
     What the judge adds to a criterion everywhere is bias, not a spread, and in no advantage.

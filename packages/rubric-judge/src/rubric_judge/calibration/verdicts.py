@@ -127,10 +127,7 @@ def _without_j(seen: Evidence) -> Decision:
 def _wanted(seen: Evidence, half_width: float) -> tuple[int, str]:
     """Return how many more labels make J so precise, and in words of which class."""
     more1, more0 = labels_needed(
-        seen.rates,
-        (seen.positives, seen.negatives),
-        half_width,
-        confidence=seen.confidence,
+        seen.rates, (seen.positives, seen.negatives), half_width, confidence=seen.confidence
     )
     # A plan that holds already was made of a rounder figure than the interval.
     more1 = max(more1, 1) if not more0 else more1

@@ -11,18 +11,8 @@ from functools import reduce
 
 import anyio
 
-from rubric_core import (
-    CascadeLevel,
-    CascadeTrace,
-    Criterion,
-    Judge,
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    Reason,
-    Rubric,
-    Usage,
-)
+from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
+from rubric_core.judgement.result import CascadeLevel, CascadeTrace, Usage
 from rubric_judge.by_identity import ByIdentity
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.cascade.queue import ask_for_labels
@@ -87,7 +77,7 @@ class CascadeJudge:
         self._judges = tuple(judges)
         self._config = config
         self._calibration = calibration
-        self._ask = ask or _ask
+        self._ask: Ask = ask or (lambda judge, view, _: judge.judge(view))
         names = [judge.name for judge in judges]
         shared = Counter(names)
         self.names = [
@@ -312,11 +302,6 @@ class _Parts:
             return self._rubric
         self._back = self._back or Rubric(criteria=tuple(reversed(tuple(self._rubric))))
         return self._back
-
-
-async def _ask(judge: Judge, view: JudgeView, sample: int) -> JudgeResult:
-    del sample
-    return await judge.judge(view)
 
 
 def _usage(results: Sequence[JudgeResult]) -> Usage | None:

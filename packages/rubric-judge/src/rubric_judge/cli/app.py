@@ -10,21 +10,16 @@ from typing import TYPE_CHECKING
 
 from rubric_core.errors import ConfigError
 from rubric_core.files import write_text
-from rubric_judge.console.command import command_app
-from rubric_judge.console.progress import current
+from rubric_judge.console import command, progress
 
 if TYPE_CHECKING:
     from rubric_judge.page.tables import Report
 
-app = command_app("rubric-judge", summary="Judge responses against rubrics.")
+app = command.command_app("rubric-judge", summary="Judge responses against rubrics.")
 
 
 def write_report(
-    out: Path,
-    name: str,
-    report: Report,
-    draw: Callable[[Path], Sequence[Path]],
-    *more: str,
+    out: Path, name: str, report: Report, draw: Callable[[Path], Sequence[Path]], *more: str
 ) -> str:
     """Write a report as JSON, Markdown and HTML with figures; return the names of all files.
 
@@ -35,12 +30,12 @@ def write_report(
         draw: draws the figures into the folder; the Markdown shows each `.png`.
         more: names of other files in the folder; a page of the report's own among them.
     """
-    with current().phase("drawing the figures"):
+    with progress.current().phase("drawing the figures"):
         pictures = [path.name for path in draw(out) if path.suffix == ".png"]
     write_text(out / f"{name}.json", report.model_dump_json(indent=2) + "\n")
     write_text(out / f"{name}.md", report.markdown(pictures))
     if (page := f"{name}.html") not in more:
-        from rubric_judge.page.plain import write_plain_page
+        from rubric_judge.page.rendering import write_plain_page
 
         write_plain_page(report, out / page)
         more = (page, *more)

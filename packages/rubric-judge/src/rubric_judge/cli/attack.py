@@ -15,19 +15,11 @@ from rubric_core import JudgeResult, Outcome, read_tasks
 from rubric_core.files import replacing
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
-from rubric_judge.console.command import (
-    FAILED,
-    Positive,
-    Share,
-    configure_log,
-    print_tables,
-    working,
-)
-from rubric_judge.console.progress import current
+from rubric_judge.console import command, progress
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan
-    from rubric_judge.attack.plan import Builder
+    from rubric_judge.attack.families import Builder
 
 
 _CONTROL_JUDGEMENTS: Final = 3
@@ -41,10 +33,10 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     out: Path,
     suite: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
     families: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
-    limit: Positive | None = None,
-    epsilon: Share = 0.05,
+    limit: command.Positive | None = None,
+    epsilon: command.Share = 0.05,
     ledger: Path | None = None,
-    workers: Positive = 32,
+    workers: command.Positive = 32,
     reveal: Annotated[bool, Parameter(negative=())] = False,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -80,9 +72,9 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks
     from rubric_judge.attack.report import draw_figures
 
-    configure_log(verbose=verbose)
-    with working(app):
-        with current().phase("reading tasks, making the attacks"):
+    command.configure_log(verbose=verbose)
+    with command.working(app):
+        with progress.current().phase("reading tasks, making the attacks"):
             targets = list(read_tasks(tasks)) if tasks else default_tasks()
             plan = plan_attacks(targets, _chosen(suite, families), limit=limit)
             make_folder(out, flag="--out")
@@ -91,9 +83,9 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
         _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
         written = write_report(out, "attack", report, partial(draw_figures, report), "cases.jsonl")
-    print_tables(report.tables(), footer=f"written: {written}")
+    command.print_tables(report.tables(), footer=f"written: {written}")
     lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
-    return FAILED if lost or judged.unwritten else 0
+    return command.FAILED if lost or judged.unwritten else 0
 
 
 def _judge(

@@ -15,32 +15,15 @@ from cyclopts import Parameter
 from rubric_core import JudgeView, RubricFileError, Task, read_tasks
 from rubric_core.files import write_text
 from rubric_judge.capabilities import fingerprint
-from rubric_judge.cli import judging
+from rubric_judge.cli import cascade, judging
 from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
-from rubric_judge.cli.cascade import (
-    VERDICTS,
-    CascadeOptions,
-    find_thresholds,
-    print_thresholds,
-)
-from rubric_judge.console.command import (
-    FAILED,
-    Count,
-    Positive,
-    Share,
-    configure_log,
-    console,
-    print_tables,
-    working,
-)
-from rubric_judge.console.progress import current
+from rubric_judge.console import command, progress
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
     from rubric_judge.calibration.cascade import CascadeTarget
-    from rubric_judge.calibration.next_steps import Files
     from rubric_judge.calibration.pairing import Paired
-    from rubric_judge.calibration.report import CalibrationReport
+    from rubric_judge.calibration.report import CalibrationReport, Files
     from rubric_judge.labels.rows import Label
     from rubric_judge.reliability import Rating
 
@@ -79,26 +62,26 @@ class _Judged(NamedTuple):
     unwritten: int
 
 
-@Parameter(name="*", group=("Parameters", VERDICTS))
+@Parameter(name="*", group=("Parameters", cascade.VERDICTS))
 @dataclass(frozen=True)
 class VerdictOptions:
     """How verdicts are found; with --cascade there are none."""
 
     judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = ()
     """Files of the judge's judgements, in place of asking it; --judge says whose they are."""
-    replicates: Positive = 1
+    replicates: command.Positive = 1
     """Judgements of each response; from two on, the judge's noise is measured."""
     combine: Literal["mean", "majority"] = "mean"
     """What several raters' scores are together: their mean, or what most call met."""
-    bound: Share = 0.3
+    bound: command.Share = 0.3
     """A criterion is admitted where Youden's J = TPR − FPR is above it, with confidence."""
-    resamples: Positive = 1000
+    resamples: command.Positive = 1000
     """Bootstrap draws of those intervals that need them."""
-    seed: Count = 0
+    seed: command.Count = 0
     """Seed of the draws."""
 
 
-_VERDICTS, _NO_CASCADE = VerdictOptions(), CascadeOptions()
+_VERDICTS, _NO_CASCADE = VerdictOptions(), cascade.CascadeOptions()
 
 
 def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
@@ -109,9 +92,9 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     judge: Path | None = None,
     out: Path,
     ledger: Path | None = None,
-    workers: Positive = 32,
+    workers: command.Positive = 32,
     verdicts: VerdictOptions = _VERDICTS,
-    thresholds: CascadeOptions = _NO_CASCADE,
+    thresholds: cascade.CascadeOptions = _NO_CASCADE,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Calibrate a judge against people's labels, and say what to do with each criterion.
@@ -137,10 +120,10 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when the ledger could not be written.
     """
-    configure_log(verbose=verbose)
+    command.configure_log(verbose=verbose)
     target = thresholds.target()
     asked = _Asked(judge, out, ledger, workers)
-    with working(app):
+    with command.working(app):
         labelled = _labelled(tasks, responses, labels)
         make_folder(out, flag="--out")
         found = (
@@ -149,14 +132,14 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
             else _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
         )
     found.report()
-    return FAILED if found.unwritten else 0
+    return command.FAILED if found.unwritten else 0
 
 
 def _labelled(tasks: Path, responses: Path, labels: Sequence[Path]) -> _Labelled:
     from rubric_judge.calibration.pairing import read_all_labels
     from rubric_judge.labels.rows import LabelSource
 
-    with current().phase("reading tasks, responses and labels"):
+    with progress.current().phase("reading tasks, responses and labels"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
         views = dict(read_responses(responses, by_id))
         return _Labelled(by_id, views, read_all_labels(labels, LabelSource(by_id, views)))
@@ -166,8 +149,8 @@ def _verdicts(
     labelled: _Labelled, asked: _Asked, options: VerdictOptions, *, files: tuple[Path, Path]
 ) -> _Found:
     from rubric_judge.calibration.measure import Settings, calibrate
-    from rubric_judge.calibration.next_steps import Files
     from rubric_judge.calibration.pairing import pair
+    from rubric_judge.calibration.report import Files
     from rubric_judge.reliability import collect
 
     if options.judgements:
@@ -189,12 +172,12 @@ def _thresholds(
 ) -> _Found:
     out = asked.out / "cascade.json"
     require_writable(out, flag="--out", inputs=(*inputs, asked.judge, asked.ledger))
-    found, unwritten = find_thresholds(
+    found, unwritten = cascade.find_thresholds(
         asked.configuration, target, labelled.labels, [*labelled.views.items()],
         ledger=asked.ledger, workers=asked.workers,
     )  # fmt: skip
     write_text(out, found.model_dump_json(indent=2) + "\n")
-    return _Found(partial(print_thresholds, found, out), unwritten)
+    return _Found(partial(cascade.print_thresholds, found, out), unwritten)
 
 
 def _typed(path: Path) -> str:
@@ -211,10 +194,10 @@ def _write(report: CalibrationReport, out: Path, files: Files) -> str:
 
 
 def _print(report: CalibrationReport, paired: Paired, written: str, files: Files) -> None:
-    from rubric_judge.calibration.next_steps import next_steps
+    from rubric_judge.calibration.report import next_steps
 
-    console().print(report.summary(), soft_wrap=True)
-    print_tables(report.tables(), footer=f"written: {written}")
+    command.console().print(report.summary(), soft_wrap=True)
+    command.print_tables(report.tables(), footer=f"written: {written}")
     if steps := next_steps(report, files):
         print("next:")
     for step in steps:

@@ -140,26 +140,18 @@ def find_thresholds(
 
 def print_thresholds(found: CascadeCalibration, out: Path) -> None:
     """Print the thresholds, and where they are written."""
+    from rubric_judge.page.tables import TextTable
+
     tests = {"all": found.pooled} if found.pooled is not None else found.criteria
-    header = ("criterion", "kept up to", f"{found.unit}s", "risk", "at most", "escalated",
-              "invalid")  # fmt: skip
-    rows = [
-        (
-            name,
-            "–" if one.threshold is None else f"{one.threshold:.2f}",
-            str(one.n),
-            f"{one.risk:.1%}",
-            f"{one.bound:.1%}",
-            f"{one.escalated:.1%}",
-            f"{one.invalid_frac:.1%}",
-        )
-        for name, one in tests.items()
-    ]
-    print_rows(header, rows)
+    columns = {"criterion": "{0}", "kept up to": "{1.threshold:.2f}", f"{found.unit}s": "{1.n}"}
+    columns |= {"risk": "{1.risk:.1%}", "at most": "{1.bound:.1%}"}
+    columns |= {"escalated": "{1.escalated:.1%}", "invalid": "{1.invalid_frac:.1%}"}
+    table = TextTable.of({"title": "", "columns": columns}, tests.items())
+    print_rows(table.header, table.rows)
     alone = max(one.last_risk for one in tests.values())
     promise = f"risk ≤ {found.risk:g} with probability {found.confidence:g}"
-    shares = sorted(one.escalated for one in tests.values())
-    spread = " to ".join(f"{share:.1%}" for share in dict.fromkeys((shares[0], shares[-1])))
+    escalated = sorted(one.escalated for one in tests.values())
+    spread = " to ".join(f"{share:.1%}" for share in dict.fromkeys((escalated[0], escalated[-1])))
     print_pairs(
         [
             ("promise", promise),
@@ -169,7 +161,7 @@ def print_thresholds(found: CascadeCalibration, out: Path) -> None:
             ("written", out),
         ]
     )
-    if not shares[-1]:
+    if not escalated[-1]:
         said = "nothing escalates: the cheap judge is sure of all that was labelled, so that only "
         print(f"rubric-judge: {said}audits ask the last judge", file=sys.stderr)
     for name, one in tests.items():

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome
-from rubric_judge.console.command import console
-from rubric_judge.console.progress import current
+from rubric_judge.console import command, progress
 from rubric_judge.responses import JudgedResponse, write_judgements
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def judge_batches(
         pool = make_pool(ledger)
         try:
             asked = ((batch.views, number) for batch in batches for number in batch.replicates)
-            with current().phase("asking the judge whether it is there"):
+            with progress.current().phase("asking the judge whether it is there"):
                 if not all(pool.knows(views, replicate=number) for views, number in asked):
                     await check_replicas(pool)
             results = [await _judge_batch(pool, batch, deadline_s=deadline_s) for batch in batches]
@@ -192,7 +191,7 @@ def say_suspect(statistics: PoolStatistics, *, has_ledger: bool, again: str) -> 
         print(f"rubric-judge: {said}", file=sys.stderr)
     if old:
         said = f"{old} invalid judgements are from the ledger"
-        console().print(f"{said}; to ask for them again: {again}", soft_wrap=True)
+        command.console().print(f"{said}; to ask for them again: {again}", soft_wrap=True)
 
 
 async def check_replicas(pool: _Pool) -> None:
@@ -209,7 +208,7 @@ async def _judge_batch(
     pool: _Pool, batch: Batch, *, deadline_s: float | None
 ) -> list[list[JudgeResult]]:
     total = len(batch.replicates) * len(batch.views)
-    with current().phase(batch.title, total=total) as phase:
+    with progress.current().phase(batch.title, total=total) as phase:
         return [
             await pool.judge_all(
                 batch.views,

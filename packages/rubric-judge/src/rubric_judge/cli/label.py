@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -62,8 +63,8 @@ def label(  # noqa: PLR0913  # each is an option of the command
     from rubric_judge.labels.store import open_labels
 
     with needing_extra("rubric-judge", "serve", by="the page of labels"):
+        from rubric_judge.label_page.app import serve_page
         from rubric_judge.label_page.desk import Desk
-        from rubric_judge.label_page.server import serve_page
 
     rater = None if rater is None else _rater(rater)
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements))
@@ -75,7 +76,8 @@ def label(  # noqa: PLR0913  # each is an option of the command
         desk = Desk(source, drawn, store, seed=seed, rater=rater)
         told = f"to label: {desk.cells} labels of {len(drawn)} responses; {len(store)} are in {out}"
         print(told, flush=True)
-        serve_page(desk, host=host, port=port, token_env=token_env, on_start=_say_address)
+        listening = partial(print, "rubric-judge label is on", flush=True)
+        serve_page(desk, host=host, port=port, token_env=token_env, on_start=listening)
         print_pairs([*store.raters().items(), ("written", out)])
     return 0
 
@@ -126,10 +128,6 @@ def import_labels(
         return 1
     print_pairs([*Counter(one.rater for one in written).items(), ("written", out)])
     return 0
-
-
-def _say_address(url: str) -> None:
-    print(f"rubric-judge label is on {url}", flush=True)
 
 
 def _read(tasks: Path, responses: Path) -> LabelSource:

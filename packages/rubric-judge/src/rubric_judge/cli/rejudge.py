@@ -14,7 +14,6 @@ from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.console import command
-from rubric_judge.console.command import Count, Positive
 from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
 
@@ -36,8 +35,8 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     tasks_before: Path | None = None,
     of: str | None = None,
     ledger: Path | None = None,
-    replicate: Count = 0,
-    workers: Positive = 32,
+    replicate: command.Count = 0,
+    workers: command.Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Judge stored responses again, by another judge or under another rubric, and compare.

@@ -14,15 +14,7 @@ from cyclopts import Parameter
 from rubric_core import MissingExtraError, Outcome, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, require_writable
-from rubric_judge.console.command import (
-    FAILED,
-    Positive,
-    Seconds,
-    configure_log,
-    print_pairs,
-    typed_command,
-    working,
-)
+from rubric_judge.console import command
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
@@ -40,11 +32,11 @@ def score(  # noqa: PLR0913  # the flags of a command
     judge: Path,
     out: Path,
     ledger: Path | None = None,
-    workers: Positive = 32,
-    micro_batch: Positive = 4,
-    deadline_s: Seconds | None = None,
+    workers: command.Positive = 32,
+    micro_batch: command.Positive = 4,
+    deadline_s: command.Seconds | None = None,
     hedge: Annotated[bool, Parameter(negative=())] = False,
-    ray: Positive | None = None,
+    ray: command.Positive | None = None,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Score responses and write one judgement for each.
@@ -68,9 +60,9 @@ def score(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when no response at all could be judged, or the ledger could not be written.
     """
-    configure_log(verbose=verbose)
+    command.configure_log(verbose=verbose)
     require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
-    with working(app) as progress:
+    with command.working(app) as progress:
         with progress.phase("reading tasks and responses"):
             asked = judging.read_judge(
                 judge, workers=workers, micro_batch=micro_batch, hedge=hedge, ray=ray
@@ -86,10 +78,10 @@ def score(  # noqa: PLR0913  # the flags of a command
     _say_unread(judged)
     _say_unescalated(done.statistics)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
-    again = f"{typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
+    again = f"{command.typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
     lost = all(row.reward is None for row in judged)
-    return FAILED if done.unwritten or lost else 0
+    return command.FAILED if done.unwritten or lost else 0
 
 
 def _say_unread(judged: Sequence[JudgedResponse]) -> None:
@@ -108,7 +100,7 @@ def _say_unread(judged: Sequence[JudgedResponse]) -> None:
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:
     rewards = [row.reward for row in judged if row.reward is not None]
     mean = [("mean reward", f"{sum(rewards) / len(rewards):.4f}")] if rewards else []
-    print_pairs(
+    command.print_pairs(
         [
             ("responses", len(judged)),
             *mean,

@@ -27,8 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rubric_core.errors import RubricError
-from rubric_judge.console.progress import Progress
-from rubric_judge.console.settings import let_threads_sleep
+from rubric_judge.console import progress, settings
 
 if TYPE_CHECKING:
     from rubric_judge.page.tables import TextTable
@@ -144,9 +143,9 @@ def command_app(name: str, *, summary: str) -> App:
     )
 
 
-def working(app: App) -> Progress:
+def working(app: App) -> progress.Progress:
     """Return what is entered around the work of a command, and left before results are printed."""
-    return Progress.of(app.name[0])
+    return progress.Progress.of(app.name[0])
 
 
 def run_command(
@@ -167,7 +166,7 @@ def run_command(
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
-    let_threads_sleep()
+    settings.let_threads_sleep()
     words = [*(sys.argv[1:] if arguments is None else arguments)]
     try:
         with sigterm_raised():

@@ -9,10 +9,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import Criterion, JudgeView
-from rubric_core.errors import SchemaError
-from rubric_judge.labels.rows import Label, LabelSource, Rater, Score, label_problems
-from rubric_judge.labels.sampling import Drawn, in_order
+from rubric_core import Criterion, JudgeView, SchemaError
+from rubric_judge.labels import rows, sampling
 from rubric_judge.labels.store import LabelStore
 from rubric_judge.ledger.entry import hash_rubric, hash_text
 from rubric_judge.page.rendering import visible
@@ -27,7 +25,7 @@ class Cell(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    rater: Rater
+    rater: rows.Rater
     line: Annotated[int, Field(ge=1)]
     criterion: str
 
@@ -36,7 +34,7 @@ class Scored(Cell):
     """What a key was pressed for."""
 
     line: Annotated[int, Field(strict=True, ge=1)]
-    score: Score | None
+    score: rows.Score | None
     """None: the rater cannot tell."""
 
 
@@ -44,15 +42,15 @@ class Scored(Cell):
 class Desk:
     """The drawn responses, the raters' orders and the file. It knows no judge's score."""
 
-    source: LabelSource
-    drawn: list[Drawn]
+    source: rows.LabelSource
+    drawn: list[sampling.Drawn]
     store: LabelStore
     seed: int
     rater: str | None = None
     """The only one who labels here; None where the page asks for a name."""
 
     @cached_property
-    def _by_line(self) -> dict[int, Drawn]:
+    def _by_line(self) -> dict[int, sampling.Drawn]:
         return {one.line: one for one in self.drawn}
 
     @property
@@ -63,7 +61,7 @@ class Desk:
     def work(self, rater: str) -> dict[str, object]:
         """Return what a rater is to label, in their order, and what they have labelled so far."""
         self._check_rater(rater)
-        order = in_order(self.drawn, rater=rater, seed=self.seed)
+        order = sampling.in_order(self.drawn, rater=rater, seed=self.seed)
         place = {cell: i for i, cell in enumerate(order)}
         given = [one for one in self.store.of(rater) if (one.line, one.criterion) in place]
         return {
@@ -97,7 +95,7 @@ class Desk:
         """
         self._check_rater(scored.rater)
         view = self._view(scored.line, scored.criterion)
-        label = Label(
+        label = rows.Label(
             **scored.model_dump(),
             task_id=view.task_id,
             response_sha256=hash_text(view.response),
@@ -105,7 +103,7 @@ class Desk:
             at=time.time(),
             inclusion=self._by_line[scored.line].inclusion,
         )
-        for field, problem in label_problems(label, self.source):
+        for field, problem in rows.label_problems(label, self.source):
             raise SchemaError(problem, field=field)
         self.store.put(label)
 

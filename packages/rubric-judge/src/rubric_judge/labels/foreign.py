@@ -11,8 +11,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rubric_core import JudgeView
-from rubric_core.errors import ConfigError, RubricFileError
+from rubric_core import ConfigError, JudgeView, RubricFileError
 from rubric_core.files import replacing
 from rubric_judge.labels.rows import Label, LabelSource, label_problems
 from rubric_judge.ledger.entry import hash_rubric, hash_text

@@ -10,8 +10,7 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 
-from rubric_core import JudgeView, Task
-from rubric_core.errors import RubricFileError, SchemaError
+from rubric_core import JudgeView, RubricFileError, SchemaError, Task
 from rubric_core.files import read_each_line
 from rubric_judge.ledger.entry import hash_rubric, hash_text
 from rubric_judge.responses import read_rows

@@ -14,9 +14,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rubric_core import Outcome
+from rubric_core import Outcome, RubricFileError, SchemaError
 from rubric_core.arrays import FloatArray
-from rubric_core.errors import RubricFileError, SchemaError
 from rubric_judge.labels.rows import LabelSource
 from rubric_judge.responses import read_judgements
 

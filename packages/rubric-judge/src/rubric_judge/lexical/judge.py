@@ -13,9 +13,7 @@ from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_judge.by_identity import ByIdentity
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.lexical import scoring
-from rubric_judge.lexical.polarity import Statements
-from rubric_judge.lexical.scoring import CompiledRubric, Credit, Reading
+from rubric_judge.lexical import polarity, scoring
 from rubric_judge.verification.deciding import CheckResult, QuickCheck, decide, note_of_failure
 from rubric_judge.verification.execute import run_check
 from rubric_judge.verification.numeric import NumericCheck
@@ -48,7 +46,7 @@ class LexicalJudge:
         """
         self._config = config or LexicalConfig()
         self._compile = ByIdentity(scoring.compile_rubric, most=_RUBRICS_KEPT)
-        self._statements = ByIdentity(Statements, most=_RUBRICS_KEPT)
+        self._statements = ByIdentity(polarity.Statements, most=_RUBRICS_KEPT)
 
     @property
     def fingerprint(self) -> str:
@@ -98,7 +96,7 @@ class LexicalJudge:
         return self._scored(view, compiled, verdicts)
 
     def _scored(
-        self, view: JudgeView, compiled: CompiledRubric, verdicts: dict[str, CheckResult]
+        self, view: JudgeView, compiled: scoring.CompiledRubric, verdicts: dict[str, CheckResult]
     ) -> JudgeResult:
         reading = scoring.read_response(
             compiled,
@@ -107,7 +105,7 @@ class LexicalJudge:
             passage=self._statements(view.grounding),
         )
         scores: dict[str, float] = {}
-        credits_by_id: dict[str, Credit] = {}
+        credits_by_id: dict[str, scoring.Credit] = {}
         for criterion in compiled.criteria:
             try:
                 credit = scoring.credit_criterion(
@@ -115,7 +113,7 @@ class LexicalJudge:
                 )
             # The named boundary of a response's text.
             except Exception as error:  # noqa: BLE001
-                credit = Credit(0, 1, note=note_of_failure(error))
+                credit = scoring.Credit(0, 1, note=note_of_failure(error))
             share = credit.earned / credit.units if credit.units else 0.0
             scores[criterion.id] = criterion.weight * share * reading.original_share
             credits_by_id[criterion.id] = credit
@@ -124,14 +122,14 @@ class LexicalJudge:
         )
 
 
-def _checks(compiled: CompiledRubric) -> Iterator[tuple[str, QuickCheck]]:
+def _checks(compiled: scoring.CompiledRubric) -> Iterator[tuple[str, QuickCheck]]:
     """Yield the checks that are no matter of sentences."""
     for criterion in compiled.criteria:
         if isinstance(criterion.directive, NumericCheck | RegexCheck | SchemaCheck):
             yield criterion.id, criterion.directive
 
 
-def _account(credits_by_id: dict[str, Credit], reading: Reading) -> str:
+def _account(credits_by_id: dict[str, scoring.Credit], reading: scoring.Reading) -> str:
     shares = ", ".join(
         f"{name} {credit.earned}/{credit.units}" + (credit.note and f" ({credit.note})")
         if credit.units

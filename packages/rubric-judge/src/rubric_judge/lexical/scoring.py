@@ -19,12 +19,10 @@ from rubric_core import Criterion, Rubric
 from rubric_judge.lexical import words as english
 from rubric_judge.lexical.polarity import Statements, disowns_the_rest
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, Sentence, read_sentences, stem
+from rubric_judge.verification import deciding, numeric, python_tests
 from rubric_judge.verification import directive as directives
-from rubric_judge.verification.deciding import CheckResult
 from rubric_judge.verification.directive import SentenceScope, StructureChecks
-from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.phrases import ContainsCheck, head, is_identifier, phrase_pattern
-from rubric_judge.verification.python_tests import PythonTests
 
 LONGEST_RESPONSE = 100_000
 """Characters of a response that are read, as if it ended there: some 20,000 words. A longer one is
@@ -161,9 +159,9 @@ def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
             groups = (words,)
         case StructureChecks(order=order):
             groups = order
-        case NumericCheck(where=None):
+        case numeric.NumericCheck(where=None):
             directive = replace(directive, where="any")  # it sees words and no answers
-        case PythonTests():
+        case python_tests.PythonTests():
             directive = None  # runs no code: it reads the words, as of free text
         case _:
             pass
@@ -256,7 +254,7 @@ def _repeats(sentence: Sentence, asked: frozenset[tuple[str, str, str]]) -> bool
 
 
 def credit_criterion(
-    criterion: CompiledCriterion, reading: Reading, *, verdict: CheckResult | None
+    criterion: CompiledCriterion, reading: Reading, *, verdict: deciding.CheckResult | None
 ) -> Credit:
     """Credit one criterion and spend the capacity of the sentences that earned it.
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from rubric_core import Criterion, Task
-from rubric_core.data.leak import leaked_ngrams
+from rubric_core import Criterion, Task, leaked_ngrams
 from rubric_judge.config import JudgeConfig
 from rubric_judge.lint import reading
 from rubric_judge.lint.reading import Finding, content, finding, numbers

@@ -10,31 +10,28 @@ from typing import Final
 
 from rubric_core import SchemaError, Task
 from rubric_core.data.dataset import read_each_row
-from rubric_judge.lint.grounding import check_grounding, check_leaks
-from rubric_judge.lint.reach import check_reach, check_weights
-from rubric_judge.lint.reading import Check, Finding, check_size, finding
-from rubric_judge.lint.wording import check_contradictions, check_wording
+from rubric_judge.lint import grounding, reach, reading, wording
 from rubric_judge.provider.chat import listing, mapping
 
-CHECKS: Final[tuple[Check, ...]] = (
-    check_weights,
-    check_wording,
-    check_contradictions,
-    check_size,
-    check_reach,
-    check_grounding,
-    check_leaks,
+CHECKS: Final[tuple[reading.Check, ...]] = (
+    reach.check_weights,
+    wording.check_wording,
+    wording.check_contradictions,
+    reading.check_size,
+    reach.check_reach,
+    grounding.check_grounding,
+    grounding.check_leaks,
 )
 """One for each family of findings."""
 
 
-def lint_task(task: Task) -> Iterator[Finding]:
+def lint_task(task: Task) -> Iterator[reading.Finding]:
     """Yield what every check finds in one task."""
     for one in chain.from_iterable(check(task) for check in CHECKS):
         yield replace(one, task_id=task.task_id)
 
 
-def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[Finding, ...]]]:
+def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
     """Yield (line, its findings) for every task of a file, in file order.
 
     A line that is no task is a finding, so that one run names them all.
@@ -51,12 +48,12 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[Finding, ...]]]:
             task = Task.from_json(row)
         except SchemaError as error:
             hint = _hint(row) if (error.field or "").endswith(".weight") else ""
-            findings = [finding("no_task", f"{error}{hint}")]
+            findings = [reading.finding("no_task", f"{error}{hint}")]
         else:
             findings = list(lint_task(task))
             first = lines.setdefault(task.task_id, line)
             if first != line:
-                repeated = finding("repeated_task", f"is the task of line {first} again")
+                repeated = reading.finding("repeated_task", f"is the task of line {first} again")
                 findings.append(replace(repeated, task_id=task.task_id))
         yield line, tuple(replace(one, line=line) for one in findings)
 

@@ -10,8 +10,7 @@ from typing import Final
 from rubric_core import Criterion, Task
 from rubric_judge.lint import reading
 from rubric_judge.lint.reading import Finding, content, directive_of, finding, overlap
-from rubric_judge.verification.directive import ProgramCheck, StructureChecks
-from rubric_judge.verification.numeric import NumericCheck
+from rubric_judge.verification import directive, numeric
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 
 _NEAR_IDENTICAL: Final = 0.85
@@ -56,7 +55,7 @@ def _empty(criterion: Criterion) -> Iterator[Finding]:
             "has no required element, keyword, concept or directive: the lexical judge scores it 0"
         )
         yield finding("no_words", what, criterion.id)
-    if described or isinstance(directive_of(criterion), ProgramCheck):
+    if described or isinstance(directive_of(criterion), directive.ProgramCheck):
         return
     if criterion.verification_method.strip() or reading.terms_of(criterion):
         yield finding("no_description", "has neither description nor scoring guide", criterion.id)
@@ -99,11 +98,11 @@ def check_contradictions(task: Task) -> Iterator[Finding]:
 
 def _contradiction(one: Criterion, other: Criterion) -> str:
     match directive_of(one), directive_of(other):
-        case StructureChecks(count=(low, high)), StructureChecks(count=(least, most)) if max(
-            low, least
-        ) > min(high, most):
+        case directive.StructureChecks(count=(low, high)), directive.StructureChecks(
+            count=(least, most)
+        ) if max(low, least) > min(high, most):
             return "asks for another number of sentences than"
-        case NumericCheck() as first, NumericCheck() as second if (
+        case numeric.NumericCheck() as first, numeric.NumericCheck() as second if (
             abs(first.value - second.value) > first.tolerance + second.tolerance
             and first.unit == second.unit
             and _same_quantity(one.description, other.description)

@@ -5,22 +5,15 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import anyio
 from anyio.abc import TaskGroup
 
-from rubric_core import (
-    Answerer,
-    Criterion,
-    Evidence,
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    Rubric,
-    Usage,
-)
-from rubric_core.judgement.result import Call
+from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Rubric
+from rubric_core.judgement.evidence import Evidence
+from rubric_core.judgement.result import Answerer, Call, Usage
 
 _Ask = Callable[[JudgeView], Awaitable[JudgeResult]]
 
@@ -89,13 +82,12 @@ async def _judged(ask: _Ask, view: JudgeView, criteria: Sequence[Criterion]) -> 
 
 
 def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
-    for outcome in (Outcome.INVALID, Outcome.UNAVAILABLE):
+    kinds = {Outcome.INVALID: JudgeResult.invalid, Outcome.UNAVAILABLE: JudgeResult.unavailable}
+    for outcome, failed in kinds.items():
         for criterion, result, _ in parts:
             if result.outcome is outcome and result.reason is not None:
                 detail = f"criterion {criterion.id!r}: {result.detail or result.reason.value}"
-                if outcome is Outcome.INVALID:
-                    return JudgeResult.invalid(result.reason, detail=detail)
-                return JudgeResult.unavailable(result.reason, detail=detail)
+                return failed(result.reason, detail=detail)
     scores = dict.fromkeys(rubric.ids, 0.0)
     reasons: list[str] = []
     evidence: dict[str, Evidence] = {}
@@ -109,15 +101,12 @@ def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
 
 def _together(parts: Sequence[_Part]) -> Call:
     results = [part.result for part in parts]
-    usage: Usage | None = None
-    for result in results:
-        if result.usage is not None:
-            usage = result.usage.plus(usage)
+    used = [result.usage for result in results if result.usage is not None]
     begun_s = min(part.ended_s - (part.result.latency_s or 0.0) for part in parts)
     return Call(
         judge=results[0].judge,
         answered_by=_answerer([result.answered_by for result in results]),
-        usage=usage,
+        usage=reduce(Usage.plus, used) if used else None,
         latency_s=max(part.ended_s for part in parts) - begun_s,
         attempts=sum(result.attempts for result in results),
         passage_truncated=any(result.passage_truncated for result in results),

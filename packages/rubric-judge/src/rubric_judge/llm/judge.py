@@ -1,36 +1,53 @@
-"""A language model as judge of one response: prompt, one answer or one for each criterion."""
+"""A language model as judge: what all such judges share, and the judge of one response."""
 
 from __future__ import annotations
 
-from rubric_core import JudgeResult, JudgeView
+import hashlib
+import json
+import time
+from typing import ClassVar, Generic, NamedTuple, TypeVar
+
+from pydantic import BaseModel
+
+from rubric_core import Answerer, JudgeResult, JudgeView, Reason
+from rubric_core.judgement.result import Call
 from rubric_judge import events
+from rubric_judge.chat_model import ChatModel
 from rubric_judge.config import JudgeConfig
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.llm import prompt, replies
 from rubric_judge.llm.by_criterion import judge_by_criterion
-from rubric_judge.llm.model_judge import ModelJudge
-from rubric_judge.llm.prompt import load_prompt
-from rubric_judge.llm.replies import reply_model
-from rubric_judge.provider.chat import ChatClient
-from rubric_judge.provider.limits import Limiter
+from rubric_judge.provider import chat, limits, model_config
+
+_Config = TypeVar("_Config", bound=model_config.ModelConfig)
+
+# A valid reply has a few thousand characters; one like this would only fill memory and files.
+_LONGEST_REPLY_CHARS = 1_000_000
 
 
-class LLMJudge(ModelJudge):
-    """Scores a response by asking a model once and reading its reply by the contract.
+class Answered(NamedTuple):
+    """What came of one call."""
 
-        r = Σ s_j / W  if the reply is valid,  0 with a reason if it is not
+    text: str
+    """The reply, to be read strictly; empty where there is a failure."""
+    failure: JudgeResult | None
+    """Why there is no reply to read."""
+    call: Call
+    """What is known of the call, whatever came of it."""
 
-    With `granularity: criterion` it asks once for each criterion, and all replies have to be valid.
-    An invalid reply is recorded and never asked for again. A call that brings no
-    answer is tried again within the configured attempts and deadline, and is `unavailable` after.
 
-    Close it with `aclose`, or use it as an asynchronous context manager.
-    """
+class ModelJudge(chat.ClosesItself, Generic[_Config]):
+    """Base of `LLMJudge` and `ListwiseJudge`: who they are, and one call."""
+
+    _scored: ClassVar[tuple[str, ...]] = ("passage_chars",)
+    """Settings that may change a score, beside those of the model, and the prompt."""
 
     def __init__(
         self,
-        config: JudgeConfig,
+        config: _Config,
         *,
-        client: ChatClient | None = None,
-        limiter: Limiter | None = None,
+        client: chat.ChatClient | None = None,
+        limiter: limits.Limiter | None = None,
     ) -> None:
         """Read the prompt, the key and the `litellm_config`; nothing is sent.
 
@@ -45,12 +62,119 @@ class LLMJudge(ModelJudge):
             ConfigError: the `litellm_config` cannot be used.
         """
         self._config = config
-        self._is_by_criterion = config.granularity == "criterion"
+        self._prompt = self._load_prompt()
+        self._model = ChatModel(config, client=client, limiter=limiter, role="judge")
+
+    def _load_prompt(self) -> prompt.Prompt:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """The model and the version of the prompt."""
+        return f"{self._config.model} {self._prompt.version}"
+
+    @property
+    def fingerprint(self) -> str:
+        """The name, and a hash of all that may change a score; see `ChatModel.identity`."""
+        settings = {name: getattr(self._config, name) for name in self._scored}
+        parts = {**self._model.identity, "prompt": self._prompt.sha256, **settings}
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        return f"{self.name} {digest[:16]}"
+
+    @property
+    def limiter(self) -> limits.Limiter:
+        """What lets the attempts of this judge through."""
+        return self._model.limiter
+
+    async def check(self) -> None:
+        """Ask every replica a question of one line, to know within seconds that it answers.
+
+        For commands that are about to make thousands of calls. An endpoint that says "too many
+        requests" is there, and passes.
+
+        Raises:
+            JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; says which
+                model and address, or which key of the file, and what to do.
+        """
+        await self._model.check()
+
+    async def aclose(self) -> None:
+        """Close the connections to the model."""
+        await self._model.aclose()
+
+    async def _ask(
+        self, rendered: prompt.RenderedPrompt, reply: type[BaseModel], *, task_id: str
+    ) -> Answered:
+        """Make one call; its attempts are those of the retries.
+
+        Args:
+            rendered: the messages.
+            reply: the model of a valid reply.
+            task_id: the responses to a task share a prefix, for one replica to read.
+        """
+        started_s = time.perf_counter()
+        by: Answerer | None = None
+        text = ""
+        try:
+            answer = await self._model.complete(
+                system=rendered.system, user=rendered.user, reply=reply, affinity=task_id
+            )
+        except JudgeTransportError as error:
+            call, failure = error, JudgeResult.unavailable(error.reason, detail=error.detail)
+        else:
+            call, failure, by = answer, _unreadable(answer), answer.answered_by
+            text = "" if failure else answer.text
+        latency_s = call.latency_s
+        known = Call(
+            judge=self.name,
+            answered_by=by,
+            usage=call.usage,
+            latency_s=time.perf_counter() - started_s if latency_s is None else latency_s,
+            attempts=call.attempts,
+            passage_truncated=rendered.passage_truncated,
+        )
+        return Answered(text, failure, known)
+
+
+def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
+    size = len(answer.text)
+    if answer.finish == "refused":
+        return JudgeResult.invalid(Reason.REFUSED)
+    if answer.finish == "truncated":
+        detail = f"the reply was cut off at {size} characters; raise `max_tokens`"
+        return JudgeResult.invalid(Reason.TRUNCATED, detail=detail)
+    if answer.finish == "oversized":
+        detail = "the answer exceeds the size limit"
+        return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
+    if size > _LONGEST_REPLY_CHARS:
+        detail = f"the reply has {size} characters, more than {_LONGEST_REPLY_CHARS}"
+        return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
+    return None
+
+
+class LLMJudge(ModelJudge[JudgeConfig]):
+    """Scores a response by asking a model once and reading its reply by the contract.
+
+        r = Σ s_j / W  if the reply is valid,  0 with a reason if it is not
+
+    With `granularity: criterion` it asks once for each criterion, and all replies have to be valid.
+    An invalid reply is recorded and never asked for again. A call that brings no
+    answer is tried again within the configured attempts and deadline, and is `unavailable` after.
+
+    Close it with `aclose`, or use it as an asynchronous context manager.
+    """
+
+    _scored = ("evidence", "passage_chars")
+
+    def _load_prompt(self) -> prompt.Prompt:
+        config = self._config
         by_criterion = self._is_by_criterion and config.prompt == "shared_prefix"
         layout = "by_criterion" if by_criterion else config.prompt
-        settings = {"evidence": config.evidence, "passage_chars": config.passage_chars}
-        prompt = load_prompt(layout, evidence=config.evidence != "off")
-        super().__init__(config, prompt, settings, client=client, limiter=limiter)
+        return prompt.load_prompt(layout, evidence=config.evidence != "off")
+
+    @property
+    def _is_by_criterion(self) -> bool:
+        return self._config.granularity == "criterion"
 
     @property
     def name(self) -> str:
@@ -78,7 +202,7 @@ class LLMJudge(ModelJudge):
     async def _judge_at_once(self, view: JudgeView) -> JudgeResult:
         config = self._config
         rendered = self._prompt.render(view, passage_chars=config.passage_chars)
-        reply = reply_model(view.rubric, config.prompt, evidence=config.evidence != "off")
+        reply = replies.reply_model(view.rubric, config.prompt, evidence=config.evidence != "off")
         answer = await self._ask(rendered, reply, task_id=view.task_id)
         result = answer.failure or self._read(view, answer.text, passage=rendered.passage)
         result = result.with_call(**answer.call)

@@ -13,14 +13,12 @@ from rubric_core.judgement.result import call_shares
 from rubric_judge import events
 from rubric_judge.capabilities import check_group, group_identity
 from rubric_judge.config import ListwiseConfig
-from rubric_judge.llm.model_judge import ModelJudge
-from rubric_judge.llm.prompt import load_prompt
+from rubric_judge.llm.judge import ModelJudge
+from rubric_judge.llm.prompt import Prompt, load_prompt
 from rubric_judge.llm.replies import group_reply_model
-from rubric_judge.provider.chat import ChatClient
-from rubric_judge.provider.limits import Limiter
 
 
-class ListwiseJudge(ModelJudge):
+class ListwiseJudge(ModelJudge[ListwiseConfig]):
     """Scores the responses to a task beside each other; a `GroupJudge`.
 
         r_i = Σ_j s_ij / W  for every response i, if the whole reply is valid;  else 0 for all
@@ -32,27 +30,8 @@ class ListwiseJudge(ModelJudge):
     Close it with `aclose`, or use it as an asynchronous context manager.
     """
 
-    def __init__(
-        self,
-        config: ListwiseConfig,
-        *,
-        client: ChatClient | None = None,
-        limiter: Limiter | None = None,
-    ) -> None:
-        """Read the prompt, the key and the `litellm_config`; nothing is sent.
-
-        Args:
-            config: model, limits, largest group.
-            client: carries the calls; one made of the configuration when left out.
-            limiter: lets attempts through; one of this judge's own when left out.
-
-        Raises:
-            JudgeSetupError: the configuration names a variable for a key that is not set.
-            ConfigError: the `litellm_config` cannot be used.
-        """
-        self._config = config
-        settings = {"passage_chars": config.passage_chars}
-        super().__init__(config, load_prompt("listwise"), settings, client=client, limiter=limiter)
+    def _load_prompt(self) -> Prompt:
+        return load_prompt("listwise")
 
     @property
     def max_group(self) -> int:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 from statistics import fmean
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Self, TypeAlias
 
 from markupsafe import Markup
 
@@ -116,6 +116,10 @@ class Bar:
     """Ends of its interval."""
 
 
+Share: TypeAlias = tuple[str, tuple[float | None, float | None, float | None], str]
+"""A name, the share with the ends of its interval, and a note."""
+
+
 @dataclass(frozen=True)
 class Bars:
     """Bars under each other, on one scale."""
@@ -125,6 +129,16 @@ class Bars:
     bars: tuple[Bar, ...]
     left: str = ""
     """What is not shown."""
+
+    @classmethod
+    def of_shares(cls, title: str, caption: str, shares: Iterable[Share], *, role: str) -> Self:
+        """Draw those shares that are known, in percent."""
+        bars = (
+            Bar(name, f"{100 * share:.1f} %", share, note, role, low, high)
+            for name, (share, low, high), note in shares
+            if share is not None
+        )
+        return cls(title, caption, tuple(bars))
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 
 import matplotlib as mpl
 from matplotlib import figure as mpl_figure
+from numpy.typing import ArrayLike
 
 from rubric_core.files import replacing, toml_beside
 
@@ -77,6 +78,13 @@ def draw_grid(axes: Axes, axis: str, *, from_zero: bool = False) -> None:
     axes.set_axisbelow(True)
     if from_zero:
         axes.set(**{f"{axis}lim": (0, None)})
+
+
+def draw_rewards(axes: Axes, rewards: tuple[ArrayLike, ArrayLike], names: tuple[str, str]) -> None:
+    """Draw two rewards of the same responses, and the line on which they are equal."""
+    axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    axes.scatter(*rewards, s=16, color=COLOURS[0], alpha=0.45, linewidths=0)
+    axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), xlabel=names[0], ylabel=names[1])
 
 
 def draw_intervals(

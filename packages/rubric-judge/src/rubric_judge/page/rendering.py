@@ -9,12 +9,14 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
+from pathlib import Path
 from typing import Any, Final, cast
 
 from markupsafe import Markup
 
+from rubric_core.files import write_text
 from rubric_judge.page.charts import Chart, svg
-from rubric_judge.page.tables import bounds, written
+from rubric_judge.page.tables import Report, bounds, written
 
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -149,3 +151,14 @@ def _asset(package: str, name: str) -> Markup:
 
 def _sha256(script: str) -> str:
     return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+def write_plain_page(report: Report, path: Path) -> None:
+    """Write a report as a page of its summary, charts and tables; the same gives the same bytes.
+
+    Raises:
+        OSError: the page cannot be written.
+    """
+    content = {"report": report, "tables": [one for one in report.tables() if one.rows]}
+    text = render_page(_KIT, "plain.html.j2", content, style="plain.css", scripts=())
+    write_text(path, text)

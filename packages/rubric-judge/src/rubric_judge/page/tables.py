@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -240,6 +241,43 @@ class TextTable:
     title: str
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, words: Mapping[str, Any], told: Iterable[Sequence[object]], **values: str) -> Self:
+        """Make a table of which all but the figures is data.
+
+        Args:
+            words: `title`, and `columns`: forms such as `{0.mean:.3f}`, by their headers; what is
+                not known is a dash.
+            told: what each row tells of.
+            values: for the slots of the title.
+        """
+        forms: dict[str, str] = words["columns"]
+        rows = (tuple(_OR_DASH.format(form, *parts) for form in forms.values()) for parts in told)
+        return cls(words["title"].format(**values), tuple(forms), tuple(rows))
+
+    @classmethod
+    def turned(
+        cls,
+        words: Mapping[str, Any],
+        told: Sequence[Sequence[object]],
+        header: Sequence[str] = ("value",),
+    ) -> Self:
+        """Make one with a column for what each tells of, and a row for each form of `rows`."""
+        forms: dict[str, str] = words["rows"]
+        rows = (
+            (name, *(_OR_DASH.format(form, *parts) for parts in told))
+            for name, form in forms.items()
+        )
+        return cls(words["title"], ("", *header), tuple(rows))
+
+
+class _OrDash(Formatter):
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return _MISSING if value is None else super().format_field(value, format_spec)
+
+
+_OR_DASH: Final = _OrDash()
 
 
 def counted(count: int, noun: str, plural: str = "") -> str:

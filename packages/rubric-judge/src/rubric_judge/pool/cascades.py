@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, cast
 
 from rubric_core import CascadeTrace, JudgeResult, Outcome, Usage
@@ -18,17 +18,17 @@ class Share(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LevelStatistics:
     """What one judge of a cascade has done."""
 
-    decided: int
+    decided: int = 0
     """Criteria whose score is its own, judgements from the ledger included."""
-    calls: int
+    calls: int = 0
     """Calls, those of judgements from the ledger left out, as in all that follows."""
-    criteria: int
+    criteria: int = 0
     """Criteria that it was asked about, however often."""
-    usage: Usage
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,20 +98,12 @@ class CascadeStatistics:
 
 
 @dataclass(slots=True)
-class _Level:
-    decided: int = 0
-    calls: int = 0
-    criteria: int = 0
-    usage: Usage = field(default_factory=Usage)
-
-
-@dataclass(slots=True)
 class CascadeTally:
     """The running counts behind `CascadeStatistics`."""
 
     judgements: int = 0
     asked_criteria: int = 0
-    levels: dict[str, _Level] = field(default_factory=dict[str, _Level])
+    levels: dict[str, LevelStatistics] = field(default_factory=dict[str, LevelStatistics])
     escalated: int = 0
     audits: Counter[bool] = field(default_factory=Counter[bool])
     """By whether the last judge gave the same verdict."""
@@ -129,7 +121,7 @@ class CascadeTally:
             return
         self.latest = trace
         for judge in trace.judges:
-            self.levels.setdefault(judge, _Level())
+            self.levels.setdefault(judge, LevelStatistics())
         for judge in trace.decided_by.values():
             self.levels[judge].decided += times
         others = {name for name, judge in trace.decided_by.items() if judge != trace.judges[0]}
@@ -153,10 +145,7 @@ class CascadeTally:
         return CascadeStatistics(
             judgements=self.judgements,
             asked_criteria=self.asked_criteria,
-            levels={
-                name: LevelStatistics(one.decided, one.calls, one.criteria, one.usage)
-                for name, one in self.levels.items()
-            },
+            levels={name: replace(one) for name, one in self.levels.items()},
             escalated=self.escalated,
             audited=self.audits.total(),
             audited_otherwise=self.audits[False],

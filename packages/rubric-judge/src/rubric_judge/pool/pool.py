@@ -10,11 +10,9 @@ import anyio
 from rubric_core import Judge, JudgeResult, JudgeView, Reason
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.ledger.entry import check_replicate
-from rubric_judge.ledger.store import Ledger
-from rubric_judge.pool.groups import wanted_of
+from rubric_judge.ledger import entry, store
 from rubric_judge.pool.replicas import Replicas
-from rubric_judge.pool.schedule import Call, Hedger, Hedging, Results, Wanted
+from rubric_judge.pool.schedule import Call, Hedger, Hedging, Results, Wanted, wanted_of
 from rubric_judge.pool.statistics import PoolStatistics
 from rubric_judge.pool.step import PoolState, Step, watched_deadline, without_answer
 from rubric_judge.provider.limits import Limited
@@ -41,7 +39,7 @@ class JudgePool:
         workers: int = 32,
         micro_batch: int = 4,
         hedge: Hedging | None = None,
-        ledger: Ledger | None = None,
+        ledger: store.Ledger | None = None,
         replica_limit: int | None = None,
     ) -> None:
         """Prepare the judges; nothing is called.
@@ -237,6 +235,6 @@ class JudgePool:
 
 
 def _check(deadline_s: float | None, replicate: int) -> None:
-    check_replicate(replicate)
+    entry.check_replicate(replicate)
     if deadline_s is not None and not deadline_s > 0:
         raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")

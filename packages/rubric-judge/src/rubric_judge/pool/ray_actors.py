@@ -17,13 +17,7 @@ from typing import Any, Final, cast
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView
-from rubric_judge.capabilities import (
-    check,
-    close,
-    fingerprint,
-    refuse_groups,
-    wants_warm_call,
-)
+from rubric_judge.capabilities import check, close, fingerprint, refuse_groups, wants_warm_call
 from rubric_judge.config import JudgeSpec
 from rubric_judge.load import load_judge
 from rubric_judge.pool.step import ask

@@ -25,8 +25,7 @@ from rubric_judge.pool import ray_actors
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import SharedLimiter
 from rubric_judge.pool.schedule import Hedging
-from rubric_judge.provider.chat import ClosesItself
-from rubric_judge.provider.model_config import LimitsConfig
+from rubric_judge.provider import chat, model_config
 
 _MOST_ACTORS = 2
 """Actors that one judgement is given to, before it is taken for what kills them."""
@@ -180,7 +179,7 @@ class RemoteJudge:
         self.actor: Any = self._new_actor()
 
 
-class RayJudgePool(JudgePool, ClosesItself):
+class RayJudgePool(JudgePool, chat.ClosesItself):
     """Judges many responses in Ray actors, each with a judge and a client of its own.
 
     It connects to the cluster that is there (`RAY_ADDRESS`, or one on this machine), or starts one
@@ -297,18 +296,18 @@ def _check_spec(spec: object) -> None:
         )
 
 
-def _limits(spec: JudgeSpec) -> LimitsConfig:
+def _limits(spec: JudgeSpec) -> model_config.LimitsConfig:
     if isinstance(spec, HybridConfig):
         return _limits(spec.judge)
     if isinstance(spec, CascadeConfig):  # one limiter for all endpoints: the tightest of each
         every = [_limits(judge) for judge in spec.judges]
-        return LimitsConfig(
+        return model_config.LimitsConfig(
             max_in_flight=_lowest(one.max_in_flight for one in every),
             rpm=_lowest(one.rpm for one in every),
             tpm=_lowest(one.tpm for one in every),
             adaptive=any(one.adaptive for one in every),
         )
-    return spec.limits if isinstance(spec, JudgeConfig) else LimitsConfig()
+    return spec.limits if isinstance(spec, JudgeConfig) else model_config.LimitsConfig()
 
 
 def _lowest(limits: Iterable[int | None]) -> int | None:

@@ -1,17 +1,18 @@
-"""In which order the calls of a step start, and where each goes."""
+"""What each call of a step is to judge, in which order calls start, and where each goes."""
 
 from __future__ import annotations
 
 import statistics
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import anyio
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import JudgeResult, JudgeView, Usage
+from rubric_core import Judge, JudgeResult, JudgeView, Usage
+from rubric_judge.capabilities import GroupJudge, check_group, group_identity
 from rubric_judge.pool.replicas import Replica, Replicas
 
 Results: TypeAlias = tuple[JudgeResult, ...]
@@ -82,6 +83,52 @@ class Call:
         first, *others = results
         usage = self.usage if first.usage is None else first.usage.plus(self.usage)
         return first.with_call(attempts=first.attempts + self.spent, usage=usage), *others
+
+
+Key: TypeAlias = Callable[[JudgeView, str], str]
+"""From a view, and what identifies the group that it is judged in, to the ledger's key."""
+
+
+def wanted_of(views: Sequence[JudgeView], judge: Judge, *, key: Key | None) -> list[list[Wanted]]:
+    """Part views into calls.
+
+    Args:
+        views: in any order.
+        judge: for a `GroupJudge` the views of a task are one call, and a response that stands in
+            it twice is shown once.
+        key: of the ledger; without one, a judge of single responses judges each view.
+
+    Returns:
+        What is wanted of each call. With a key, what is the same twice is wanted once.
+
+    Raises:
+        JudgeSetupError: a group is larger than the judge takes.
+    """
+    if isinstance(judge, GroupJudge):
+        return _groups(views, judge, key=key)
+    if key is None:
+        return [[Wanted([position], view)] for position, view in enumerate(views)]
+    by_key: dict[str, Wanted] = {}
+    for position, view in enumerate(views):
+        name = key(view, "")
+        by_key.setdefault(name, Wanted([], view, name)).positions.append(position)
+    return [[one] for one in by_key.values()]
+
+
+def _groups(
+    views: Sequence[JudgeView], judge: GroupJudge, *, key: Key | None
+) -> list[list[Wanted]]:
+    groups: dict[object, dict[str, Wanted]] = {}
+    for position, view in enumerate(views):
+        group = groups.setdefault((view.task_id, view.question, view.grounding, view.rubric), {})
+        group.setdefault(view.response, Wanted([], view)).positions.append(position)
+    for group in groups.values():
+        check_group(judge, [one.view for one in group.values()])
+        if key is not None:
+            identity = group_identity(group)
+            for one in group.values():
+                one.key = key(one.view, identity)
+    return [list(group.values()) for group in groups.values()]
 
 
 @dataclass(slots=True, eq=False)

@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Literal, Protocol, Self, cast, runtime_checkable
+from typing import Final, Literal, Protocol, Self, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue
 
 from rubric_core import Answerer, SchemaError, Usage
-from rubric_core.files import decode
+from rubric_core.files import decode, toml_beside
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.failures import retry_after_s, status_error, transport_error, usage
 
@@ -174,19 +174,9 @@ def server_of(address: object) -> str:
         return ""
 
 
-_FINISH: dict[str, Finish] = {
-    **dict.fromkeys(
-        ("stop", "STOP", "COMPLETE", "end_turn", "eos", "eos_token", "stop_sequence"), "complete"
-    ),
-    **dict.fromkeys(("length", "max_tokens", "model_length", "repetition"), "truncated"),
-    **dict.fromkeys(("content_filter", "refusal", "safety"), "refused"),
-}
-"""What ends an answer on the model's side. Anything else is the server's failure to finish it."""
-_CALLS = (
-    *("MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS", "UNEXPECTED_TOOL_CALL"),
-    *("function_call", "tool_calls"),
-)
-_FAILED = ("abort", "error")
+_SAID: Final[dict[str, list[str]]] = toml_beside(__file__, "finish.toml")
+_ENDS: Final[tuple[Finish, ...]] = ("complete", "truncated", "refused")
+_FINISH: Final[dict[str, Finish]] = {why: finish for finish in _ENDS for why in _SAID[finish]}
 
 
 def ended(
@@ -217,16 +207,13 @@ def ended(
     if refusal:
         return reply(content or "", "refused")
     why = why if isinstance(why, str) else None
-    if why in _CALLS:
+    if why in _SAID["calls"]:
         return reply("", "complete")
     if why not in _FINISH:
-        said = why if why in _FAILED else "unknown" if why else "missing"
+        said = why if why in _SAID["failed"] else "unknown" if why else "missing"
         what = f"the answer is not finished: its `finish_reason` is {said}"
         raise transport_error(what, usage=usage)
     return reply(content or "", _FINISH[why])
-
-
-_POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,9 +319,7 @@ def _is_content_policy(error: dict[str, object]) -> bool:
     message = error.get("message")
     # Some providers say it in words only.
     worded = isinstance(message, str) and "rejected as a result of" in message
-    return worded or not _POLICY_CODES.isdisjoint(
-        code for code in (error.get("code"), error.get("type")) if isinstance(code, str)
-    )
+    return worded or any(error.get(name) in _SAID["policy_codes"] for name in ("code", "type"))
 
 
 def _is_about_model(refusal: dict[str, object]) -> bool:

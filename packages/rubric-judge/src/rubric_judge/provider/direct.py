@@ -15,10 +15,7 @@ import anyio.to_thread
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from rubric_judge.provider.chat import ChatReply, ChatRequest
-from rubric_judge.provider.exchange import Connections
-from rubric_judge.provider.model_config import ModelConfig
-from rubric_judge.provider.settings import api_key
+from rubric_judge.provider import chat, exchange, model_config, settings
 
 
 class DirectClient:
@@ -26,7 +23,7 @@ class DirectClient:
 
     most_calls = 1
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: model_config.ModelConfig) -> None:
         """Read the key.
 
         Args:
@@ -38,7 +35,7 @@ class DirectClient:
         """
         (address,) = config.addresses
         self._url = f"{(address or '').rstrip('/')}/chat/completions"
-        self._connections = Connections(self._url, api_key(config))
+        self._connections = exchange.Connections(self._url, settings.api_key(config))
         self._fields = {"model": config.served_name, **config.sent_fields}
         # What no call changes is encoded once; `_body` puts the rest behind it.
         self._opening = json.dumps(self._fields).encode().removesuffix(b"}")
@@ -48,7 +45,7 @@ class DirectClient:
         if "aiohttp" not in sys.modules:
             await anyio.to_thread.run_sync(import_module, "aiohttp")
 
-    async def ask(self, request: ChatRequest) -> ChatReply:
+    async def ask(self, request: chat.ChatRequest) -> chat.ChatReply:
         """Send one request and read its answer; see `Transport.ask`."""
         answer = await self._connections.post(self._url, self._body(request))
         return answer.chat_reply()
@@ -62,7 +59,7 @@ class DirectClient:
         """Close this event loop's connections, and those of loops that are no more."""
         await self._connections.aclose()
 
-    def _body(self, request: ChatRequest) -> bytes:
+    def _body(self, request: chat.ChatRequest) -> bytes:
         messages = request.messages
         try:
             encoded = to_json(messages)

@@ -16,9 +16,7 @@ from typing import Protocol, runtime_checkable
 
 import anyio
 
-from rubric_judge.provider.event_loop import LoopGuard
-from rubric_judge.provider.failures import MOST_TOKENS
-from rubric_judge.provider.model_config import LimitsConfig
+from rubric_judge.provider import event_loop, failures, model_config
 
 _DECREASE = 0.5
 _LONGEST_PAUSE_S = 60.0
@@ -126,14 +124,14 @@ class LocalLimiter:
         limit ← max(1, in flight / 2) after a 429;   limit ← limit + 1/limit after an answer
     """
 
-    def __init__(self, config: LimitsConfig | None = None) -> None:
+    def __init__(self, config: model_config.LimitsConfig | None = None) -> None:
         """Start with no attempt in flight; without a configuration only a 429 limits anything."""
-        config = config or LimitsConfig()
+        config = config or model_config.LimitsConfig()
         self._limit = self._most = float(config.max_in_flight or math.inf)
         self._adaptive = config.adaptive
-        self._most_tokens = min(config.tpm or MOST_TOKENS, MOST_TOKENS)
+        self._most_tokens = min(config.tpm or failures.MOST_TOKENS, failures.MOST_TOKENS)
         self._requests, self._tokens = _Budget(config.rpm), _Budget(config.tpm)
-        self._home = LoopGuard("limiter")
+        self._home = event_loop.LoopGuard("limiter")
         self._in_flight = dict[Attempt, None]()
         """In the order in which they were counted in; some of them are about to wake."""
         self._line = OrderedDict[Attempt, anyio.Event]()

@@ -6,11 +6,11 @@ import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Annotated, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 import pydantic
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from rubric_core import Usage
@@ -18,20 +18,7 @@ from rubric_core.configuration import UNSHOWN, may_be_key, said_where
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
 
-_INSTEAD = {
-    **dict.fromkeys(("api_key", "authorization"), "api_key_env"),
-    "base_url": "api_base",
-    **dict.fromkeys(("max_retries", "num_retries"), "max_transport_attempts"),
-    "timeout": "timeout_s",
-}
-_NOT_PARAMETERS = (
-    *_INSTEAD,
-    *("api_base", "extra_headers", "headers", "max_tokens", "messages", "model", "n", "stream"),
-    *("response_format", "response_model", "temperature", "tool_choice", "tools"),
-)
-"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
-
-
+_PARAMETERS: Final = toml_beside(__file__, "parameters.toml")
 _MISFITS: Final[dict[str, str]] = toml_beside(__file__, "misfits.toml")
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
 """What litellm names servers that speak OpenAI's protocol by."""
@@ -146,19 +133,66 @@ class Prices(Settings):
         return (read + usage.completion_tokens * self.completion_usd_per_mtok) / _MILLION
 
 
+def _no_key(value: str) -> str:
+    # Dates and versions, which many names have, are numbers of their own.
+    if may_be_key(_NUMBER.sub("", value)):
+        raise _refusal(
+            "this looks like a key: name the model here, and in api_key_env the environment "
+            "variable that holds the key"
+        )
+    return value
+
+
+def _addresses(value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+    addresses = (value,) if isinstance(value, str) else value
+    for address in addresses or ():
+        if wrong := wrong_with(address):
+            form = "http://HOST:PORT/v1 or https://…, with no key in it"
+            raise _refusal(f"an address is {form}: {wrong}")
+    if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
+        raise ValueError("give one address, or several different ones")
+    return value
+
+
+def _variable(value: str | None) -> str | None:
+    if value is not None and (not value.isidentifier() or may_be_key(value)):
+        raise _refusal("give the name of an environment variable, never the key itself")
+    return value
+
+
+def _beside(value: Path | None, info: ValidationInfo) -> Path | None:
+    folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
+    return folder / value if value is not None and folder is not None else value
+
+
+FileBeside: TypeAlias = Annotated[Path | None, AfterValidator(_beside)]
+"""A file, relative to the file of settings that names it."""
+
+
+def _more(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    instead: dict[str, str] = _PARAMETERS["instead"]
+    if taken := sorted(set(value) & {*instead, *_PARAMETERS["ours"]}):
+        setting = instead.get(taken[0], taken[0])
+        remedy = "the judge sets it itself, so leave it out"
+        if setting in ModelConfig.model_fields:
+            remedy = f"write `{setting}:` at the top level, beside `parameters:`"
+        raise _refusal(f"{taken[0]!r} is not allowed under `parameters`: {remedy}")
+    return value
+
+
 class ModelConfig(Settings):
     """A language model and how it is called, whatever it is asked."""
 
-    model: str = Field(min_length=1)
+    model: Annotated[str, AfterValidator(_no_key)] = Field(min_length=1)
     """Any litellm model name, such as `openai/gpt-4.1-mini` or `hosted_vllm/openai/gpt-oss-20b`;
     with `litellm_config`, the `model_name` of a group in it; with `transport: direct` written out,
     the name that the server knows, with or without a prefix `hosted_vllm/`."""
 
-    api_base: str | Many[str] | None = None
+    api_base: Annotated[str | Many[str] | None, AfterValidator(_addresses)] = None
     """Address of an OpenAI-compatible server; left out, the provider's own. Several are replicas of
     one model: all that share a prefix go to the same one."""
 
-    api_key_env: str | None = None
+    api_key_env: Annotated[str | None, AfterValidator(_variable)] = None
     """Environment variable with the key. Left out: the provider's usual variable, and no key at all
     for an `api_base`, so that a hosted provider's key never goes to another server."""
 
@@ -168,7 +202,7 @@ class ModelConfig(Settings):
     and the server is asked for NAME, as litellm would ask; every other model goes through litellm.
     With `direct` written out, the server is asked for the whole `model`, less `hosted_vllm/`."""
 
-    litellm_config: Path | None = None
+    litellm_config: FileBeside = None
     """A YAML file of litellm's with several deployments or fallbacks; relative to this file."""
 
     allow_fallback_models: bool = False
@@ -181,7 +215,7 @@ class ModelConfig(Settings):
     max_tokens: int = Field(default=16_000, ge=1)
     """Longest reply, in tokens."""
 
-    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    parameters: Annotated[dict[str, JsonValue], AfterValidator(_more)] = Field(default_factory=dict)
     """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""
 
     timeout_s: float = Field(default=120, gt=0, le=10**7)
@@ -202,54 +236,7 @@ class ModelConfig(Settings):
     prices: Prices | None = None
     """What calls cost where litellm knows no price; with it, litellm's is not used."""
 
-    @field_validator("model")
-    @classmethod
-    def _no_key(cls, value: str) -> str:
-        # Dates and versions, which many names have, are numbers of their own.
-        if may_be_key(_NUMBER.sub("", value)):
-            raise _refusal(
-                "this looks like a key: name the model here, and in api_key_env the environment "
-                "variable that holds the key"
-            )
-        return value
-
-    @field_validator("api_base")
-    @classmethod
-    def _addresses(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
-        addresses = (value,) if isinstance(value, str) else value
-        for address in addresses or ():
-            if wrong := wrong_with(address):
-                form = "http://HOST:PORT/v1 or https://…, with no key in it"
-                raise _refusal(f"an address is {form}: {wrong}")
-        if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
-            raise ValueError("give one address, or several different ones")
-        return value
-
-    @field_validator("api_key_env")
-    @classmethod
-    def _a_name(cls, value: str | None) -> str | None:
-        if value is not None and (not value.isidentifier() or may_be_key(value)):
-            raise _refusal("give the name of an environment variable, never the key itself")
-        return value
-
-    @field_validator("litellm_config")
-    @classmethod
-    def _beside_the_file(cls, value: Path | None, info: pydantic.ValidationInfo) -> Path | None:
-        folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
-        return folder / value if value is not None and folder is not None else value
-
-    @field_validator("parameters")
-    @classmethod
-    def _further(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if taken := sorted(set(value).intersection(_NOT_PARAMETERS)):
-            setting = _INSTEAD.get(taken[0], taken[0])
-            remedy = "the judge sets it itself, so leave it out"
-            if setting in cls.model_fields:
-                remedy = f"write `{setting}:` at the top level, beside `parameters:`"
-            raise _refusal(f"{taken[0]!r} is not allowed under `parameters`: {remedy}")
-        return value
-
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _fits_together(self) -> ModelConfig:
         of_litellm = [name for name in _OF_LITELLM if self.is_direct and name in self.parameters]
         is_routed, is_direct = self.litellm_config is not None, self.transport == "direct"

@@ -16,10 +16,9 @@ from pydantic import BaseModel, JsonValue
 
 from rubric_core import Reason, Usage
 from rubric_judge.errors import JudgeTransportError
+from rubric_judge.provider import limits, model_config
 from rubric_judge.provider.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.provider.failures import TRANSIENT, key_remedy
-from rubric_judge.provider.limits import Limiter
-from rubric_judge.provider.model_config import ModelConfig
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -83,8 +82,8 @@ class RetryingClient:
     def __init__(
         self,
         transport: Transport,
-        config: ModelConfig,
-        limiter: Limiter,
+        config: model_config.ModelConfig,
+        limiter: limits.Limiter,
         *,
         hurry_s: float = math.inf,
     ) -> None:

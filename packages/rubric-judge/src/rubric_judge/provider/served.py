@@ -10,11 +10,8 @@ from typing import Any, cast
 
 from rubric_core import Reason
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
-from rubric_judge.provider.chat import ClosesItself, listing, mapping
-from rubric_judge.provider.exchange import Connections
+from rubric_judge.provider import chat, exchange, model_config, settings
 from rubric_judge.provider.failures import key_remedy
-from rubric_judge.provider.model_config import ModelConfig
-from rubric_judge.provider.settings import api_key
 
 _WITHIN_S = 30.0
 _SCORED_WITHIN_S = 180.0
@@ -50,10 +47,10 @@ class ScoredText:
     """Natural logarithms of probabilities."""
 
 
-class ModelServer(ClosesItself):
+class ModelServer(chat.ClosesItself):
     """One address of an OpenAI-compatible server; close it with `aclose`."""
 
-    def __init__(self, config: ModelConfig, address: str) -> None:
+    def __init__(self, config: model_config.ModelConfig, address: str) -> None:
         """Read the key; nothing is sent.
 
         Raises:
@@ -62,7 +59,7 @@ class ModelServer(ClosesItself):
         self._config = config
         self._address = address.rstrip("/")
         self._name = config.served_name
-        self._connections = Connections(address, api_key(config))
+        self._connections = exchange.Connections(address, settings.api_key(config))
 
     async def models(self) -> tuple[ServedModel, ...]:
         """Return what is served; nothing where the server has no such list.
@@ -116,7 +113,7 @@ class ModelServer(ClosesItself):
 
 
 def _entries(listed: object) -> Iterator[ServedModel]:
-    for fields in map(mapping, listing(listed)):
+    for fields in map(chat.mapping, chat.listing(listed)):
         name = fields.get("id")
         if isinstance(name, str):
             yield ServedModel(

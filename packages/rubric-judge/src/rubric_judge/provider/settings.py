@@ -9,9 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.provider.model_config import ModelConfig
-from rubric_judge.provider.router_checks import named_variable
-from rubric_judge.provider.router_file import RouterFile, parameters_of
+from rubric_judge.provider import model_config, router_checks, router_file
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
@@ -19,7 +17,7 @@ NO_KEY = "no-key"
 _SHORTEST_TOKEN = 16
 
 
-def api_key(config: ModelConfig) -> SecretStr | None:
+def api_key(config: model_config.ModelConfig) -> SecretStr | None:
     """Return the key to send with the calls of a model.
 
     Args:
@@ -49,7 +47,7 @@ def _value(name: str, who: str, *, or_else: str, is_key: bool = True) -> str:
     return value
 
 
-def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
+def deployments_with_keys(file: router_file.RouterFile) -> list[dict[str, object]]:
     """Return a litellm file's deployments with the values of the variables that they name.
 
     Args:
@@ -69,8 +67,8 @@ def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
         {
             **entry,
             "litellm_params": {
-                name: values.get(named_variable(given), given)
-                for name, given in parameters_of(entry).items()
+                name: values.get(router_checks.named_variable(given), given)
+                for name, given in router_file.parameters_of(entry).items()
             },
         }
         for entry in file.deployments

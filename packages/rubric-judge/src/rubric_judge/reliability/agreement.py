@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 import krippendorff
 import numpy as np
@@ -21,6 +21,7 @@ from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
 
 _TENTHS: Final = 10
 _MISSING: Final = -1
+Metric: TypeAlias = Literal["interval", "ordinal", "nominal"]
 
 
 class Single(NamedTuple):
@@ -111,9 +112,7 @@ def kappa(a_NM: NDArray[np.intp], b_NM: NDArray[np.intp]) -> Statistic:
     return statistic
 
 
-def alpha(
-    tenths_JNM: NDArray[np.intp], metric: Literal["interval", "ordinal", "nominal"] = "interval"
-) -> Statistic:
+def alpha(tenths_JNM: NDArray[np.intp], metric: Metric = "interval") -> Statistic:
     """Return Krippendorff's α of all judges' scores in tenths, by a metric.
 
     A unit is one criterion of one response that at least two judges scored; nan where all give the

@@ -130,13 +130,8 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
     figure, panels = pictures.new_figure(0.6 + 3.6 * len(pairs), height, columns=len(pairs))
     for axes, pair in zip(panels, pairs, strict=True):
         a, b = ratings.judges.index(pair.a), ratings.judges.index(pair.b)
-        axes.plot([0, 1], [0, 1], color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        axes.scatter(
-            rewards_JN[a], rewards_JN[b], s=16, color=pictures.COLOURS[0], alpha=0.45, linewidths=0
-        )
-        axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-        axes.set_xlabel(f"reward, {marks[pair.a]}")
-        axes.set_ylabel(f"reward, {marks[pair.b]}")
+        names = f"reward, {marks[pair.a]}", f"reward, {marks[pair.b]}"
+        pictures.draw_rewards(axes, (rewards_JN[a], rewards_JN[b]), names)
         pictures.draw_title(axes, _pair_title(pair))
     figure.supxlabel(note, x=0.01, ha="left", fontsize=10, color=pictures.INK)
     if len(pairs) < len(able):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -17,10 +17,14 @@ from rubric_core.configuration import nearest_key
 from rubric_judge.console.progress import current
 from rubric_judge.reliability import agreement, noise, report
 from rubric_judge.reliability.intervals import Intervals
-from rubric_judge.reliability.noise import advantage_pairs, below_noise
 from rubric_judge.reliability.rates import Confusion, confusions
 from rubric_judge.reliability.ratings import IntArray, Ratings, Statistic, ratio
 
+_METRICS: Final[dict[str, agreement.Metric]] = {
+    "alpha": "interval",
+    "alpha_ordinal": "ordinal",
+    "alpha_nominal": "nominal",
+}
 _TARGETS: Final = (0.8, 0.9, 0.95)
 
 
@@ -122,7 +126,7 @@ class _Study:
         rewards_NR = ratings.rewards_JNR[j]
         expected = noise.reward_noise(ratings.z_JNRM[j], rewards_NR, ratings.alpha_NM)
         parts = noise.group_parts(rewards_NR, self.groups)
-        pairs = advantage_pairs(rewards_NR, self.groups)
+        pairs = noise.advantage_pairs(rewards_NR, self.groups)
         count_N = noise.retest(rewards_NR).count
         within = estimate(noise.icc1_within(parts), of_groups=True)
         outcomes = ratings.outcomes_J[j]
@@ -135,18 +139,14 @@ class _Study:
             reasons=dict(ratings.reasons_J[j].most_common()),
             cost=ratings.costs_J[j],
             mean_reward=estimate(ratio(np.nansum(rewards_NR, axis=1), count_N)),
-            tau2=estimate(expected.tau2),
-            predicted=estimate(expected.predicted),
-            independent=estimate(expected.independent),
-            measured=estimate(expected.measured),
-            inflation=estimate(expected.inflation),
+            **{name: estimate(one) for name, one in expected._asdict().items()},
             icc1=estimate(noise.icc1(rewards_NR)),
             icc1_within=within,
             flips=estimate(ratio(pairs.flips_N, pairs.pairs_N), of_groups=True),
             flipped_weight=estimate(ratio(pairs.flipped_size_N, pairs.size_N), of_groups=True),
             groups=round(float(parts.part_N.sum())),
             constant_frac=estimate(ratio(pairs.constant_N, pairs.part_N), of_groups=True),
-            below_noise_frac=estimate(below_noise(parts), of_groups=True),
+            below_noise_frac=estimate(noise.below_noise(parts), of_groups=True),
             replicates_needed={}
             if within.value is None
             else {f"{rho:g}": noise.replicates_needed(within.value, rho) for rho in _TARGETS},
@@ -202,21 +202,17 @@ class _Study:
         ratings, estimate = self.ratings, self.intervals.estimate
         single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         rows = np.flatnonzero(~np.isnan(single.rewards_JN).any(axis=0))
+        alphas: dict[str, Any] = {}
+        for name, metric in _METRICS.items():
+            alpha = partial(agreement.alpha, metric=metric)
+            alphas[name] = estimate(alpha(single.tenths_JNM))
+            alphas[f"{name}_by_criterion"] = self._by_criterion(alpha, single.tenths_JNM)
         return report.PanelAgreement(
             judges=len(ratings.judges),
             responses=len(rows),
             icc_a1=estimate(agreement.icc_a1(single.rewards_JN), rows),
             effective_judges=estimate(agreement.effective_judges(single.rewards_JN), rows),
-            alpha=estimate(agreement.alpha(single.tenths_JNM)),
-            alpha_by_criterion=self._by_criterion(agreement.alpha, single.tenths_JNM),
-            alpha_ordinal=estimate(agreement.alpha(single.tenths_JNM, "ordinal")),
-            alpha_ordinal_by_criterion=self._by_criterion(
-                partial(agreement.alpha, metric="ordinal"), single.tenths_JNM
-            ),
-            alpha_nominal=estimate(agreement.alpha(single.tenths_JNM, "nominal")),
-            alpha_nominal_by_criterion=self._by_criterion(
-                partial(agreement.alpha, metric="nominal"), single.tenths_JNM
-            ),
+            **alphas,
         )
 
     def rates(self, reference: str | None) -> tuple[report.ReferenceRates, ...]:

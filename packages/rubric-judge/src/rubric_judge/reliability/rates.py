@@ -15,8 +15,7 @@ from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit
-from rubric_judge.reliability.noise import retest
-from rubric_judge.reliability.ratings import IntArray
+from rubric_judge.reliability import noise, ratings
 
 MET: Final = 0.5
 """The least z that is met, for judge and reference alike."""
@@ -47,7 +46,7 @@ class Confusion(NamedTuple):
         """How many it does not."""
         return np.rint(self.fp_N + self.tn_N)
 
-    def by_cluster(self, clusters: Sequence[IntArray]) -> Confusion:
+    def by_cluster(self, clusters: Sequence[ratings.IntArray]) -> Confusion:
         """Sum over clusters of rows."""
         return Confusion(*(np.array([one[rows].sum() for rows in clusters]) for one in self))
 
@@ -88,7 +87,7 @@ def confusion(z_NRM: FloatArray, label_NM: FloatArray) -> Confusion:
         Counts by response, shape [N] each.
     """
     met_NRM = np.where(np.isnan(z_NRM), np.nan, z_NRM >= MET)
-    met_NM = retest(np.moveaxis(met_NRM, 1, 2)).mean
+    met_NM = noise.retest(np.moveaxis(met_NRM, 1, 2)).mean
     seen_NM = ~np.isnan(met_NM) & ~np.isnan(label_NM)
     met_NM, is_met_NM = np.nan_to_num(met_NM), label_NM >= MET
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import TypeAlias
 
 import numpy as np
@@ -20,8 +21,53 @@ from rubric_core import JudgeResult, JudgeView, Outcome, Task, criterion_scores_
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_judge.labels.rows import LabelSource, holds_labels, read_labels
-from rubric_judge.reliability.cost import JudgementCost, judgement_cost
+from rubric_judge.page.tables import Part
 from rubric_judge.responses import read_judgements
+
+
+class JudgementCost(Part):
+    """Means over the judgements of one judge that say it, those without scores included.
+
+    A judgement from a ledger says what it took when it was made. A listwise judge's call is divided
+    among the responses of its group, but all of them wait for the whole call.
+    """
+
+    calls: float | None
+    """Attempts; None where no judgement tells of tokens, as of a program or a person."""
+    prompt_tokens: float | None
+    completion_tokens: float | None
+    cached_tokens: float | None
+    """Of the prompt's; None where no server said."""
+    cost_usd: float | None
+    seconds: float | None
+    """From the first attempt to the answer."""
+
+    @property
+    def usd_per_1000(self) -> float | None:
+        """Of a thousand judgements."""
+        return None if self.cost_usd is None else 1000 * self.cost_usd
+
+
+def judgement_cost(results: Sequence[JudgeResult]) -> JudgementCost:
+    """Average what judgements took.
+
+    Args:
+        results: of one judge.
+    """
+    used = [result.usage for result in results if result.usage is not None]
+    return JudgementCost(
+        calls=_mean(result.attempts for result in results if used),
+        prompt_tokens=_mean(usage.prompt_tokens for usage in used),
+        completion_tokens=_mean(usage.completion_tokens for usage in used),
+        cached_tokens=_mean(usage.cached_tokens for usage in used),
+        cost_usd=_mean(usage.cost_usd for usage in used),
+        seconds=_mean(result.latency_s for result in results),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 @dataclass(frozen=True, slots=True)

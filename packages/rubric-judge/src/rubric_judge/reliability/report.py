@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from pydantic import Field
 
+from rubric_core.files import toml_beside
 from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.page.charts import Bar, Bars
+from rubric_judge.page.charts import Bars
 from rubric_judge.page.tables import Part, Report, TextTable, counted, or_dash
-from rubric_judge.reliability.cost import COST_ROWS, JudgementCost
+from rubric_judge.reliability.ratings import JudgementCost
 
 
 class CriterionNoise(Part):
@@ -69,6 +71,11 @@ class JudgeReliability(Part):
     replicates_needed: dict[str, int | None]
     """By target reliability within groups: judgements to average (Spearman–Brown)."""
 
+    @property
+    def needed(self) -> str:
+        """These numbers in words."""
+        return " / ".join(or_dash(k, "d") for k in self.replicates_needed.values()) or "–"
+
 
 class PairAgreement(Part):
     """Two judges, one judgement each, on the responses that both scored."""
@@ -125,6 +132,11 @@ class ReferenceRates(Part):
     youden_j: Estimate
     """TPR + TNR − 1: 0 for a judge that does not look."""
 
+    @property
+    def of(self) -> str:
+        """What they are the rates of."""
+        return self.criterion or "all"
+
 
 class ReliabilityReport(Report):
     """A whole study."""
@@ -165,7 +177,7 @@ class ReliabilityReport(Report):
             _judges(self.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
             for k in range(0, len(columns), _MOST_COLUMNS)
         ]
-        together = [_panel(self.panel), _pairs(self.pairs, marks)]
+        together = [TextTable.turned(WORDS["panel"], [[self.panel]]), _pairs(self.pairs, marks)]
         if self.reference is not None:
             together.append(_rates(self.rates, marks, marks[self.reference]))
         legend = TextTable("Judges", ("", "judge"), rows)
@@ -213,20 +225,10 @@ class ReliabilityReport(Report):
 
     def drawn(self) -> list[Bars]:
         """Return the share of advantages that a second judgement turns, by judge."""
-        bars = tuple(
-            Bar(
-                one.judge,
-                f"{100 * one.flips.value:.1f} %",
-                one.flips.value,
-                note=f"{one.judgements:,} judgements",
-                low=one.flips.low,
-                high=one.flips.high,
-            )
-            for one in self.judges
-            if one.flips.value is not None
-        )
+        flips = ((one.judge, one.flips, f"{one.judgements:,} judgements") for one in self.judges)
+        shares = ((name, (one.value, one.low, one.high), note) for name, one, note in flips)
         caption = "Share of advantages whose sign a second judgement of the same responses turns."
-        return [Bars("Noise of each judge", caption, bars)]
+        return [Bars.of_shares("Noise of each judge", caption, shares, role="main")]
 
 
 _MOST_CRITERIA: Final = 15
@@ -234,86 +236,34 @@ _MOST_COLUMNS: Final = 4
 """Judges side by side that a terminal of 80 columns has room for."""
 
 
-def _needed(one: JudgeReliability) -> str:
-    return " / ".join(or_dash(k, "d") for k in one.replicates_needed.values()) or "–"
-
-
-_JUDGE_ROWS: Final[tuple[tuple[str, Callable[[JudgeReliability], str]], ...]] = (
-    ("judgements", lambda one: str(one.judgements)),
-    ("replicates", lambda one: str(one.replicates)),
-    ("invalid", lambda one: f"{one.invalid_frac:.1%}"),
-    ("unavailable", lambda one: f"{one.unavailable_frac:.1%}"),
-    ("mean reward", lambda one: one.mean_reward.text(".3f")),
-    ("τ² of a criterion", lambda one: one.tau2.text(".4f")),
-    ("reward noise τ²/M_eff, predicted", lambda one: one.predicted.text(".4f")),
-    ("reward noise Σα²τ², predicted", lambda one: one.independent.text(".4f")),
-    ("reward noise, measured", lambda one: one.measured.text(".4f")),
-    ("measured / Σα²τ²", lambda one: one.inflation.text(".2f")),
-    ("ICC(1)", lambda one: one.icc1.text(".3f")),
-    ("ICC(1) within tasks", lambda one: one.icc1_within.text(".3f")),
-    ("replicates for 0.8 / 0.9 / 0.95 within", _needed),
-    ("advantages whose sign flips", lambda one: one.flips.text(".1%")),
-    ("  their share of |A|", lambda one: one.flipped_weight.text(".1%")),
-    ("groups with equal rewards", lambda one: one.constant_frac.text(".1%")),
-    ("groups with less spread than noise", lambda one: one.below_noise_frac.text(".1%")),
-)
+WORDS: Final = toml_beside(__file__, "words.toml")
+"""The tables; what they are called and what stands in them."""
 
 
 def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> TextTable:
-    rows = [(name, *(cell(one) for one in judges)) for name, cell in _JUDGE_ROWS]
-    cost = [(name, *(cell(one.cost) for one in judges)) for name, cell in COST_ROWS]
-    told = [row for row in cost if set(row[1:]) != {or_dash(None, "")}]
-    return TextTable("Each judge alone", ("", *columns), (*rows, *told))
+    words, told = WORDS["judge"], [[one] for one in judges]
+    alone = TextTable.turned(words, told, columns)
+    cost = TextTable.turned({**words, "rows": words["cost"]}, told, columns)
+    known = tuple(row for row in cost.rows if set(row[1:]) != {or_dash(None, "")})
+    return replace(alone, rows=alone.rows + known)
 
 
 def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> TextTable:
-    shown = criteria[:_MOST_CRITERIA]
+    shown, words = criteria[:_MOST_CRITERIA], WORDS["criteria"]
+    if not marks:
+        columns = {name: form for name, form in words["columns"].items() if name != "judge"}
+        words = {**words, "columns": columns}
     of = f" (the {len(shown)} noisiest)" if len(shown) < len(criteria) else ""
-    header = ("criterion", *(("judge",) if marks else ()), "τ_j²", "α_j", "responses", "tasks")
-    rows: list[tuple[str, ...]] = []
-    for one in shown:
-        judge = (marks[one.judge],) if marks else ()
-        figures = (f"{one.share:.2f}", str(one.responses), str(one.tasks))
-        rows.append((one.criterion, *judge, one.tau2.text(".4f"), *figures))
-    return TextTable(f"Noise by criterion{of}", header, tuple(rows))
-
-
-def _panel(panel: PanelAgreement) -> TextTable:
-    rows = (
-        ("judges", str(panel.judges)),
-        ("responses that all scored", str(panel.responses)),
-        ("ICC(A,1) of rewards", panel.icc_a1.text(".3f")),
-        ("Krippendorff's α of criterion scores", panel.alpha.text(".3f")),
-        ("  ordinal", panel.alpha_ordinal.text(".3f")),
-        ("  nominal", panel.alpha_nominal.text(".3f")),
-        ("effective number of judges", panel.effective_judges.text(".2f")),
-    )
-    return TextTable("All judges together, one judgement each", ("", "value"), rows)
+    return TextTable.of(words, ([one, marks.get(one.judge)] for one in shown), of=of)
 
 
 def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTable:
-    header = ("pair", "bias", "Spearman", "Kendall", "Kendall within tasks", "weighted κ", "n")
-    rows: list[tuple[str, ...]] = []
-    for pair in pairs:
-        figures = (pair.bias, pair.spearman, pair.kendall, pair.kendall_within, pair.kappa)
-        name = f"{marks[pair.a]} − {marks[pair.b]}"
-        rows.append((name, *(figure.text(".3f") for figure in figures), str(pair.responses)))
-    return TextTable("Pairs of judges, one judgement each", header, tuple(rows))
+    return TextTable.of(WORDS["pairs"], ([one, marks[one.a], marks[one.b]] for one in pairs))
 
 
 def _rates(rates: Sequence[ReferenceRates], marks: Mapping[str, str], reference: str) -> TextTable:
     pooled = [one for one in rates if one.criterion is None]
     single = [one for one in rates if one.criterion is not None]
-    shown = [*pooled, *single[:_MOST_CRITERIA]]
+    told = ([one, marks[one.judge]] for one in (*pooled, *single[:_MOST_CRITERIA]))
     of = f" (the {_MOST_CRITERIA} lowest J)" if len(single) > _MOST_CRITERIA else ""
-    rows = tuple(
-        (
-            one.criterion or "all",
-            marks[one.judge],
-            *(rate.text(".3f") for rate in (one.tpr, one.tnr, one.youden_j)),
-            f"{one.met} / {one.not_met}",
-        )
-        for one in shown
-    )
-    header = ("criterion", "judge", "TPR", "TNR", "J", "met / not")
-    return TextTable(f"Criteria that {reference} finds met or not met{of}", header, rows)
+    return TextTable.of(WORDS["rates"], told, reference=reference, of=of)

@@ -17,9 +17,8 @@ from typing import Any
 import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from rubric_judge.serve import schemas, telemetry
 from rubric_judge.serve.config import ServeConfig
-from rubric_judge.serve.schemas import RefusedError, refusal
-from rubric_judge.serve.telemetry import Recurring
 
 _UNREAD_S = 30.0
 """Longest time for which an answer lies here and the client takes none of it."""
@@ -34,7 +33,7 @@ _log = structlog.get_logger("rubric_judge.serve")
 class OpenConnections:
     """Counts connections, and makes room for another where one asks for nothing."""
 
-    def __init__(self, config: ServeConfig, recurring: Recurring) -> None:
+    def __init__(self, config: ServeConfig, recurring: telemetry.Recurring) -> None:
         """Start without a connection.
 
         Args:
@@ -101,10 +100,8 @@ class BoundedProtocol(H11Protocol):
         self.address = ""
         self._connections = connections
         self._is_counted = False
-        self._deadline: asyncio.TimerHandle | None = None
-        """Of headers that are awaited."""
-        self._patience: asyncio.TimerHandle | None = None
-        """Of an answer that lies here."""
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        """Of `headers` that are awaited, and of an `answer` that lies here."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request, or say that there is no room."""
@@ -113,15 +110,15 @@ class BoundedProtocol(H11Protocol):
         if not self._is_counted:
             self.transport = transport
             busy = "too many connections: close some, or ask again after Retry-After seconds"
-            self._refuse(RefusedError("busy", busy, retry_after_s=1))
+            self._refuse(schemas.RefusedError("busy", busy, retry_after_s=1))
             return
         super().connection_made(transport)
         self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._stop_waiting()
-        self._stop_patience()
+        self._stop("headers")
+        self._stop("answer")
         if self._is_counted:
             self._is_counted = False
             self._connections.leave(self)
@@ -133,10 +130,10 @@ class BoundedProtocol(H11Protocol):
             return
         super().data_received(data)
         if self._is_asked:
-            self._stop_waiting()
+            self._stop("headers")
             if not self.cycle.more_body:
                 self._connections.asks(self)
-        elif self._deadline is None and not self.transport.is_closing():
+        elif "headers" not in self._timers and not self.transport.is_closing():
             self._expect_headers()
 
     def on_response_complete(self) -> None:
@@ -154,7 +151,7 @@ class BoundedProtocol(H11Protocol):
     def resume_writing(self) -> None:
         """Go on: the client has taken it."""
         super().resume_writing()
-        self._stop_patience()
+        self._stop("answer")
 
     def give_up(self) -> None:
         """Close the connection at once."""
@@ -167,21 +164,20 @@ class BoundedProtocol(H11Protocol):
 
     def _expect_headers(self) -> None:
         wait_s = self._connections.config.headers_s
-        self._deadline = self.loop.call_later(wait_s, self._headers_too_slow, wait_s)
+        self._timers["headers"] = self.loop.call_later(wait_s, self._headers_too_slow, wait_s)
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+    def _stop(self, name: str) -> None:
+        if (timer := self._timers.pop(name, None)) is not None:
+            timer.cancel()
 
     def _headers_too_slow(self, wait_s: float) -> None:
-        self._deadline = None
+        self._stop("headers")
         self._connections.warn("serve.connection.too_slow", headers_s=wait_s)
         late = f"the headers did not arrive within {wait_s:g} s: send them faster"
-        self._refuse(RefusedError("too_slow", late))
+        self._refuse(schemas.RefusedError("too_slow", late))
 
-    def _refuse(self, refused: RefusedError) -> None:
-        answer = refusal(refused, headers={"Connection": "close"})
+    def _refuse(self, refused: schemas.RefusedError) -> None:
+        answer = schemas.refusal(refused, headers={"Connection": "close"})
         status = http.HTTPStatus(answer.status_code)
         lines = [f"HTTP/1.1 {status.value} {status.phrase}".encode()]
         lines += [name + b": " + value for name, value in answer.raw_headers]
@@ -191,9 +187,9 @@ class BoundedProtocol(H11Protocol):
 
     def _expect_taken(self) -> None:
         """Begin to wait for the client to take what lies here."""
-        self._stop_patience()
+        self._stop("answer")
         if left := self.transport.get_write_buffer_size():
-            self._patience = self.loop.call_later(_UNREAD_S, self._check_taken, left)
+            self._timers["answer"] = self.loop.call_later(_UNREAD_S, self._check_taken, left)
 
     def _check_taken(self, left: int) -> None:
         if self.transport.get_write_buffer_size() < left:
@@ -201,11 +197,6 @@ class BoundedProtocol(H11Protocol):
         else:
             self._connections.warn("serve.connection.unread", bytes=left)
             self.transport.abort()
-
-    def _stop_patience(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
 
 
 def _address(transport: asyncio.Transport) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, SchemaError
-from rubric_judge.adapters.openrlhf import response_of
+from rubric_judge.adapters import openrlhf, scoring
 from rubric_judge.adapters.rows import label_row
-from rubric_judge.adapters.scoring import Judgement, metric_columns
 from rubric_judge.serve.config import OnUnavailable
 from rubric_judge.serve.schemas import RefusedError, RewardRequest, RewardResponse
 from rubric_judge.serve.service import JudgeService
@@ -34,7 +33,7 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
     rows = zip(request.query, request.prompts, request.labels, strict=True)
     for position, (query, prompt, label) in enumerate(rows):
         try:
-            response = response_of(query, prompt)
+            response = openrlhf.response_of(query, prompt)
             view = service.tasks.view(label_row(label), prompt=prompt, response=response)
         except ConfigError:
             # Its message holds the label, which may be anything where `label_key` is wrong.
@@ -70,12 +69,12 @@ def reward_response(
             f"({missing[0].reason}): ask again",
             retry_after_s=_RETRY_AFTER_S,
         )
-    judged = [Judgement(*pair, "zero") for pair in zip(views, results, strict=True)]
+    judged = [scoring.Judgement(*pair, "zero") for pair in zip(views, results, strict=True)]
 
     def shaped(values: list[float]) -> float | list[float]:
         # OpenRLHF makes a tensor of [value] for one query: a list would give it an axis too many.
         return values[0] if len(values) == 1 else values
 
     rewards = shaped([one.reward or 0.0 for one in judged])
-    logs = {name: shaped(values) for name, values in metric_columns(judged).items()}
+    logs = {name: shaped(values) for name, values in scoring.metric_columns(judged).items()}
     return RewardResponse(rewards=rewards, scores=rewards, extra_logs=logs)

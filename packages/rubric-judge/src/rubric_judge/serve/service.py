@@ -13,9 +13,8 @@ from rubric_core.schema.task import TaskRow
 from rubric_judge.adapters.rows import TaskSource
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.pool.pool import JudgePool
+from rubric_judge.serve import schemas, telemetry
 from rubric_judge.serve.config import ServeConfig
-from rubric_judge.serve.schemas import RefusedError, check_size
-from rubric_judge.serve.telemetry import Recurring, ServiceMetrics
 
 _LONGEST_RETRY_S = 60
 _LATENCY_WEIGHT = 0.1
@@ -36,7 +35,7 @@ class JudgeService:
             config: the bounds.
         """
         self.config = config or ServeConfig()
-        self.tasks = TaskSource(tasks, check=check_size)
+        self.tasks = TaskSource(tasks, check=schemas.check_size)
         """Finds the task of a label."""
         self._pool = pool
         self._tasks = tasks
@@ -46,10 +45,10 @@ class JudgeService:
         """Whether the service is ending, and takes no more requests."""
         self._in_flight = pool.statistics().limit
         self._latency_s = 1.0
-        self.recurring = Recurring()
+        self.recurring = telemetry.Recurring()
         """Says which log lines are written."""
         self._open: set[anyio.CancelScope] = set()
-        self.metrics = ServiceMetrics(pool.statistics, queued=lambda: self.queued)
+        self.metrics = telemetry.ServiceMetrics(pool.statistics, queued=lambda: self.queued)
 
     def check_items(self, count: int) -> None:
         """Refuse a request of too many responses.
@@ -58,7 +57,7 @@ class JudgeService:
             RefusedError: more than the configuration allows.
         """
         if count > self.config.max_items:
-            raise RefusedError(
+            raise schemas.RefusedError(
                 "too_many_items",
                 f"{count} responses in one request, at most {self.config.max_items} are taken: "
                 "send several requests",
@@ -72,7 +71,7 @@ class JudgeService:
         """
         task = self._tasks.get(task_id)
         if task is None:
-            raise RefusedError(
+            raise schemas.RefusedError(
                 "unknown_task",
                 f"no task has this id; the server has {len(self._tasks)} tasks. Take ids from "
                 "`Task.task_id`, or send the whole task",
@@ -90,7 +89,7 @@ class JudgeService:
             return row.task()
         except SchemaError as error:
             where = f"{field}.{error.field}" if error.field else field
-            raise RefusedError("invalid_request", str(error), field=where) from None
+            raise schemas.RefusedError("invalid_request", str(error), field=where) from None
 
     async def judge(
         self, views: Sequence[JudgeView], *, gone: Callable[[], Awaitable[None]]
@@ -110,7 +109,7 @@ class JudgeService:
                 ended first, or the client has gone.
         """
         results: list[JudgeResult] | None = None
-        refused: RefusedError | None = None
+        refused: schemas.RefusedError | None = None
         with self._admit(len(views)):
             async with anyio.create_task_group() as group:
                 self._open.add(group.cancel_scope)
@@ -125,14 +124,14 @@ class JudgeService:
                         views, on_result=self._note, deadline_s=self.config.deadline_s
                     )
                 except JudgeSetupError as error:  # a group that no call can hold
-                    refused = RefusedError("invalid_request", str(error))
+                    refused = schemas.RefusedError("invalid_request", str(error))
                 finally:
                     self._open.discard(group.cancel_scope)
                 group.cancel_scope.cancel()
         if refused is not None:
             raise refused
         if results is None:
-            raise RefusedError(
+            raise schemas.RefusedError(
                 "draining", "the service ended before these responses were judged: ask again"
             )
         return results
@@ -155,14 +154,14 @@ class JudgeService:
             RefusedError: the service is ending, or the queue has no such place.
         """
         if self.draining:
-            raise RefusedError(
+            raise schemas.RefusedError(
                 "draining",
                 "the service is ending: ask another one, or again when it is back",
                 retry_after_s=self._retry_after_s(),
             )
         # A request that fits into an empty queue is never turned away from one.
         if self.queued and self.queued + count > self.config.max_queued:
-            raise RefusedError(
+            raise schemas.RefusedError(
                 "busy",
                 f"{self.queued} responses wait, and {count} more are above the bound of "
                 f"{self.config.max_queued}: ask again after Retry-After seconds, or send fewer",

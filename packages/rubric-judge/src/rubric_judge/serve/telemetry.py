@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 
 import structlog
@@ -71,17 +71,12 @@ class ServiceMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the pool's counts."""
         pool = self._statistics()
-        name, labels = f"{_PREFIX}judgements", ("outcome", "reason")
-        judgements = _COUNT(name, "Judgements that ended.", labels=labels)
-        judgements.add_metric((Outcome.SCORED.value, ""), pool.by_outcome.get(Outcome.SCORED, 0))
-        for reason, count in pool.by_reason.items():
-            judgements.add_metric((reason.outcome.value, reason.value), count)
-        yield judgements
+        ended = {(reason.outcome.value, reason.value): n for reason, n in pool.by_reason.items()}
+        ended = {(Outcome.SCORED.value, ""): pool.by_outcome.get(Outcome.SCORED, 0)} | ended
+        yield _counted("judgements", "Judgements that ended.", ("outcome", "reason"), ended)
         what = "Judgements that a fallback of the litellm_config answered."
-        fallbacks = _COUNT(f"{_PREFIX}fallback_judgements", what, labels=("fallback",))
-        for name, count in pool.by_fallback.items():
-            fallbacks.add_metric((name,), count)
-        yield fallbacks
+        by_fallback = {(name,): count for name, count in pool.by_fallback.items()}
+        yield _counted("fallback_judgements", what, ("fallback",), by_fallback)
         if pool.cascade is not None:
             yield from _cascade(pool.cascade)
         used, cached_frac = pool.usage, pool.cached_token_frac
@@ -102,16 +97,22 @@ class ServiceMetrics(Collector):
                 yield family(_PREFIX + name, text, value=value)
 
 
+def _counted(
+    name: str, what: str, labels: tuple[str, ...], counts: Mapping[tuple[str, ...], int]
+) -> Metric:
+    family = CounterMetricFamily(_PREFIX + name, what, labels=labels)
+    for values, count in counts.items():
+        family.add_metric(values, count)
+    return family
+
+
 def _cascade(found: CascadeStatistics) -> Iterator[Metric]:
-    decided = _COUNT(f"{_PREFIX}cascade_criteria", "Criteria by who decided.", labels=("judge",))
-    for judge, level in found.levels.items():
-        decided.add_metric((judge,), level.decided)
-    yield decided
+    decided = {(judge,): level.decided for judge, level in found.levels.items()}
+    yield _counted("cascade_criteria", "Criteria by who decided.", ("judge",), decided)
     what = "Criteria that were kept and audited, by whether the last judge agrees."
-    audits = _COUNT(f"{_PREFIX}cascade_audits", what, labels=("verdict",))
-    audits.add_metric(("same",), found.audited - found.audited_otherwise)
-    audits.add_metric(("other",), found.audited_otherwise)
-    yield audits
+    same = found.audited - found.audited_otherwise
+    audits = {("same",): same, ("other",): found.audited_otherwise}
+    yield _counted("cascade_audits", what, ("verdict",), audits)
     if found.bound is not None:
         what = "Upper bound of the risk, as calibrated."
         yield _GAUGE(f"{_PREFIX}cascade_risk_bound", what, value=found.bound)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 
-from rubric_core import ConfigError, Task, read_tasks
+from rubric_core import ConfigError, read_tasks
 
 __all__ = ["example_files", "preset", "presets", "write_new"]
 
@@ -43,14 +43,13 @@ def example_files() -> dict[str, str]:
     """Return tasks, and answers to them: each task's reference answer, and one that says little."""
     file = resources.files("rubric_judge").joinpath("attack", "tasks.jsonl")
     with resources.as_file(file) as path:
-        answers = "".join(f"{json.dumps(row)}\n" for row in _answers(read_tasks(path)))
+        rows = [
+            {"task_id": task.task_id, "response": response}
+            for task in read_tasks(path)
+            for response in (task.reference_answer, "That depends on many things.")
+        ]
+    answers = "".join(f"{json.dumps(row)}\n" for row in rows)
     return {"tasks.jsonl": file.read_text(encoding="utf-8"), "answers.jsonl": answers}
-
-
-def _answers(tasks: Iterable[Task]) -> Iterable[dict[str, str | None]]:
-    for task in tasks:
-        for response in (task.reference_answer, "That depends on many things."):
-            yield {"task_id": task.task_id, "response": response}
 
 
 def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:

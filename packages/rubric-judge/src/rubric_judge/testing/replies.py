@@ -27,18 +27,20 @@ def weights_asked_for(request: Mapping[str, object]) -> dict[str, float]:
     Returns:
         Weights by criterion id; empty if the request has no such schema.
     """
-    definition: Any = request
-    for key in ("response_format", "json_schema", "schema", "$defs", "Scores", "properties"):
-        definition = definition.get(key) or {}
-    return {name: bounds["maximum"] for name, bounds in definition.items() if "maximum" in bounds}
+    asked = _asked_for(request, "Scores").items()
+    return {name: bounds["maximum"] for name, bounds in asked if "maximum" in bounds}
 
 
 def responses_asked_for(request: Mapping[str, object]) -> tuple[str, ...]:
     """Read from the same schema what the responses of a group are called; nothing for one."""
+    return tuple(_asked_for(request, "GroupScores"))
+
+
+def _asked_for(request: Mapping[str, object], model: str) -> Mapping[str, Any]:
     definition: Any = request
-    for key in ("response_format", "json_schema", "schema", "$defs", "GroupScores", "properties"):
+    for key in ("response_format", "json_schema", "schema", "$defs", model, "properties"):
         definition = definition.get(key) or {}
-    return tuple(definition)
+    return definition
 
 
 def reply_text(

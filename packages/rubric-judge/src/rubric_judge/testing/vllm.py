@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
@@ -12,29 +11,12 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Final, Self
 
 _GUARD: Final = Path(__file__).with_name("vllm_guard.sh")
-_ENVIRONMENT: Final[Mapping[str, str]] = {
-    "DO_NOT_TRACK": "1",
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "2",
-    "TRANSFORMERS_OFFLINE": "1",
-    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-    "VLLM_NO_USAGE_STATS": "1",
-    "VLLM_SERVER_DEV_MODE": "1",  # /reset_prefix_cache
-}
-# Only guidance keeps to a string's `maxLength`, and only without free white space does every reply
-# end; what is cached is reported only when asked for.
-_OPTIONS: Final = (
-    "--enforce-eager",
-    "--enable-prompt-tokens-details",
-    "--structured-outputs-config",
-    json.dumps({"backend": "guidance", "disable_any_whitespace": True}),
-)
 _POLL_S = 0.5
 _LOG_CHARS = 2000
 
@@ -81,7 +63,11 @@ class VLLMServer:
         with ExitStack() as started:
             log = started.enter_context(tempfile.TemporaryFile())
             server = subprocess.Popen(  # noqa: S603  # our own command
-                ["/bin/sh", str(_GUARD), *self._command()],
+                [
+                    *("/bin/sh", str(_GUARD), sys.executable, "--model", str(self._model)),
+                    *("--served-model-name", self.name, "--host", "127.0.0.1"),
+                    *("--port", str(self._port), *self._options),
+                ],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -109,18 +95,6 @@ class VLLMServer:
         """Return the server's counts in Prometheus' text format."""
         with urllib.request.urlopen(f"{self.root}/metrics", timeout=30) as answer:  # noqa: S310  # as above
             return answer.read().decode()
-
-    def _command(self) -> list[str]:
-        # The `vllm` command asks for the version of a package called vllm, which vllm-cpu is not.
-        return [
-            "env",
-            *(f"{name}={value}" for name, value in _ENVIRONMENT.items()),
-            *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
-            *("--model", str(self._model), "--served-model-name", self.name),
-            *("--host", "127.0.0.1", "--port", str(self._port)),
-            *_OPTIONS,
-            *self._options,
-        ]
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
         until_s = time.monotonic() + self._start_within_s

@@ -24,11 +24,9 @@ from anyio.lowlevel import RunVar
 
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError
-from rubric_judge.verification import deciding
+from rubric_judge.verification import deciding, directive, python_tests
 from rubric_judge.verification.deciding import CheckResult, QuickCheck
-from rubric_judge.verification.directive import ProgramCheck
 from rubric_judge.verification.processes import converse, end, start
-from rubric_judge.verification.python_tests import PythonTests, response_code
 from rubric_judge.verification.sandbox.launch import check_isolation, run_tests
 
 _LONGEST_CODE = 100_000
@@ -52,7 +50,7 @@ class Programs:
         if config.python_tests:
             check_isolation(config.sandbox)
 
-    async def run(self, check: ProgramCheck, response: str) -> CheckResult:
+    async def run(self, check: directive.ProgramCheck, response: str) -> CheckResult:
         """Execute one check.
 
         Args:
@@ -65,14 +63,14 @@ class Programs:
         Raises:
             SandboxError: a process could not be started: the machine's doing, not the response's.
         """
-        if isinstance(check, PythonTests):
+        if isinstance(check, python_tests.PythonTests):
             return await anyio.to_thread.run_sync(
                 self._run_tests, check, response, limiter=self._limiter
             )
         return await run_check(check, response, regex_timeout_s=self._config.regex_timeout_s)
 
-    def _run_tests(self, check: PythonTests, response: str) -> CheckResult:
-        code = response_code(response)
+    def _run_tests(self, check: python_tests.PythonTests, response: str) -> CheckResult:
+        code = python_tests.response_code(response)
         if code is None:
             return CheckResult(0.0, "the response has no block of Python")
         if len(code) > _LONGEST_CODE:
@@ -113,10 +111,8 @@ async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> 
     Raises:
         SandboxError: there is no other process to be had: the machine's doing.
     """
-    try:
+    with contextlib.suppress(deciding.PastBoundError):
         return deciding.decide_shortly(check, text)
-    except deciding.PastBoundError:
-        pass
     limiter = _limiter.get(None)
     if limiter is None:
         limiter = anyio.CapacityLimiter(_AT_ONCE)

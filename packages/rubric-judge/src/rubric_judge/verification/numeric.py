@@ -19,12 +19,11 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification import quantities
-from rubric_judge.verification.phrases import head, tail
+from rubric_judge.verification import phrases, quantities
 
 Where = Literal["answer", "any"]
 
@@ -55,8 +54,7 @@ class NumericCheck:
     where: Where | None = None
 
 
-def _unusable(problem: str) -> VerificationError:
-    return VerificationError(f"`numeric:` {problem}")
+_unusable = partial(VerificationError.of, "numeric:")
 
 
 def read_numeric(body: str) -> NumericCheck:
@@ -141,7 +139,7 @@ def states_number(check: NumericCheck, text: str) -> bool:
     if check.where != "any":
         part, boxed = _deciding_part(text)
         return _answers(check, _prepared(check, part), boxed=boxed)
-    text = _prepared(check, head(text, _LONGEST_TEXT))
+    text = _prepared(check, phrases.head(text, _LONGEST_TEXT))
     stated = [one for one in _read(check, text) if one.value is not None]
     return len({one.value for one in stated}) <= _MOST_NUMBERS and any(
         _is_near(check, one.value) and quantities.is_bare(text, one.quantity) for one in stated
@@ -156,7 +154,7 @@ def _is_near(check: NumericCheck, value: float | None) -> bool:
 
 def _deciding_part(text: str) -> tuple[str, bool]:
     """Return the part that holds the answer, and whether it is a box."""
-    text = tail(text, _LONGEST_TEXT)
+    text = phrases.tail(text, _LONGEST_TEXT)
     start = text.rfind(_BOX)
     if start >= 0:
         return _braced(text, start + len(_BOX)), True

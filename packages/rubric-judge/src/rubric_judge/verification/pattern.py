@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from functools import partial
 
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.phrases import head
@@ -104,9 +105,7 @@ def read_pattern(body: str, *, head: str = "regex:") -> RegexCheck:
     # Loaded when a rubric asks for it: most do not.
     import regex
 
-    def unusable(problem: str) -> VerificationError:
-        return VerificationError(f"`{head}` {problem}")
-
+    unusable = partial(VerificationError.of, head)
     if not body:
         raise unusable("needs a pattern")
     if len(body) > _LONGEST_PATTERN:

@@ -23,6 +23,7 @@ import symtable
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
@@ -141,8 +142,7 @@ class PythonTests:
     n_tests: int
 
 
-def _unusable(problem: str) -> VerificationError:
-    return VerificationError(f"`python_tests:` {problem}")
+_unusable = partial(VerificationError.of, "python_tests:")
 
 
 def read_python_tests(body: str) -> PythonTests:

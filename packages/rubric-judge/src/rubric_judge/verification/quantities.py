@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from tokenize import TokenError
@@ -27,17 +27,19 @@ _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+
 _TABLE = toml_beside(__file__, "quantities.toml")
 _REWRITE = rewriting(_TABLE["plain_numbers"])
 _SUPERSCRIPT = re.compile(r"[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
-_MANTISSA = r"(?:(?:\d{1,3}(?:[,\u2009\u202f\u00a0]\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)"
-_NUMBER = re.compile(
-    r"(?<![\w.^])(?P<sign>[-+])?"
-    r"(?:10\s?\^\s?(?P<alone>[-+]?\d{1,4})"
-    rf"|(?P<mantissa>{_MANTISSA})(?:[eE](?P<e>[-+]?\d{{1,4}}))?"
-    r"(?:\s?[×x*·⋅]\s?10\s?\^\s?(?P<power>[-+]?\d{1,4}))?"
-    r"(?:\s?/\s?(?P<below>\d{1,40}(?:\.\d{1,40})?)(?![\d./^]\d|\d|/))?)"
-    r"(?!\.?\d|\s?\^)"
-)
-_UNCERTAINTY = re.compile(rf"\s?±\s?{_MANTISSA}(?:\s?[×x*·⋅]\s?10\s?\^\s?[-+]?\d{{1,4}})?\s?\)?")
-_SCALE = re.compile(r"\s(?P<scale>thousand|million|billion|trillion)\b", re.IGNORECASE)
+
+
+def _compiled(patterns: Mapping[str, str | Sequence[str]]) -> dict[str, re.Pattern[str]]:
+    written: dict[str, str] = {}
+    for name, pieces in patterns.items():
+        pattern = "".join(pieces)
+        for part, known in written.items():
+            pattern = pattern.replace(f"{{{part}}}", known)
+        written[name] = pattern
+    return {name: re.compile(pattern) for name, pattern in written.items()}
+
+
+_PATTERNS = _compiled(_TABLE["patterns"])
 _SCALES: dict[str, float] = _TABLE["scales"]
 
 
@@ -66,14 +68,14 @@ def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
     Returns:
         The number and where it ends, or None where there is none.
     """
-    found = _NUMBER.match(text, start)
+    found = _PATTERNS["number"].match(text, start)
     value = found and _value(found)
     return None if found is None or value is None else (value, found.end())
 
 
 def read_scale(text: str, start: int) -> tuple[float, int]:
     """Read "thousand" to "trillion" behind a number: the factor, 1 without, and where it ends."""
-    found = _SCALE.match(text, start)
+    found = _PATTERNS["scale"].match(text, start)
     return (_SCALES[found["scale"].lower()], found.end()) if found else (1.0, start)
 
 
@@ -89,12 +91,12 @@ def read_quantities(text: str, *, units: bool, own_unit: str = "") -> Iterator[Q
         Finite numbers; a stated uncertainty belongs to its number.
     """
     position = 0
-    while found := _NUMBER.search(text, position):
+    while found := _PATTERNS["number"].search(text, position):
         position = found.end()
         value = _value(found)
         if value is None:
             continue
-        if uncertainty := _UNCERTAINTY.match(text, position):
+        if uncertainty := _PATTERNS["uncertainty"].match(text, position):
             position = uncertainty.end()
         factor, position = read_scale(text, position)
         unit, position = read_unit(text, position, own=own_unit) if units else ("", position)
@@ -111,39 +113,20 @@ def _value(found: re.Match[str]) -> float | None:
     return value if math.isfinite(value) else None
 
 
-_LEADS = (
-    r"approx|simeq|cong|sim|equiv|therefore|implies|Rightarrow|Longrightarrow|q?quad|boxed|fbox"
-)
-_ATTACHED_BEFORE = re.compile(
-    r"(?:\d[,:'’]|[\w)\]]\(|(?<!\\boxed)(?<!\\fbox)\{|[|_–]|[√±]\s?"
-    rf"|\\(?!(?:{_LEADS})(?![a-zA-Z]))[a-zA-Z]+\s?)\Z"
-)
-_ATTACHED_AFTER = re.compile(_TABLE["beside"]["attached_after"])
-_OPERATOR_AFTER = re.compile(
-    r"\s?[\^×·÷+/√]\s?[\w(\\{]|\*[\w(]|\s\*\s?[\w(]"
-    rf"|\s?\\(?!(?:{_LEADS}|text|mathrm|end|right)(?![a-zA-Z]))[a-zA-Z]+"
-)
-_OPERATOR_BEFORE = re.compile(_TABLE["beside"]["operator_before"])
-_DENIED_AFTER = re.compile(_TABLE["beside"]["denied_after"])
-_STATED = re.compile(r"(?:[=≈]|\b(?:is|are|was|were|be|equals))\s*\Z", re.IGNORECASE)
-_CLAUSE_END = re.compile(r"[.;!?,]\s|\n")
-_WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
 _NEAR = 160
 _UNSURE, _COMPARED, _COMPUTED, _JOINING = (
     frozenset(_TABLE["words"][name].split())
     for name in ("unsure", "compared", "computed", "joining")
 )
-_SEPARATE = re.compile(_TABLE["beside"]["separate"])
-_RANGE = re.compile(_TABLE["beside"]["range"])
 
 
 def is_bare(text: str, quantity: Quantity) -> bool:
     """Return whether nothing beside a quantity belongs to it: `√5`, `3,5`, `f(5)`, `5x`, `5!`."""
     start, end = quantity.start, quantity.end
     return not (
-        _ATTACHED_BEFORE.search(text[max(0, start - 20) : start])
-        or (not quantity.unit and _ATTACHED_AFTER.match(text, end))
-        or _OPERATOR_AFTER.match(text, end)
+        _PATTERNS["attached_before"].search(text[max(0, start - 20) : start])
+        or (not quantity.unit and _PATTERNS["attached_after"].match(text, end))
+        or _PATTERNS["operator_after"].match(text, end)
     )
 
 
@@ -160,13 +143,13 @@ def is_asserted(text: str, start: int, end: int, *, since: int) -> bool:
         False next to a comparison, an operator, a negation or an alternative.
     """
     before = text[max(since, start - _NEAR) : start]
-    if _OPERATOR_BEFORE.search(before) or _DENIED_AFTER.match(text, end):
+    if _PATTERNS["operator_before"].search(before) or _PATTERNS["denied_after"].match(text, end):
         return False
-    clause = _CLAUSE_END.split(before)[-1]
-    words = [word.lower() for word in _WORD.findall(clause)][-4:]
+    clause = _PATTERNS["clause_end"].split(before)[-1]
+    words = [word.lower() for word in _PATTERNS["word"].findall(clause)][-4:]
     if any(word in _UNSURE or word.endswith(("n't", "n’t")) for word in words):
         return False
-    if _STATED.search(clause):
+    if _PATTERNS["stated"].search(clause):
         return True
     compared = not _COMPARED.isdisjoint(words[-2:]) or words[-2:] == ["up", "to"]
     return not compared and _COMPUTED.isdisjoint(words[-1:])
@@ -174,9 +157,9 @@ def is_asserted(text: str, start: int, end: int, *, since: int) -> bool:
 
 def is_enumerated(gap: str) -> bool:
     """Return whether what stands between two numbers makes them a list, a range or a choice."""
-    if _SEPARATE.search(gap):
+    if _PATTERNS["separate"].search(gap):
         return False
-    first, *others = [word.lower() for word in _WORD.findall(gap)] or [""]
+    first, *others = [word.lower() for word in _PATTERNS["word"].findall(gap)] or [""]
     # "3 m to 5 m" has a unit before the word that joins.
     joined = _JOINING.issuperset(others)
     return joined and (not first or first in _JOINING or (bool(others) and is_known_unit(first)))
@@ -184,32 +167,16 @@ def is_enumerated(gap: str) -> bool:
 
 def is_joined(gap: str) -> bool:
     """Return whether a number and the next one are a range or a choice."""
-    return _RANGE.fullmatch(gap) is not None
+    return _PATTERNS["range"].fullmatch(gap) is not None
 
 
 def fills_a_box(rest: str) -> bool:
     """Return whether no more than a noun stands behind the number of a box."""
-    return re.fullmatch(r"[\s.,;)\]°']*|\s+[A-Za-z]{2}[A-Za-z\s]*[\s.)]*", rest) is not None
+    return _PATTERNS["noun"].fullmatch(rest) is not None
 
 
-_TOKEN = r"(?:%|°(?:[CFK]\b)?|[A-Za-zµμΩΩÅ℃℉]+)(?:\^-?\d{1,2})?"  # noqa: S105
-_COMPACT = (
-    rf"{_TOKEN}(?:(?:\s?[/·⋅]\s?|\*)(?:{_TOKEN}|\({_TOKEN}(?:[ ·⋅*/]{_TOKEN}){{0,4}}\))){{0,5}}"
-)
-# Words may only follow a unit where they cannot be prose: "m in" is no metre-inch.
-_UNIT_WORDS = rf"\s+(?:squared|cubed|per\s+{_COMPACT}|{_TOKEN}(?:\s{_TOKEN}){{0,2}}(?<=\d))"
-_EXPRESSION = re.compile(
-    rf"\s{{0,3}}(?P<unit>(?:degrees?\s+(?:[Cc]elsius|[Ff]ahrenheit|C|F)\b"
-    rf"|(?:(?:square|cubic)\s+)?{_COMPACT}(?:{_UNIT_WORDS}){{0,4}}))"
-)
-_TRAILING_UNIT_WORDS = re.compile(_UNIT_WORDS + r"\Z")
-_SPELLINGS = (
-    (re.compile(r"degrees?\s+(?:[Cc]elsius|C\b)|℃"), "degC"),
-    (re.compile(r"degrees?\s+(?:[Ff]ahrenheit|F\b)|℉"), "degF"),
-)
 # Units that are words: "3 in the study" is no length, "3 in." and "3in" are.
 _PROSE = frozenset({"a", "am", "are", "as", "at", "has", "he", "in", "me", "pm", "us"})
-_GOES_ON = re.compile(r"\s*\w|\.\w")
 _LOOKAHEAD = 80
 _ROUNDING = 1e-9
 # What pint raises for text that is no expression, or for units that it cannot combine, beside its
@@ -241,16 +208,17 @@ def read_unit(text: str, start: int, *, own: str = "") -> tuple[str, int]:
         unit: what is not one, such as "apples", is no part of the quantity. A word of prose is a
         unit where it is attached to the number or where the text does not go on after it.
     """
-    found = _EXPRESSION.match(text, start, start + _LOOKAHEAD)
+    found = _PATTERNS["unit"].match(text, start, start + _LOOKAHEAD)
     while found is not None:
         unit = found["unit"]
-        if unit in _PROSE and found.start("unit") > start and _GOES_ON.match(text, found.end()):
+        goes_on = _PATTERNS["goes_on"].match(text, found.end())
+        if unit in _PROSE and found.start("unit") > start and goes_on:
             is_own = unit in re.findall(r"[A-Za-z]+", own)
             return (unit, found.end()) if is_own else ("", start)
         if is_known_unit(unit):
             return unit, found.end()
-        shorter = _TRAILING_UNIT_WORDS.search(text, found.start(), found.end())
-        found = shorter and _EXPRESSION.match(text, start, shorter.start())
+        shorter = _PATTERNS["trailing_unit_words"].search(text, found.start(), found.end())
+        found = shorter and _PATTERNS["unit"].match(text, start, shorter.start())
     return "", start
 
 
@@ -301,8 +269,7 @@ def to_unit(value: float, unit: str, target: str) -> float | None:
 def _parse(unit: str) -> pint.Unit | None:
     import pint
 
-    for spelling, name in _SPELLINGS:
-        unit = spelling.sub(name, unit)
+    unit = _PATTERNS["fahrenheit"].sub("degF", _PATTERNS["celsius"].sub("degC", unit))
     try:
         return _registry().parse_units(" ".join(unit.split()))
     except (*_NO_UNIT, pint.PintError):

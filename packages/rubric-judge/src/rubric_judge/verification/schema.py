@@ -10,12 +10,11 @@ import json
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, cast
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.pattern import ProcessorTime, read_pattern
-from rubric_judge.verification.python_tests import fenced_blocks
+from rubric_judge.verification import pattern, python_tests
 from rubric_judge.verification.validation import EndlessSchemaError, Validation
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -55,8 +54,7 @@ class _NotJsonError(ValueError):
     """A text that Python reads as JSON and a schema cannot be compared with."""
 
 
-def _unusable(problem: str) -> VerificationError:
-    return VerificationError(f"`json_schema:` {problem}")
+_unusable = partial(VerificationError.of, "json_schema:")
 
 
 def read_schema(body: str) -> SchemaCheck:
@@ -103,7 +101,7 @@ def _check(schema: dict[str, Any]) -> None:
     # First of all: the library compiles every pattern of a schema that it checks.
     for keyword, setting in _keywords(schema):
         if keyword == "pattern" and isinstance(setting, str):
-            read_pattern(setting or "(?:)", head="json_schema: pattern")
+            pattern.read_pattern(setting or "(?:)", head="json_schema: pattern")
     Draft202012Validator.check_schema(schema)
     for keyword, _ in _keywords(schema):
         if keyword in _NOT_USABLE:
@@ -112,7 +110,7 @@ def _check(schema: dict[str, Any]) -> None:
 
 
 def matches_schema(
-    check: SchemaCheck, text: str, *, steps: int, time_left: ProcessorTime
+    check: SchemaCheck, text: str, *, steps: int, time_left: pattern.ProcessorTime
 ) -> tuple[bool, str]:
     """Validate the JSON of a response.
 
@@ -212,7 +210,7 @@ def _json_text(text: str) -> str | None:
     whole = text.strip()
     if whole[:1] in set('{["-0123456789tfn') and whole:
         return whole
-    blocks = [block for block in fenced_blocks(text) if block.language in {"", "json"}]
+    blocks = [block for block in python_tests.fenced_blocks(text) if block.language in {"", "json"}]
     return blocks[0].text if len(blocks) == 1 else None
 
 

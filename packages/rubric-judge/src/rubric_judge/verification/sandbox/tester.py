@@ -24,9 +24,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, cast
 
-from rubric_judge.verification.sandbox import confine, seccomp
+from rubric_judge.verification.sandbox import confine, seccomp, wire
 from rubric_judge.verification.sandbox.subject import serve
-from rubric_judge.verification.sandbox.wire import Connection, FrameError, read_frame
 
 
 def main(settings: dict[str, Any]) -> None:
@@ -44,7 +43,7 @@ def main(settings: dict[str, Any]) -> None:
         confine.confine(settings["isolation"])
         for listener in births:
             _thread.start_new_thread(seccomp.answer_births, (listener,))
-    except (OSError, FrameError) as error:
+    except (OSError, wire.FrameError) as error:
         refused = str(error)
     order = cast("dict[str, Any]", json.loads(sys.stdin.readline()))
 
@@ -55,7 +54,7 @@ def main(settings: dict[str, Any]) -> None:
         say({"refused": refused})
     else:
         say({"ready": True})
-        passed, note = _run(Connection(subject), order["code"], order["tests"])
+        passed, note = _run(wire.Connection(subject), order["code"], order["tests"])
         say({"passed": passed, "note": note})
 
 
@@ -84,12 +83,12 @@ def _start_subject(
             os._exit(0)
     of_subject.close()
     births = seccomp.receive_births(subject)
-    if read_frame(subject) != "confined":
-        raise FrameError("the subject could not be confined")
+    if wire.read_frame(subject) != "confined":
+        raise wire.FrameError("the subject could not be confined")
     return births
 
 
-def _run(connection: Connection, code: str, tests: str) -> tuple[int, str]:
+def _run(connection: wire.Connection, code: str, tests: str) -> tuple[int, str]:
     try:
         defined = connection.define(code)
     # The named boundary of the response's code, and below of each test.
