@@ -33,8 +33,8 @@ def adamw(parameters: Iterable[nn.Parameter], *, config: OptimizerConfig) -> Ada
         betas=config.betas,
         eps=config.eps,
         weight_decay=config.weight_decay,
-        # torch's default needs room for another copy of all weights on a GPU, and five times as long
-        # on a CPU.
+        # torch's default needs room for another copy of all weights on a GPU, and takes
+        # five times as long on a CPU.
         fused=all(parameter.device.type in {"cpu", "cuda"} for parameter in trained),
     )
 
