@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from pydantic import Field
@@ -128,3 +129,34 @@ class EvalComparison(Derived):
     exploratory: tuple[Part, ...]
     folders: tuple[str, ...] = ()
     """Evaluations, from the folder of this file."""
+
+
+def result_sentence(
+    rows: Mapping[str, Interval],
+    controls: Mapping[str, Interval],
+    gain: Callable[[str, str], str],
+    *,
+    on: str,
+    strongest: str = "strongest control",
+    shown: Callable[[str], str] = str,
+) -> str:
+    """Say what the last one earns against the best of the others, and the strongest control.
+
+    Args:
+        rows: rewards by name, in the order of training; at least one.
+        controls: rewards of the controls by name.
+        gain: what is known of the difference of two rows.
+        on: which questions.
+        strongest: what the best of the controls is called.
+        shown: how the name of a row is written.
+    """
+    *others, last = rows
+    told = f"{shown(last)} {100 * rows[last].mean:.1f} %"
+    if others:
+        best = max(others, key=lambda name: rows[name].mean)
+        told += f" against {shown(best)} {100 * rows[best].mean:.1f} %{gain(last, best)}"
+    told += f" on {on}"
+    if controls:
+        best = max(controls, key=lambda name: controls[name].mean)
+        told += f"; {strongest}, {best}: {100 * controls[best].mean:.1f} %"
+    return f"{told}."

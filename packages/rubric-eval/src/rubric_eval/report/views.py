@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Final
 
 from rubric_eval.comparison import Part
 from rubric_eval.comparison.pairing import criterion_values
+from rubric_eval.comparison.results import result_sentence
 from rubric_eval.heldout.table import judge_pair
 from rubric_eval.records.run import Measured, present_mean
 from rubric_eval.report.reading import Evaluation, Findings
@@ -47,17 +49,13 @@ def result(found: Findings) -> str:
     if not found.judges:
         return ""
     judge, models = next(iter(found.judges.items()))
-    *others, last = models.values()
-    told = f"{last.model} {written(last.mean, 'percent')} %"
-    if others:
-        best = max(others, key=lambda one: one.mean)
-        told += f" against {best.model} {written(best.mean, 'percent')} %"
-        told += _gain(found, judge, last.model, best.model)
-    told += f" on {counted(last.n, 'held-out question')}, judged by {judge}"
-    if controls := [one for one in found.controls if one.judge == judge]:
-        strongest = max(controls, key=lambda one: one.mean)
-        told += f"; strongest control, {strongest.model}: {written(strongest.mean, 'percent')} %"
-    return f"{told}."
+    asked = counted(list(models.values())[-1].n, "held-out question")
+    return result_sentence(
+        models,
+        {one.model: one for one in found.controls if one.judge == judge},
+        partial(_gain, found, judge),
+        on=f"{asked}, judged by {judge}",
+    )
 
 
 def _gain(found: Findings, judge: str, a: str, b: str) -> str:
