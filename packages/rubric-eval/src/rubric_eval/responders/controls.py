@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from rubric_core import Ask, ConfigError, Decoding, Reply, Task
+from rubric_core.files import toml_beside
 from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.opening import OpenModel, fingerprint
@@ -19,12 +20,7 @@ from rubric_eval.responders.spec import ModelSpec
 from rubric_judge import wrong_answers
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD
 
-CONTROLS: Final = {
-    "fixed_template": "one form for all questions, filled with words of the question",
-    "shuffled": "the reference answer, the words of each sentence in random order",
-    "negated": "the reference answer, every sentence denied",
-    "other_reference": "the reference answer to a question of another document",
-}
+CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
 """Each control, and what it is."""
 
 
