@@ -22,12 +22,11 @@ from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
 
-_OPENINGS: Final = ("Explain {subject}", "Give an account of {subject}", "Describe {subject}")
+_WORDING: Final = read_table("wording")["prose"]
 _MIN_SUPPORTS: Final = 2
 _MOST_FACTS: Final = 7
 _RUBRIC: Final = 5
 """Criteria that make a rubric, as the paper has it; fewer are a draft of the last resort."""
-_COVERS: Final = ("Cover {points}.", "Discuss {points}.", "Include {points}.")
 
 
 def prose_drafts(
@@ -92,9 +91,8 @@ def passage_draft(
         question=asked.question,
         passage=passage.text,
         criteria=asked.criteria,
-        question_rationale=(
-            f"A sound answer has to connect {language.listed(points)} to "
-            f"{asked.facts[0].anchor}, which takes understanding rather than recall."
+        question_rationale=_WORDING["rationale"].format(
+            points=language.listed(points), claim=asked.facts[0].anchor
         ),
         reference_answer=" ".join(fact.sentence for fact in asked.facts),
     )
@@ -110,17 +108,16 @@ def _question(passage: Passage, facts: Sequence[Fact], analysis: DocumentAnalysi
     if subject.endswith("?"):
         opening = f"{language.capital_first(subject)} Explain it"
     else:
-        opening = language.choose(_OPENINGS, key).format(subject=subject)
+        opening = language.choose(_WORDING["openings"], key).format(subject=subject)
     context = passage.context
     if not context and " " not in subject:
         context = language.listed([c for c in analysis.concepts if subject not in c][:2])
     if context:
         opening += f" in the context of {context}"
     points = language.listed(anchors["supporting_point"])
-    parts = [f"{opening}.", language.choose(_COVERS, key[8:]).format(points=points)]
-    wanted = [f"give a figure for {anchor}" for anchor in anchors["evidence"]]
-    limits = "state what limits or conditions apply to"
-    wanted += [f"{limits} {anchor}" for anchor in anchors["limitation"]]
+    parts = [f"{opening}.", language.choose(_WORDING["covers"], key[8:]).format(points=points)]
+    wanted = [_WORDING["figure"].format(anchor=anchor) for anchor in anchors["evidence"]]
+    wanted += [_WORDING["limits"].format(anchor=anchor) for anchor in anchors["limitation"]]
     if wanted:
         parts.append(f"{language.capital_first(language.listed(wanted))}.")
     return " ".join(parts)

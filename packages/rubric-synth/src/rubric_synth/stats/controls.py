@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
+from rubric_core.rewriting import patterns
 from rubric_judge import JudgePool, LexicalJudge, wrong_answers
 from rubric_synth.extractive.phrases import PROSE_VERBS, VERBS, base_form
 from rubric_synth.language import content_words, listed, lower_first, sentences
@@ -28,19 +29,10 @@ _WARNINGS: Final[dict[str, str]] = read_table("control_warnings")
 _MUCH: Final = 0.5
 """Of what the reference earns; less is what any text of the subject picks up."""
 _OF_ANOTHER: Final = "other_reference"
-_NAMED = re.compile(r"`([^`]+)`")
-_POINTS = re.compile(
-    r"\b(?:Cover (?!what)|Discuss |Include |the role of )([^.]+?)(?: and its caveats)?\."
-)
+_PATTERNS: Final = patterns(read_table("patterns")["controls"])
 _TERMS: Final = 12
 """As many as a sentence that reads as one can hold."""
 _FEWEST: Final = 5
-_AUXILIARY = re.compile(
-    r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
-    re.IGNORECASE,
-)
-_DENIED = re.compile(r"\b(?:(can)not|(\w+) not)\b", re.IGNORECASE)
-_VERB = re.compile(r"(?<= )[a-z]+s\b")
 
 
 def fixed_template(question: str) -> str:
@@ -69,8 +61,8 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
         question: The question.
         usual: Of `usual_terms`.
     """
-    names = [f"`{name}`" for name in _NAMED.findall(question)]
-    asked = _POINTS.search(question)
+    names = [f"`{name}`" for name in _PATTERNS["named"].findall(question)]
+    asked = _PATTERNS["points"].search(question)
     points = [
         f"The {point} is {_phrase(usual, 'supporting_point', turn=number)}."
         for number, point in enumerate(re.split(r", | and ", asked[1]) if asked else ())
@@ -124,11 +116,11 @@ def negated(text: str) -> str:
 
 
 def _denial(sentence: str) -> str:
-    if _DENIED.search(sentence):
-        return _DENIED.sub(lambda match: match[1] or match[2], sentence, count=1)
-    if _AUXILIARY.search(sentence):
-        return _AUXILIARY.sub(r"\1 not", sentence, count=1)
-    for match in _VERB.finditer(sentence):
+    if _PATTERNS["denied"].search(sentence):
+        return _PATTERNS["denied"].sub(lambda match: match[1] or match[2], sentence, count=1)
+    if _PATTERNS["auxiliary"].search(sentence):
+        return _PATTERNS["auxiliary"].sub(r"\1 not", sentence, count=1)
+    for match in _PATTERNS["verb"].finditer(sentence):
         if verb := base_form(match[0], VERBS | PROSE_VERBS):
             return f"{sentence[: match.start()]}does not {verb}{sentence[match.end() :]}"
     return f"It is not true that {lower_first(sentence)}"

@@ -26,15 +26,12 @@ from rubric_synth.config import Frozen
 from rubric_synth.document import DocumentOutcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import parsed_line, write_lines
-from rubric_synth.work.index import INDEX_FILE, Index, Wanted
+from rubric_synth.tables import read_text
+from rubric_synth.work.index import INDEX_FILE, CollectedLine, Index
 from rubric_synth.work.segments import Place, Segments
 
-_FORMAT: Final = "rubric-synth work folder, format 1"
-_ABOUT: Final = f"""{_FORMAT}
-
-What was asked and answered, and what came of each document. With it, `rubric-synth run` goes on
-where it was, and asks nothing twice. Once a dataset is final the folder can be deleted.
-"""
+_ABOUT: Final = read_text("work_folder.txt")
+_FORMAT: Final = _ABOUT.partition("\n")[0]
 
 
 class _CallLine(Frozen):
@@ -48,7 +45,6 @@ class _OutcomeLine(Frozen):
 
 
 _AnyLine = TypeVar("_AnyLine", bound=Frozen)
-_AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
 
 
 class WorkFolder(AbstractContextManager["WorkFolder"]):
@@ -117,14 +113,16 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
             for place in sorted(self.index.calls_of(document))
         )
 
-    def settled(self, wanted: Iterable[_AnyWanted]) -> Iterator[tuple[_AnyWanted, bool | None]]:
+    def settled(
+        self, wanted: Iterable[CollectedLine]
+    ) -> Iterator[tuple[CollectedLine, bool | None]]:
         """Yield each with whether it is done, None where it has no outcome.
 
         They are looked up in batches: changes made meanwhile are missed.
         """
         return ((one, found and found[1]) for one, found in self._found(wanted))
 
-    def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[DocumentOutcome]:
+    def outcomes(self, wanted: Iterable[CollectedLine]) -> Iterator[DocumentOutcome]:
         """Yield the outcomes of those that have one, in order."""
         for _, found in self._found(wanted):
             if found is not None:
@@ -141,8 +139,8 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         self.index.flush()
 
     def _found(
-        self, wanted: Iterable[_AnyWanted]
-    ) -> Iterator[tuple[_AnyWanted, tuple[Place, bool] | None]]:
+        self, wanted: Iterable[CollectedLine]
+    ) -> Iterator[tuple[CollectedLine, tuple[Place, bool] | None]]:
         rest = iter(wanted)
         while some := list(islice(rest, 64)):
             yield from zip(some, self.index.outcomes_of(some), strict=True)
