@@ -26,10 +26,10 @@ from rubric_synth.document import DocumentOutcome
 from rubric_synth.engines import Engine
 from rubric_synth.engines.worker import Pending
 from rubric_synth.errors import UnfinishedCause
-from rubric_synth.pipeline.collection import CollectedLine
 from rubric_synth.rejection import Stage
 from rubric_synth.tables import read_table
 from rubric_synth.work.folder import WorkFolder
+from rubric_synth.work.index import CollectedLine
 
 NOTE: Final = "dataset"
 

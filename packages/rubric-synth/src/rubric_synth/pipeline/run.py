@@ -14,6 +14,7 @@ import anyio
 import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError
+from rubric_synth import errors
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
@@ -21,20 +22,13 @@ from rubric_synth.dataset.folder import DATASET_FILES, WORK_FOLDER, Provenance
 from rubric_synth.dataset.writing import SynthReport, write_dataset
 from rubric_synth.engines import make_engine
 from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
-from rubric_synth.errors import (
-    CallsStoppedError,
-    OutputError,
-    UnfinishedCause,
-    UnfinishedError,
-    WorkFolderError,
-)
 from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.files import remove_leftovers
 from rubric_synth.pipeline import recording
-from rubric_synth.pipeline.collection import CollectedLine, Collection, Settings, settings_of
+from rubric_synth.pipeline.collection import Collection, Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
 from rubric_synth.work.folder import WorkFolder
-from rubric_synth.work.index import note_of_finished
+from rubric_synth.work.index import CollectedLine, note_of_finished
 
 _COLLECTED: Final = "collected"
 
@@ -146,7 +140,7 @@ class _Run:
             failure: RubricError | None = None
             if counts.settled < self.collection.to_do:
                 failure = self._work(counts.settled)
-            if isinstance(failure, OutputError | WorkFolderError):
+            if isinstance(failure, errors.OutputError | errors.WorkFolderError):
                 raise failure
             if self.stop.is_left:
                 raise KeyboardInterrupt(self.stop.signal)
@@ -260,12 +254,12 @@ class _Run:
         """Finish the documents that need no further call; put back the others."""
 
         def refuse() -> NoReturn:
-            raise CallsStoppedError("only what was answered before is used")
+            raise errors.CallsStoppedError("only what was answered before is used")
 
         for document, known in recorder.pending(self._to_do(), only_answered=True):
             try:
                 outcome = await worker.process(document, DocumentCalls(known, permit=refuse))
-            except CallsStoppedError:
+            except errors.CallsStoppedError:
                 recorder.put_back(document.doc_hash)
             else:
                 recorder.on_outcome(outcome)
@@ -286,8 +280,8 @@ class _Run:
         return write_dataset(self.out, outcomes, config=config, provenance=provenance)
 
     def _unfinished(
-        self, cause: UnfinishedCause, pending: int, written: str, *, why: str | None = None
-    ) -> UnfinishedError:
+        self, cause: errors.UnfinishedCause, pending: int, written: str, *, why: str | None = None
+    ) -> errors.UnfinishedError:
         spent = recording.Spending(self.folder, self.spec.config).total
         why = why or recording.WHY[cause].format(config=self.spec.config, spent=spent)
         done = self.collection.to_do - pending
@@ -297,4 +291,6 @@ class _Run:
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
             f"pending{goes_on}; {written}{took}"
         )
-        return UnfinishedError(message, cause=cause, pending=pending, signal=self.stop.signal)
+        return errors.UnfinishedError(
+            message, cause=cause, pending=pending, signal=self.stop.signal
+        )

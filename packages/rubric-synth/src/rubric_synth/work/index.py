@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple
 
 from rubric_core import Usage
 from rubric_core.files import open_file
 from rubric_synth.calls import CallRecord, CallTotals
-from rubric_synth.document import DocumentOutcome
+from rubric_synth.document import Document, DocumentOutcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import unwritable
 from rubric_synth.rejection import Stage
@@ -41,18 +41,23 @@ _SUMS: Final = ("calls", "attempts", "fallback_calls", "prompt_tokens", "complet
 _FULL: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
-class Wanted(Protocol):
-    """What an outcome is found by."""
+class CollectedLine(NamedTuple):
+    """One line of the collected file, by which the outcome of its document is found."""
 
-    @property
-    def doc_hash(self) -> str:
-        """Hash of the document."""
-        ...
+    doc_hash: str
+    settings: bytes
+    """Digest of the line and of all settings that shape its outcome."""
+    offset: int
+    """Bytes before the line."""
+    read: Callable[[int], Document]
 
-    @property
-    def settings(self) -> bytes:
-        """Digest of all that shaped the outcome."""
-        ...
+    def document(self) -> Document:
+        """Read the document.
+
+        Raises:
+            CollectedFolderError: The line is damaged.
+        """
+        return self.read(self.offset)
 
 
 class Index:
@@ -96,7 +101,7 @@ class Index:
         query = "SELECT segment, offset, length FROM calls WHERE document = ? AND answered"
         return [Place(*row) for row in self._rows_of(query, bytes.fromhex(document))]
 
-    def outcomes_of(self, wanted: Sequence[Wanted]) -> list[tuple[Place, bool] | None]:
+    def outcomes_of(self, wanted: Sequence[CollectedLine]) -> list[tuple[Place, bool] | None]:
         """Return where outcomes are and whether they are settled, None for each that is missing."""
         columns, marks = "segment, offset, length, settled", ", ".join("?" * len(wanted))
         query = f"SELECT document, settings, {columns} FROM outcomes WHERE document IN ({marks})"  # noqa: S608 - marks alone
