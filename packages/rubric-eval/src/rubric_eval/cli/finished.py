@@ -12,13 +12,7 @@ from cyclopts import Parameter
 from rubric_core import ConfigError
 from rubric_core.configuration import validated
 from rubric_eval.cli.app import app, percent, print_edited
-from rubric_judge.console.command import (
-    Positive,
-    configure_log,
-    console,
-    figures_table,
-    working,
-)
+from rubric_judge.console.command import Positive, configure_log, console, figures_table, working
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:

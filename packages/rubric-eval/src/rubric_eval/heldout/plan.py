@@ -95,9 +95,7 @@ class HeldoutPlan(EvalPlan):
     def questions(self) -> Questions:
         """What is asked, by ids, texts and the passages that answers are judged against."""
         return Questions(
-            source=self.source,
-            sha256=questions_sha256(self.question_rows()),
-            count=len(self.tasks),
+            source=self.source, sha256=questions_sha256(self.question_rows()), count=len(self.tasks)
         )
 
     def question_rows(self) -> list[QuestionRow]:

@@ -182,8 +182,7 @@ class Work:
         """Collect, judge and write."""
         answer_judges = {
             judge.name: AnswerJudge(
-                JudgePool(judge.replicas, workers=self.plan.workers, ledger=ledger),
-                self.plan.by_id,
+                JudgePool(judge.replicas, workers=self.plan.workers, ledger=ledger), self.plan.by_id
             )
             for judge in self.judges
         }

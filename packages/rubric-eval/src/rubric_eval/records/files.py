@@ -11,13 +11,7 @@ from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, StrictInt, ValidationError, model_validator
 
-from rubric_core import (
-    Answerer,
-    Finish,
-    Outcome,
-    Reason,
-    RubricFileError,
-)
+from rubric_core import Answerer, Finish, Outcome, Reason, RubricFileError
 from rubric_core.files import read_file, replacing
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import digests
