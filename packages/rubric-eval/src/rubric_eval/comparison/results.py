@@ -9,9 +9,7 @@ from pydantic import Field
 
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Measure, ModelQuality, Record
-from rubric_eval.statistics import Correction, Interval
-from rubric_eval.statistics.bootstrap import Draws
-from rubric_eval.statistics.intervals import Difference
+from rubric_eval.statistics import Correction, Interval, bootstrap, intervals
 
 
 class CompareSettings(Record):
@@ -36,7 +34,7 @@ class CompareSettings(Record):
     seed: int = Field(default=0, ge=0)
 
     @property
-    def draws(self) -> Draws:
+    def draws(self) -> bootstrap.Draws:
         """How bootstraps are drawn."""
         return {"resamples": self.resamples, "seed": self.seed}
 
@@ -60,7 +58,7 @@ class ModelScore(Interval, ModelQuality):
     """Mean z by criterion, of those that enough questions ask."""
 
 
-class PairedResult(Difference):
+class PairedResult(intervals.Difference):
     """a − b over the questions that both have."""
 
     benchmark: str
@@ -97,7 +95,7 @@ class PairedResult(Difference):
     """Smallest difference that this test at this level would find; None if none."""
 
 
-class AverageDelta(Difference):
+class AverageDelta(intervals.Difference):
     """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks.
 
     The interval is made of those of the benchmarks (`mean_of_intervals`), and unknown where one of
@@ -110,7 +108,7 @@ class AverageDelta(Difference):
     benchmarks: tuple[str, ...]
 
 
-class Part(Difference):
+class Part(intervals.Difference):
     """a − b on a part of a benchmark. Exploratory: nothing is corrected for how many there are."""
 
     kind: Literal["criterion", "field"]

@@ -8,9 +8,7 @@ from functools import partial
 from itertools import combinations
 from typing import Final
 
-from rubric_eval.comparison import Part
-from rubric_eval.comparison.pairing import criterion_values
-from rubric_eval.comparison.results import result_sentence
+from rubric_eval.comparison import Part, pairing, results
 from rubric_eval.heldout.table import judge_pair
 from rubric_eval.records.run import Measured, present_mean
 from rubric_eval.report.reading import Evaluation, Findings
@@ -50,7 +48,7 @@ def result(found: Findings) -> str:
         return ""
     judge, models = next(iter(found.judges.items()))
     asked = counted(list(models.values())[-1].n, "held-out question")
-    return result_sentence(
+    return results.result_sentence(
         models,
         {one.model: one for one in found.controls if one.judge == judge},
         partial(_gain, found, judge),
@@ -250,7 +248,7 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         models: values of each.
         is_alone: whether there is no other judge to tell it from.
     """
-    of_models = [criterion_values(one) for one in models.values()]
+    of_models = [pairing.criterion_values(one) for one in models.values()]
     questions: Counter[str] = Counter()
     for found in of_models:
         questions |= Counter({name: len(z) for name, z in found.items()})

@@ -12,20 +12,17 @@ from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
-from rubric_synth import language
+from rubric_synth import language, rejection, stages, tables
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import ApiEntry, ApiItem, Document, parse_entry
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage, is_close, passage_claims
 from rubric_synth.extractive.criteria import AND, TAKES, Fact, ask_for
 from rubric_synth.extractive.terms import CorpusTerms
-from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import Draft, StageRefusal, refuse
-from rubric_synth.tables import read_table, word_set
 
 _PARAMETER_WORDS: Final = 14
 _RETURN_WORDS: Final = 14
-_WORDING: Final = read_table("wording")["api"]
+_WORDING: Final = tables.read_table("wording")["api"]
 _DETAILS: Final = frozenset({"central_idea", "supporting_point"})
 _MOST_DETAILS: Final = 3
 _MOST_FACTS: Final = 6
@@ -33,7 +30,7 @@ _FEW_WORDS: Final = 3
 _MANY_CHOICES: Final = 7
 _CAVEAT_WORDS: Final = range(7, 33)
 _MIN_TERMS: Final = 2
-_PATTERNS: Final = patterns(read_table("patterns")["api"])
+_PATTERNS: Final = patterns(tables.read_table("patterns")["api"])
 _POINTERS: Final = frozenset({"return", "follow", "above", "below"})
 
 
@@ -52,9 +49,9 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms, details: Sequence[str]) -> li
     summary = language.clip_words(first, 20)
     unwanted = FUNCTION_WORDS | {entry.name.lower()}
     by_name = {i.name: i for i in entry.parameters if i.name.lower() not in unwanted}
-    refuse(RejectionReason.NO_SUMMARY, when=not summary)
+    stages.refuse(rejection.RejectionReason.NO_SUMMARY, when=not summary)
     documented = f"of {len(entry.parameters)} documented"
-    refuse(RejectionReason.NO_PARAMETERS, documented, when=not by_name)
+    stages.refuse(rejection.RejectionReason.NO_PARAMETERS, documented, when=not by_name)
     proper = language.proper_names(". ".join(entry.texts()))
     purpose = purpose_sentence(entry.name, entry.form, summary, proper)
     facts = [Fact("purpose", purpose, own=summary)]
@@ -198,7 +195,7 @@ def _is_caveat(sentence: str, *, marked: bool) -> bool:
 
 def api_draft(
     document: Document, terms: CorpusTerms, config: ExtractiveConfig, *, notes_apart: bool = False
-) -> Draft:
+) -> stages.Draft:
     """Write the draft of one entry.
 
     Args:
@@ -212,7 +209,7 @@ def api_draft(
     """
     entry = parse_entry(document.text)
     if entry is None:
-        raise StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
+        raise stages.StageRefusal(rejection.RejectionReason.NOT_AN_API_ENTRY)
     details = (*entry.summary[1:], *(() if notes_apart else entry.notes))
     facts = api_facts(entry, terms, details)
     asked = ask_for(
@@ -229,7 +226,7 @@ def api_draft(
         fact.sentence.replace(TAKES, next(frames)) if fact.kind == "parameter" else fact.sentence
         for fact in told
     )
-    return Draft(
+    return stages.Draft(
         question=asked.question,
         passage=document.text,
         criteria=asked.criteria,
@@ -264,7 +261,7 @@ def _reads_well(text: str) -> bool:
 
 _RETURN_VERBS: Final = frozenset({"return", "returns", "give", "gives", "yield", "yields"})
 _NOUNS: Final = ("function", "routine", "class", "method", "object", "module")
-_FRAMES: Final = word_set("frames")
+_FRAMES: Final = tables.word_set("frames")
 
 
 def purpose_sentence(name: str, form: str, summary: str, proper: frozenset[str]) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
-from rubric_synth import language
+from rubric_synth import language, rejection, tables
 from rubric_synth.cleaning.markdown import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, parse_entry
@@ -18,11 +18,9 @@ from rubric_synth.extractive.claims import Passage, passage_claims, passages
 from rubric_synth.extractive.criteria import Fact, ask_for, enriched
 from rubric_synth.extractive.phrases import noun_phrases
 from rubric_synth.extractive.terms import CorpusTerms
-from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import Draft, StageRefusal, Stages
-from rubric_synth.tables import read_table
 
-_WORDING: Final = read_table("wording")["prose"]
+_WORDING: Final = tables.read_table("wording")["prose"]
 _MIN_SUPPORTS: Final = 2
 _MOST_FACTS: Final = 7
 _RUBRIC: Final = 5
@@ -45,10 +43,10 @@ def prose_drafts(
     if not drafts:
         if cut:
             detail = f"{len(cut)} passages, none with three claims of its own"
-            raise StageRefusal(RejectionReason.NO_QUESTION, detail)
+            raise StageRefusal(rejection.RejectionReason.NO_QUESTION, detail)
         shortest = config.min_passage_words
         detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
-        raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
+        raise StageRefusal(rejection.RejectionReason.NO_PASSAGE, detail)
     richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
     whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
     return [draft for draft in drafts if draft in whole[: config.questions_per_document]]
@@ -220,7 +218,7 @@ def _depth(weight: float) -> str:
 
 def _reasoning_mode(text: str) -> str:
     found = Counter(stem(word) for word in language.words(text[:_SAMPLE_CHARS]))
-    modes: dict[str, str] = read_table("words")["modes"]
+    modes: dict[str, str] = tables.read_table("words")["modes"]
     scores = {mode: sum(found[stem(cue)] for cue in cues.split()) for mode, cues in modes.items()}
     best = max(scores, key=lambda mode: scores[mode])
     return best if scores[best] else "descriptive"

@@ -14,16 +14,13 @@ import anyio
 import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError
-from rubric_synth import errors
-from rubric_synth.calls import DocumentCalls
+from rubric_synth import calls, engines, errors, files
 from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
 from rubric_synth.dataset.folder import DATASET_FILES, WORK_FOLDER, Provenance
 from rubric_synth.dataset.writing import SynthReport, write_dataset
-from rubric_synth.engines import make_engine
 from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
 from rubric_synth.extractive.prose_tasks import extractive_stages
-from rubric_synth.files import remove_leftovers
 from rubric_synth.pipeline import recording
 from rubric_synth.pipeline.collection import Collection, Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
@@ -87,7 +84,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
             return report
         raise
     with opened as folder, closing(collection):
-        remove_leftovers(out, DATASET_FILES)
+        files.remove_leftovers(out, DATASET_FILES)
         if report := recording.written_before(out, folder.index.note(recording.NOTE), making):
             return report
         spec = WorkerSpec(config, stages, judge)
@@ -247,7 +244,7 @@ class _Run:
             recorder.engine = LocalEngine(spec)
             while recorder.needs_price and recorder.may_call() and (item := next(pending, None)):
                 await recorder.engine.run([item], recorder)
-        recorder.engine = make_engine(spec)
+        recorder.engine = engines.make_engine(spec)
         await recorder.engine.run(pending, recorder)
 
     async def _replay(self, worker: Worker, recorder: recording.Recorder) -> None:
@@ -258,7 +255,7 @@ class _Run:
 
         for document, known in recorder.pending(self._to_do(), only_answered=True):
             try:
-                outcome = await worker.process(document, DocumentCalls(known, permit=refuse))
+                outcome = await worker.process(document, calls.DocumentCalls(known, permit=refuse))
             except errors.CallsStoppedError:
                 recorder.put_back(document.doc_hash)
             else:

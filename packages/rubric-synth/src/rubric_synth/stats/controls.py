@@ -17,19 +17,17 @@ import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
 from rubric_judge import JudgePool, LexicalJudge, wrong_answers
+from rubric_synth import language, stages, tables
 from rubric_synth.extractive.phrases import PROSE_VERBS, VERBS, base_form
-from rubric_synth.language import content_words, listed, lower_first, sentences
-from rubric_synth.stages import terms_of
-from rubric_synth.tables import read_table
 
-CONTROLS: Final[dict[str, str]] = read_table("controls")
+CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
 """Each control, and what it is."""
 
-_WARNINGS: Final[dict[str, str]] = read_table("control_warnings")
+_WARNINGS: Final[dict[str, str]] = tables.read_table("control_warnings")
 _MUCH: Final = 0.5
 """Of what the reference earns; less is what any text of the subject picks up."""
 _OF_ANOTHER: Final = "other_reference"
-_PATTERNS: Final = patterns(read_table("patterns")["controls"])
+_PATTERNS: Final = patterns(tables.read_table("patterns")["controls"])
 _TERMS: Final = 12
 """As many as a sentence that reads as one can hold."""
 _FEWEST: Final = 5
@@ -37,7 +35,7 @@ _FEWEST: Final = 5
 
 def fixed_template(question: str) -> str:
     """Return one form for every question, filled with the names or words of the question alone."""
-    return wrong_answers.fixed_template(question, content_words(question))
+    return wrong_answers.fixed_template(question, language.content_words(question))
 
 
 def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
@@ -79,7 +77,7 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
             *points,
             f"Note that {_phrase(usual, 'caveat')} must not be used if it is not the default.",
         ))  # fmt: skip
-    subject = names[0] if names else " ".join(content_words(question)[1:3]) or "subject"
+    subject = names[0] if names else " ".join(language.content_words(question)[1:3]) or "subject"
     first = f"The {subject} is {_phrase(usual, 'central_idea')}."
     last = f"However, {_phrase(usual, 'limitation')} must not be used in all of these cases."
     return " ".join([first, *points, last])
@@ -92,7 +90,7 @@ def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> 
         return "the value of an input"
     terms.rotate(turn)
     words = list(terms)
-    return listed(
+    return language.listed(
         [f"the {one} of {other}" for one, other in zip(words[::2], words[1::2], strict=False)]
     )
 
@@ -107,12 +105,12 @@ def shuffled(text: str, *, seed: str) -> str:
         source.shuffle(mixed)
         return " ".join(mixed) + sentence[len(body) :]
 
-    return " ".join(map(shuffle, sentences(text)))
+    return " ".join(map(shuffle, language.sentences(text)))
 
 
 def negated(text: str) -> str:
     """Return a text with every sentence denied by the simplest change that does so."""
-    return " ".join(map(_denial, sentences(text)))
+    return " ".join(map(_denial, language.sentences(text)))
 
 
 def _denial(sentence: str) -> str:
@@ -123,12 +121,12 @@ def _denial(sentence: str) -> str:
     for match in _PATTERNS["verb"].finditer(sentence):
         if verb := base_form(match[0], VERBS | PROSE_VERBS):
             return f"{sentence[: match.start()]}does not {verb}{sentence[match.end() :]}"
-    return f"It is not true that {lower_first(sentence)}"
+    return f"It is not true that {language.lower_first(sentence)}"
 
 
 def keyword_spam(task: Task) -> str:
     """Return every term of the rubric, without sentences."""
-    terms = [term for criterion in task.rubric for term in terms_of(criterion)]
+    terms = [term for criterion in task.rubric for term in stages.terms_of(criterion)]
     return ", ".join(terms * 3)
 
 

@@ -21,30 +21,27 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
+from rubric_synth import config, errors, files, tables
 from rubric_synth.calls import CallRecord
-from rubric_synth.config import Frozen
 from rubric_synth.document import DocumentOutcome
-from rubric_synth.errors import OutputError, WorkFolderError
-from rubric_synth.files import parsed_line, write_lines
-from rubric_synth.tables import read_text
 from rubric_synth.work.index import INDEX_FILE, CollectedLine, Index
 from rubric_synth.work.segments import Place, Segments
 
-_ABOUT: Final = read_text("work_folder.txt")
+_ABOUT: Final = tables.read_text("work_folder.txt")
 _FORMAT: Final = _ABOUT.partition("\n")[0]
 
 
-class _CallLine(Frozen):
+class _CallLine(config.Frozen):
     document: str
     call: CallRecord
 
 
-class _OutcomeLine(Frozen):
+class _OutcomeLine(config.Frozen):
     settings: str
     outcome: DocumentOutcome
 
 
-_AnyLine = TypeVar("_AnyLine", bound=Frozen)
+_AnyLine = TypeVar("_AnyLine", bound=config.Frozen)
 
 
 class WorkFolder(AbstractContextManager["WorkFolder"]):
@@ -74,7 +71,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
 
     def __exit__(self, *exception: object) -> None:
         """Close it, whatever happened; what could not be indexed is found again."""
-        with suppress(OutputError, WorkFolderError):
+        with suppress(errors.OutputError, errors.WorkFolderError):
             self.index.flush()
         for part in (self.index, self._calls, self._shards, self._lock):
             part.close()
@@ -154,7 +151,7 @@ def _check_format(path: Path) -> None:
         if any(path.glob("*.jsonl")):
             found = "nothing of its version"
         else:
-            write_lines(about, [_ABOUT])
+            files.write_lines(about, [_ABOUT])
             return
     except (OSError, UnicodeDecodeError) as error:
         found = type(error).__name__
@@ -163,7 +160,7 @@ def _check_format(path: Path) -> None:
             f"{str(about)!r} should say {_FORMAT!r} and says {found[:80]!r}: use the release that "
             f"wrote it, choose another folder, or delete {str(path)!r} and lose what it holds"
         )
-        raise WorkFolderError(message, path=path)
+        raise errors.WorkFolderError(message, path=path)
 
 
 def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
@@ -180,11 +177,11 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
 
 def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place) -> _AnyLine:
     try:
-        return parsed_line(kind, body)
+        return files.parsed_line(kind, body)
     except ValueError as error:
         path = segments.path(place.segment)
         message = (
             f"{str(path)!r} holds a line of another release: use that release, choose another "
             f"folder, or delete {str(path.parent)!r} and lose what it holds"
         )
-        raise WorkFolderError(message, path=path) from error
+        raise errors.WorkFolderError(message, path=path) from error

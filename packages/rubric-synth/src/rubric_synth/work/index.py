@@ -14,12 +14,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from rubric_core import Usage
 from rubric_core.files import open_file
-from rubric_synth.calls import CallRecord, CallTotals
+from rubric_synth import calls, errors, rejection, tables
 from rubric_synth.document import Document, DocumentOutcome
-from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import unwritable
-from rubric_synth.rejection import Stage
-from rubric_synth.tables import read_text
 from rubric_synth.work.segments import KEPT, Place
 
 Kind = Literal["calls", "shard"]
@@ -83,7 +80,7 @@ class Index:
         except sqlite3.Error as error:
             raise self._wrong(error) from error
 
-    def add_call(self, document: str, call: CallRecord, place: Place) -> None:
+    def add_call(self, document: str, call: calls.CallRecord, place: Place) -> None:
         """Note where a call is, and what it took."""
         used: tuple[float | None, ...] = (None, None, None, None)
         if (u := call.usage) is not None:
@@ -117,20 +114,20 @@ class Index:
         return dict(self._rows("SELECT segment, bytes FROM extents WHERE kind = ?", kind))
 
     def spent(
-        self, price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None
-    ) -> dict[Stage, CallTotals]:
+        self, price: Callable[[rejection.Stage, Usage], float | None] = lambda _stage, _usage: None
+    ) -> dict[rejection.Stage, calls.CallTotals]:
         """Add up the calls of each stage, over all runs.
 
         Args:
             price: Of the tokens of a stage's calls that came without one; None if not known.
         """
-        totals: dict[Stage, CallTotals] = {}
+        totals: dict[rejection.Stage, calls.CallTotals] = {}
         for stage, *sums, cost_usd, unpriced, late, prompt, completion, cached in self._rows(
-            read_text("spent.sql")
+            tables.read_text("spent.sql")
         ):
             usage = Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
             late_usd = price(stage, usage) if late else None
-            totals[stage] = CallTotals(
+            totals[stage] = calls.CallTotals(
                 **dict(zip(_SUMS, sums, strict=True)),
                 cost_usd=cost_usd + (late_usd or 0.0),
                 unpriced_calls=unpriced - (0 if late_usd is None else late),
@@ -207,7 +204,7 @@ class Index:
                 f"{str(self._path)!r} has version {version}, this release reads {_VERSION}: use "
                 f"the release that wrote it, or delete {str(self._path)!r}*, which is made again"
             )
-            raise WorkFolderError(message, path=self._path)
+            raise errors.WorkFolderError(message, path=self._path)
         if 0 < version < _VERSION:
             database.close()
             for old in self._path.parent.glob(f"{self._path.name}*"):
@@ -221,19 +218,19 @@ class Index:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("PRAGMA cache_size = -16000")
         if not version:
-            database.executescript(read_text("index.sql"))
+            database.executescript(tables.read_text("index.sql"))
         return database
 
-    def _wrong(self, error: sqlite3.Error) -> WorkFolderError | OutputError:
+    def _wrong(self, error: sqlite3.Error) -> errors.WorkFolderError | errors.OutputError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         return unwritable(self._path, error, KEPT) if code in _FULL else self._damaged(str(error))
 
-    def _damaged(self, problem: str) -> WorkFolderError:
+    def _damaged(self, problem: str) -> errors.WorkFolderError:
         message = (
             f"{str(self._path)!r} is damaged ({problem}): delete {str(self._path)!r}* and give the "
             "same command again. It is made again from the files beside it, and nothing is lost"
         )
-        return WorkFolderError(message, path=self._path)
+        return errors.WorkFolderError(message, path=self._path)
 
 
 def note_of_finished(folder: Path, name: str) -> str | None:
