@@ -118,9 +118,7 @@ def _drafts(message: str, *, has_checks: bool) -> list[_Json]:
         drafts = _now(synthesiser.synthesise(document, _analysed(shown)[1]))
     except StageRefusal:
         return []
-    return [
-        _draft(draft, shown, has_checks=has_checks) for draft in drafts if isinstance(draft, Draft)
-    ]
+    return [_draft(one, shown, has_checks=has_checks) for one in drafts if isinstance(one, Draft)]
 
 
 def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:

@@ -124,20 +124,17 @@ def _print_differences(found: EvalComparison) -> None:
         table = figures_table(f"{a} − {b}, points", names=("benchmark",), figures=figures)
         for one in found.differences:
             if (one.a, one.b) == (a, b):
-                table.add_row(_column(one), *_cells(one))
+                table.add_row(
+                    _column(one),
+                    f"{100 * one.mean:+.1f}",
+                    one.in_percent(sign="+"),
+                    _p(one.p),
+                    _p(one.p_adjusted) + (" *" if one.is_significant else "  "),
+                    or_dash(one.detectable and 100 * one.detectable, ".1f"),
+                )
         stdout.print(table)
     level = 100 * (1 - found.settings.confidence)
     stdout.print(f"* significant at {level:g} %, correction {found.settings.correction}")
-
-
-def _cells(one: PairedResult) -> tuple[str, ...]:
-    return (
-        f"{100 * one.mean:+.1f}",
-        one.in_percent(sign="+"),
-        _p(one.p),
-        _p(one.p_adjusted) + (" *" if one.is_significant else "  "),
-        or_dash(one.detectable and 100 * one.detectable, ".1f"),
-    )
 
 
 def _column(one: ModelScore | PairedResult) -> str:
@@ -239,7 +236,9 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     from rubric_eval.hacking.evaluation import NewJudge, look_for_hacking
 
     configure_log(verbose=verbose)
-    _check_second_judge(second_judge, tasks, second)
+    if second_judge is not None and (tasks is None or second is not None):
+        needed = "--tasks" if tasks is None else "no --second beside it"
+        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
     with working(app) as progress, progress.phase("looking for signs"):
 
         def tell(by: str, model: str, total: int) -> None:
@@ -259,12 +258,6 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
         panel, written = anyio.run(look)
     _print_panel(panel, written)
     return 0
-
-
-def _check_second_judge(second_judge: Path | None, tasks: Path | None, second: str | None) -> None:
-    if second_judge is not None and (tasks is None or second is not None):
-        needed = "--tasks" if tasks is None else "no --second beside it"
-        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
 
 
 def _print_panel(found: HackingPanel, place: Path) -> None:

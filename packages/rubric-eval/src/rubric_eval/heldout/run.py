@@ -76,7 +76,7 @@ class Work:
         entries = [one if isinstance(one, ModelEntry) else one.entry for one in models]
         wanted = self.plan.manifest(entries, self.judges)
         closers = [partial(close, one) for judge in self.judges for one in judge.replicas]
-        async with joining.closing(closers):
+        async with joining.closing(*closers):
             with folder_lock(folder.root):
                 run = joining.joined(folder, wanted)
                 answers: dict[str, Answers] = {}
@@ -276,7 +276,7 @@ async def run_heldout(
         ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: as the parts say.
     """
     work = Work(inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration)
-    async with joining.closing([model.aclose for model in models]):
+    async with joining.closing(*(model.aclose for model in models)):
         return await work.evaluate(models)
 
 

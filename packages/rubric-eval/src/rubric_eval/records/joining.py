@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -187,7 +179,7 @@ def under_way(folder: inputs.EvalFolder, run: EvalRun, *, table: Path) -> Genera
 
 
 @asynccontextmanager
-async def closing(closers: Sequence[Callable[[], Awaitable[None]]]) -> AsyncGenerator[None]:
+async def closing(*closers: Callable[[], Awaitable[None]]) -> AsyncGenerator[None]:
     """Close what was opened, also where it was never asked."""
     try:
         yield

@@ -170,9 +170,8 @@ def divergences(found: Signs) -> Table:
         row(f"{one.a} − {one.b}", one.first, one.second, one, "yes" if one.is_diverging else "no")
         for one in panel.divergences
     )
-    return table_of(
-        "divergences", rows, {"first": first, "second": second}, first=first, second=second
-    )
+    judges = {"first": first, "second": second}
+    return table_of("divergences", rows, judges, **judges)
 
 
 def reliability_tables(study: Reliability) -> list[Table]:

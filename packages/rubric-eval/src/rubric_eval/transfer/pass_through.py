@@ -106,9 +106,7 @@ def _content(value: str) -> str | None:
     try:
         if not value or not path.exists():
             return None
-        files = (
-            [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-        )
+        files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
     except OSError:  # longer than a name may be
         return None
     digest = hashlib.sha256()

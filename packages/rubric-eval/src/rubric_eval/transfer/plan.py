@@ -49,7 +49,7 @@ async def run_transfer(
         ConfigError, ResponderError, EvalWriteError, OSError: as the parts say.
     """
     folder = inputs.EvalFolder(out)
-    async with joining.closing([model.aclose for model in models]):
+    async with joining.closing(*(model.aclose for model in models)):
         wanted = plan.manifest([model.entry for model in models])
         _refuse_unable(plan, models)
         with folder_lock(folder.root):

@@ -23,11 +23,8 @@ def normal_characters(text: str) -> str:
     """
     if "\x1b" in text:
         text = _PATTERNS["escape_sequence"].sub("", text)
-    text = (
-        _PATTERNS["invisible"]
-        .sub("", _PATTERNS["line_ends"].sub("\n", text))
-        .replace("\u00a0", " ")
-    )
+    text = _PATTERNS["line_ends"].sub("\n", text)
+    text = _PATTERNS["invisible"].sub("", text).replace("\u00a0", " ")
     return composed(text)
 
 

@@ -271,9 +271,7 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
         returns = (_item("", kind, text) for _, text in results)
     else:
         parameters = (item for _, text in parts["parameters"] for item in _listed(text, _PARAMETER))
-        raises = (
-            item for _, text in parts["raises"] for item in _listed(text, _PATTERNS["raised"])
-        )
+        raises = (item for _, text in parts["raises"] for item in _listed(text, _PATTERNS["error"]))
         results = parts["returns"]
         typed = ((_PATTERNS["typed"].match(text), text) for _, text in results)
         returns = (_item(m[1], "", m[2]) if m else _item("", "", text) for m, text in typed)

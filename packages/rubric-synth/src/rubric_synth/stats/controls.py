@@ -90,9 +90,8 @@ def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> 
         return "the value of an input"
     terms.rotate(turn)
     words = list(terms)
-    return language.listed(
-        [f"the {one} of {other}" for one, other in zip(words[::2], words[1::2], strict=False)]
-    )
+    pairs = zip(words[::2], words[1::2], strict=False)
+    return language.listed([f"the {one} of {other}" for one, other in pairs])
 
 
 def shuffled(text: str, *, seed: str) -> str:

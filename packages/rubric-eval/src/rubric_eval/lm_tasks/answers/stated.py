@@ -172,6 +172,5 @@ def _undress(text: str) -> str:
 
 
 def _bare(text: str) -> str:
-    return (
-        _PATTERNS["spaces"].sub("", _PATTERNS["dress"].sub("", text)).strip().rstrip(".").casefold()
-    )
+    undressed = _PATTERNS["dress"].sub("", text)
+    return _PATTERNS["spaces"].sub("", undressed).strip().rstrip(".").casefold()
