@@ -23,7 +23,6 @@ _LONGEST_NAME: Final = 80
 
 
 _QUALITY: Final = ("min_criteria", "max_criteria", "leak_words", "near_duplicate_question_jaccard")
-_SPLITS: Final = ("train_frac", "validation_frac")
 
 
 def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
@@ -34,7 +33,7 @@ def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
     found: object = config.get("quality")
     quality = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     rules = {
-        **{name: config.get(name) for name in _SPLITS},
+        **{name: config.get(name) for name in ("train_frac", "validation_frac")},
         "quality": {name: quality.get(name) for name in _QUALITY},
     }
     try:

@@ -18,8 +18,6 @@ from rubric_eval.responders.controls import CONTROLS
 from rubric_judge.page.charts import Bar, Bars
 from rubric_judge.page.tables import Cell, Column, Row, Table, bounds, counted, written
 
-_SCANNED: Final = ("difference", "decision", "p_adjusted", "detectable", "questions")
-
 
 def heldout_view(table: Table, level: str) -> Table:
     """Rewards along an axis, each model in its colour."""
@@ -104,7 +102,7 @@ def judge_bars(table: Table, level: str) -> Bars:
 def difference_view(table: Table, level: str) -> Table:
     """Differences around zero; what the corrected test has found is filled and in bold."""
     place = {column.key: at for at, column in enumerate(table.columns)}
-    at = [place[key] for key in _SCANNED]
+    at = [place[key] for key in ("difference", "decision", "p_adjusted", "detectable", "questions")]
     rows = tuple(
         row.model_copy(
             update={

@@ -119,7 +119,6 @@ def _content(value: str) -> str | None:
 
 
 _COMMANDS: Final = frozenset({"run", "ls", "list", "validate"})
-_PROGRAM: Final = "lm-eval"
 
 
 def run_lm_eval(arguments: Sequence[str], *, say: Callable[[str], None]) -> int:
@@ -194,7 +193,7 @@ def _is_nothing(limit: object) -> bool:
 
 def _call(main: Callable[[], None], arguments: Sequence[str]) -> int:
     before = sys.argv
-    sys.argv = [_PROGRAM, *arguments]
+    sys.argv = ["lm-eval", *arguments]
     try:
         main()
     except SystemExit as ended:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from rubric_core import ConfigError, Decoding, ScoresChoices
 from rubric_core.locks import folder_lock
@@ -136,9 +135,6 @@ def _refuse_unanswered(
     )
 
 
-_VERSIONED: Final = ("rubric-core", "rubric-eval", "lm-eval", "math-verify")
-
-
 @dataclass(frozen=True, kw_only=True)
 class TransferPlan(EvalPlan):
     """Benchmarks, with every prompt, and how they are asked: tokens and stops are each one's own.
@@ -163,7 +159,7 @@ class TransferPlan(EvalPlan):
         }
         return self.run_of(
             models,
-            packages=_VERSIONED,
+            packages=("rubric-core", "rubric-eval", "lm-eval", "math-verify"),
             kind="transfer",
             questions=questions,
             template=inputs.text_sha256(inputs.canonical_json(sorted(templates.items()))),

@@ -175,7 +175,6 @@ AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
 _TOKEN: Final = re.compile(r"\w+")
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 _PIECE: Final = re.compile(r"[^\n]*?[.!?](?:\s+|$)|[^\n]+\n*|\n+")
-_FENCE: Final = "```"
 _SHORTEST_STAND_IN: Final = 4
 
 
@@ -258,7 +257,7 @@ def _first_sentence(_task: Task, answer: str, _chance: random.Random) -> str:
 
 def _pieces(answer: str) -> list[str]:
     """Split into sentences, or into lines where there is code; joined, they are the answer."""
-    if _FENCE in answer:
+    if "```" in answer:
         return answer.splitlines(keepends=True)
     return [piece for piece in _PIECE.findall(answer) if piece]
 

@@ -146,7 +146,6 @@ PANDOC_FORMATS: Final = {
 }
 """What pandoc calls the format of a file, by the end of its name."""
 
-_BINARY: Final = frozenset({"docx", "epub", "odt"})
 _NOT_PARSED: Final = frozenset({63, 64, 91, 92, 93})  # exit statuses of pandoc
 _ARGUMENTS: Final = (
     "--sandbox",
@@ -240,7 +239,7 @@ class Converter:
             NotTextError: It cannot be read, or not within bounds, or pandoc is not installed.
         """
         kind = PANDOC_FORMATS[file.path.suffix.lower()]
-        if kind in _BINARY:
+        if kind in {"docx", "epub", "odt"}:
             # A file with pictures may be so many times larger than one without.
             data = file.read(most=4 * self._most_markup)
         else:
