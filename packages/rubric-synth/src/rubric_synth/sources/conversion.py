@@ -29,6 +29,7 @@ from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.raw_text import NotTextError
+from rubric_synth.tables import phrase
 
 _MAX_MEMORY_BYTES: Final = 2 << 30
 _Job = dict[str, object]
@@ -156,17 +157,11 @@ _ARGUMENTS: Final = (
 )
 _HEAP_EXHAUSTED: Final = 251  # of its run-time system
 # Directives and options that read other files, which pandoc is not allowed to, and it ends there.
-_OTHER_FILES = re.compile(
-    r"^[ \t]*(?:\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?(?:include|literalinclude)::|:(?:file|url):).*$",
-    re.MULTILINE,
-)
-
+_OTHER_FILES: Final = phrase("other_files", re.MULTILINE)
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE
 )
-_NO_TITLE = re.compile(
-    r"^untitled|^Microsoft Word|\.(?:docx?|tex|dvi|indd|pdf|html?)$", re.IGNORECASE
-)
+_NO_TITLE: Final = phrase("no_title")
 
 
 class Converter:
