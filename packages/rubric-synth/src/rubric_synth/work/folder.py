@@ -21,9 +21,10 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
-from rubric_synth import config, errors, files, tables
+from rubric_synth import config, errors, tables
 from rubric_synth.calls import CallRecord
 from rubric_synth.document import DocumentOutcome
+from rubric_synth.files import parsed_line, write_lines
 from rubric_synth.work.index import INDEX_FILE, CollectedLine, Index
 from rubric_synth.work.segments import Place, Segments
 
@@ -151,7 +152,7 @@ def _check_format(path: Path) -> None:
         if any(path.glob("*.jsonl")):
             found = "nothing of its version"
         else:
-            files.write_lines(about, [_ABOUT])
+            write_lines(about, [_ABOUT])
             return
     except (OSError, UnicodeDecodeError) as error:
         found = type(error).__name__
@@ -177,7 +178,7 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
 
 def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place) -> _AnyLine:
     try:
-        return files.parsed_line(kind, body)
+        return parsed_line(kind, body)
     except ValueError as error:
         path = segments.path(place.segment)
         message = (
