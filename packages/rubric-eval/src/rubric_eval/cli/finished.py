@@ -236,9 +236,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     from rubric_eval.hacking.evaluation import NewJudge, look_for_hacking
 
     configure_log(verbose=verbose)
-    if second_judge is not None and (tasks is None or second is not None):
-        needed = "--tasks" if tasks is None else "no --second beside it"
-        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
+    _check_second_judge(second_judge, tasks, second)
     with working(app) as progress, progress.phase("looking for signs"):
 
         def tell(by: str, model: str, total: int) -> None:
@@ -258,6 +256,12 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
         panel, written = anyio.run(look)
     _print_panel(panel, written)
     return 0
+
+
+def _check_second_judge(second_judge: Path | None, tasks: Path | None, second: str | None) -> None:
+    if second_judge is not None and (tasks is None or second is not None):
+        needed = "--tasks" if tasks is None else "no --second beside it"
+        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
 
 
 def _print_panel(found: HackingPanel, place: Path) -> None:

@@ -21,14 +21,15 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
-from rubric_synth import config, errors, tables
+from rubric_synth import config, errors
 from rubric_synth.calls import CallRecord
 from rubric_synth.document import DocumentOutcome
 from rubric_synth.files import parsed_line, write_lines
+from rubric_synth.tables import read_text
 from rubric_synth.work.index import INDEX_FILE, CollectedLine, Index
 from rubric_synth.work.segments import Place, Segments
 
-_ABOUT: Final = tables.read_text("work_folder.txt")
+_ABOUT: Final = read_text("work_folder.txt")
 _FORMAT: Final = _ABOUT.partition("\n")[0]
 
 

@@ -14,9 +14,10 @@ from typing import Any, Final, Literal, NamedTuple
 
 from rubric_core import Usage
 from rubric_core.files import open_file
-from rubric_synth import calls, errors, rejection, tables
+from rubric_synth import calls, errors, rejection
 from rubric_synth.document import Document, DocumentOutcome
 from rubric_synth.files import unwritable
+from rubric_synth.tables import read_text
 from rubric_synth.work.segments import KEPT, Place
 
 Kind = Literal["calls", "shard"]
@@ -123,7 +124,7 @@ class Index:
         """
         totals: dict[rejection.Stage, calls.CallTotals] = {}
         for stage, *sums, cost_usd, unpriced, late, prompt, completion, cached in self._rows(
-            tables.read_text("spent.sql")
+            read_text("spent.sql")
         ):
             usage = Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
             late_usd = price(stage, usage) if late else None
@@ -218,7 +219,7 @@ class Index:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("PRAGMA cache_size = -16000")
         if not version:
-            database.executescript(tables.read_text("index.sql"))
+            database.executescript(read_text("index.sql"))
         return database
 
     def _wrong(self, error: sqlite3.Error) -> errors.WorkFolderError | errors.OutputError:
