@@ -27,8 +27,6 @@ _LONG_NUMBER: Final = 10**_LONGEST_NUMBER
 _LONGEST_NAME: Final = 40
 _UNSHOWN_NAME: Final = "…"
 _WITHHELD: Final = " (unshown: maybe a secret)"
-_NO_MAPPING: Final = frozenset({"model_type", "model_attributes_type"})
-_LENGTHS: Final = frozenset({"too_short", "too_long"})
 _QUOTED: Final = re.compile(r"""(['"`])(.*?)\1""")
 _NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
 _KEY_PREFIX: Final = re.compile(
@@ -130,7 +128,7 @@ def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
     return [
         problem
         for problem in problems
-        if problem["type"] not in _LENGTHS
+        if problem["type"] not in {"too_short", "too_long"}
         or not any(
             len(place) > len(problem["loc"]) and place[: len(problem["loc"])] == problem["loc"]
             for place in places
@@ -158,7 +156,7 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
         fields = [kind.model_fields.get(name) for kind in _models_at(model, location)]
         choices = ", ".join(repr(tag) for one in fields if one for tag in get_args(one.annotation))
         return f"{where}{name} is missing: use one of {choices}"
-    if problem["type"] in _NO_MAPPING:  # pydantic would name the class
+    if problem["type"] in {"model_type", "model_attributes_type"}:  # pydantic would name the class
         return f"{where}needs a mapping of keys to values"
     if problem["type"] == "invalid_key":
         return f"{where.replace('None', 'null')}a key is a text: name it, or put it in quotes"

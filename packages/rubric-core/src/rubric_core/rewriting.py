@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+
+def patterns(table: Mapping[str, str | Sequence[str]]) -> dict[str, re.Pattern[str]]:
+    """Compile the patterns of a table, each under its name there; one may be in several parts."""
+    return {name: re.compile("".join(pattern)) for name, pattern in table.items()}
 
 
 def rewriting(rules: Iterable[tuple[str, str]]) -> Callable[[str], str]:

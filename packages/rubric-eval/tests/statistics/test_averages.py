@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from rubric_eval.statistics import Interval
-from rubric_eval.statistics.averages import mean_of_intervals, shared_correlations
+from rubric_eval.statistics.intervals import mean_of_intervals, shared_correlations
 from rubric_eval.statistics.paired import McNemarTest
 
 

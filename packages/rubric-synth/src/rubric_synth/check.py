@@ -15,19 +15,7 @@ from rubric_core.data.parquet import task_schema
 from rubric_core.files import file_sha256, open_file
 from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.config import Frozen, SynthConfig
-from rubric_synth.dataset.folder import (
-    DATASET_FILES,
-    LINES_FILES,
-    MANIFEST_FILE,
-    PARQUET_FILES,
-    REJECTED_FILE,
-    SPLITS,
-    Manifest,
-    can_write_parquet,
-    read_manifest,
-    read_rejections,
-    table_of,
-)
+from rubric_synth.dataset import folder
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 
@@ -35,7 +23,6 @@ _LONGEST_NAME: Final = 80
 
 
 _QUALITY: Final = ("min_criteria", "max_criteria", "leak_words", "near_duplicate_question_jaccard")
-_SPLITS: Final = ("train_frac", "validation_frac")
 
 
 def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
@@ -46,29 +33,29 @@ def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
     found: object = config.get("quality")
     quality = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     rules = {
-        **{name: config.get(name) for name in _SPLITS},
+        **{name: config.get(name) for name in ("train_frac", "validation_frac")},
         "quality": {name: quality.get(name) for name in _QUALITY},
     }
     try:
-        return validated(SynthConfig, rules, source=f"{MANIFEST_FILE}: config"), []
+        return validated(SynthConfig, rules, source=f"{folder.MANIFEST_FILE}: config"), []
     except ConfigError as error:
         return None, str(error).splitlines()
 
 
-def record_problems(dataset: Path, manifest: Manifest) -> Iterator[str]:
+def record_problems(dataset: Path, manifest: folder.Manifest) -> Iterator[str]:
     """Compare the parts of a manifest with each other, and its files with those of the folder."""
-    for name in manifest.tasks.keys() - set(SPLITS):
-        yield f"{MANIFEST_FILE} counts tasks of {shown_file(name)}, which is no split"
+    for name in manifest.tasks.keys() - set(folder.SPLITS):
+        yield f"{folder.MANIFEST_FILE} counts tasks of {shown_file(name)}, which is no split"
     by_stage = map(Counter[str], manifest.rejected_by_stage.values())
     if dict(sum(by_stage, Counter[str]())) != manifest.rejected:
-        yield f"{MANIFEST_FILE}: rejected is not the sum of rejected_by_stage"
+        yield f"{folder.MANIFEST_FILE}: rejected is not the sum of rejected_by_stage"
     stages = manifest.usage.by_stage.values()
     if sum(totals.calls for totals in stages) > manifest.usage.total.calls:
-        yield f"{MANIFEST_FILE}: the stages have more calls than all of them together"
-    for name in DATASET_FILES:
-        is_expected = name not in PARQUET_FILES or (dataset / name).exists()
-        if name != MANIFEST_FILE and is_expected and name not in manifest.sha256:
-            yield f"{MANIFEST_FILE} has no hash of {name}"
+        yield f"{folder.MANIFEST_FILE}: the stages have more calls than all of them together"
+    for name in folder.DATASET_FILES:
+        is_expected = name not in folder.PARQUET_FILES or (dataset / name).exists()
+        if name != folder.MANIFEST_FILE and is_expected and name not in manifest.sha256:
+            yield f"{folder.MANIFEST_FILE} has no hash of {name}"
 
 
 def shown_file(name: str) -> str:
@@ -95,7 +82,7 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
 
     Yields nothing where one of them is missing, or pyarrow is.
     """
-    if not (parquet.is_file() and lines.is_file() and can_write_parquet()):
+    if not (parquet.is_file() and lines.is_file() and folder.can_write_parquet()):
         return
     arrow: Any = import_module("pyarrow")
     files: Any = import_module("pyarrow.parquet")
@@ -110,7 +97,7 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
                 right = found.read_row_group(group, use_threads=False)
                 left = list(islice(rows, right.num_rows))
                 before, done = done, done + right.num_rows
-                if len(left) < right.num_rows or not table_of(left).equals(right):
+                if len(left) < right.num_rows or not folder.table_of(left).equals(right):
                     where = f"between rows {before + 1} and {done}"
                     yield f"{parquet.name} differs from {lines.name} {where}"
                     return
@@ -121,7 +108,7 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
 
 
 _SHORT_HASH: Final = 12
-_READ: Final = {*LINES_FILES, REJECTED_FILE}
+_READ: Final = {*folder.LINES_FILES, folder.REJECTED_FILE}
 
 
 def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckReport:
@@ -136,20 +123,20 @@ def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckRepor
             wrote.
         CollectedFolderError: `collected` cannot be read.
     """
-    folder = _Folder(dataset, read_manifest(dataset))
-    problems = folder.problems(collected)
+    checked = _Folder(dataset, folder.read_manifest(dataset))
+    problems = checked.problems(collected)
     shown = list(islice(problems, _SHOWN))
     count = len(shown) + sum(1 for _ in problems)
     if count > _SHOWN:
         shown.append(f"… and {count - _SHOWN} more")
-    return CheckReport(tasks=folder.tasks, problems=tuple(shown), problem_count=count)
+    return CheckReport(tasks=checked.tasks, problems=tuple(shown), problem_count=count)
 
 
 class _Folder:
     """A dataset folder under check, and what was met in it so far."""
 
-    def __init__(self, dataset: Path, manifest: Manifest) -> None:
-        self.tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
+    def __init__(self, dataset: Path, manifest: folder.Manifest) -> None:
+        self.tasks: dict[str, int] = dict.fromkeys(folder.SPLITS, 0)
         self._dataset = dataset
         self._manifest = manifest
         self._rules, self._wrong_rules = rules_of(manifest.config)
@@ -167,9 +154,9 @@ class _Folder:
         yield from record_problems(self._dataset, self._manifest)
         for name, expected in self._manifest.sha256.items():
             yield from self._in_file(name, self._check_hash(name, expected))
-        for split in SPLITS:
+        for split in folder.SPLITS:
             yield from self._in_file(f"{split}.jsonl", self._check_split(split))
-        yield from self._in_file(REJECTED_FILE, self._check_rejected())
+        yield from self._in_file(folder.REJECTED_FILE, self._check_rejected())
         yield from self._check_counts()
         if collected is not None:
             yield from self._check_collected(collected)
@@ -194,8 +181,8 @@ class _Folder:
 
     def _check_hash(self, name: str, expected: str) -> Iterator[str]:
         path = self._dataset / name
-        if name not in DATASET_FILES:
-            yield f"{MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
+        if name not in folder.DATASET_FILES:
+            yield f"{folder.MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
         elif name in _READ and not path.is_file():
             return  # told where it is read
         elif file_sha256(_there(path)) != expected:
@@ -210,9 +197,11 @@ class _Folder:
 
     def _check_rejected(self) -> Iterator[str]:
         counts: Counter[tuple[str, str]] = Counter()
-        for number, rejection in read_rejections(_there(self._dataset / REJECTED_FILE)):
+        for number, rejection in folder.read_rejections(
+            _there(self._dataset / folder.REJECTED_FILE)
+        ):
             if rejection is None:
-                raise DatasetFolderError(f"{REJECTED_FILE}, line {number}, is no rejection")
+                raise DatasetFolderError(f"{folder.REJECTED_FILE}, line {number}, is no rejection")
             counts[rejection.stage, str(rejection.reason)] += 1
             if not rejection.reason.is_settled:
                 self._unanswered.add(rejection.doc_hash)
@@ -229,11 +218,11 @@ class _Folder:
     def _check_counts(self) -> Iterator[str]:
         """Compare what was read with the manifest, as far as all of it could be read."""
         manifest, tasks, unread = self._manifest, self.tasks, self._unread
-        if not any(tasks.values()) and unread.isdisjoint(LINES_FILES):
-            yield f"there is no task at all; {REJECTED_FILE} gives the reasons"
+        if not any(tasks.values()) and unread.isdisjoint(folder.LINES_FILES):
+            yield f"there is no task at all; {folder.REJECTED_FILE} gives the reasons"
         elif not tasks["train"] and "train.jsonl" not in unread:
             yield "train has no task; collect more documents"
-        for split in SPLITS:
+        for split in folder.SPLITS:
             if f"{split}.jsonl" not in unread:
                 listed = manifest.tasks.get(split, 0)
                 yield from _compared(f"tasks of {split}", tasks[split], listed)
@@ -295,7 +284,7 @@ def _there(path: Path) -> Path:
 
 def _compared(what: str, found: int, listed: int) -> Iterator[str]:
     if found != listed:
-        yield f"{what}: {found}, but {MANIFEST_FILE} says {listed}"
+        yield f"{what}: {found}, but {folder.MANIFEST_FILE} says {listed}"
 
 
 def _broken_rules(task: Task, name: str, split: str, rules: SynthConfig) -> Iterator[str]:

@@ -58,7 +58,7 @@ def clip_words(text: str, limit: int) -> str:
     """Cut a phrase to at most `limit` words, at a comma if it can, never after a stop word."""
     parts = text.rstrip(" .:;,").split()
     cut = parts[:limit]
-    while len(parts) > limit and cut and _bare(cut[-1]) in STOP_WORDS:
+    while len(parts) > limit and cut and cut[-1].lower().strip(",;:()`'\"") in STOP_WORDS:
         cut.pop()
     phrase = " ".join(cut)
     comma = phrase.rfind(",")
@@ -97,10 +97,6 @@ def base_forms(word: str) -> list[str]:
 def capital_first(text: str) -> str:
     """Raise the first letter."""
     return text[:1].upper() + text[1:]
-
-
-def _bare(word: str) -> str:
-    return word.lower().strip(",;:()`'\"")
 
 
 def listed(parts: Sequence[str]) -> str:

@@ -79,10 +79,7 @@ class RejectionReason(StrEnum):
     @property
     def is_settled(self) -> bool:
         """Whether another run would end the same: False where a model or a judge gave no answer."""
-        return self not in _UNSETTLED
-
-
-_UNSETTLED = frozenset({RejectionReason.MODEL_UNAVAILABLE, RejectionReason.JUDGE_UNAVAILABLE})
+        return self not in {RejectionReason.MODEL_UNAVAILABLE, RejectionReason.JUDGE_UNAVAILABLE}
 
 
 _KEY: Final = re.compile(r"\b(?:collect|quality|synthesiser)(?:\.\w+)+")

@@ -30,7 +30,6 @@ __all__ = ["generated_documents", "scripted_reply"]
 _Result = TypeVar("_Result")
 _Json = dict[str, Any]
 
-_TITLE: Final = "Title: "
 _GAP: Final = re.compile(r"\n\n\[\d+ paragraphs? left out here\]\Z")
 _MOST_DRAFTS: Final = re.compile(r"TASK: write (?:up to )?(\d+)")
 
@@ -88,7 +87,7 @@ def _shown(message: str) -> _Shown:
     while mark:
         paragraph, mark, rest = rest.partition(f"\n\n[{len(paragraphs) + 2}] ")
         paragraphs.append(_GAP.sub("", paragraph))
-    return _Shown(head.removeprefix(_TITLE), tuple(paragraphs))
+    return _Shown(head.removeprefix("Title: "), tuple(paragraphs))
 
 
 def _fenced_text(message: str, label: str) -> str:
@@ -118,9 +117,7 @@ def _drafts(message: str, *, has_checks: bool) -> list[_Json]:
         drafts = _now(synthesiser.synthesise(document, _analysed(shown)[1]))
     except StageRefusal:
         return []
-    return [
-        _draft(draft, shown, has_checks=has_checks) for draft in drafts if isinstance(draft, Draft)
-    ]
+    return [_draft(one, shown, has_checks=has_checks) for one in drafts if isinstance(one, Draft)]
 
 
 def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
@@ -177,7 +174,6 @@ def _now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
 
 _CORPUS: Final = read_table("corpus")
 _WORDS: Final = {kind: tuple(words.split()) for kind, words in _CORPUS["words"].items()}
-_HEADINGS: Final[list[str]] = _CORPUS["articles"]["headings"]
 _SENTENCES: Final[list[int]] = _CORPUS["articles"]["sentences"]
 """Of each section."""
 _FRAMES: Final = tuple(
@@ -205,7 +201,7 @@ def generated_documents(n: int, *, seed: int = 0, start: int = 0) -> Iterator[Do
         title = f"{process.capitalize()} of {material} in {place} {number}"
         frames = generator.sample(_FRAMES, sum(_SENTENCES))
         parts = [f"# {title}"]
-        for heading, length in zip(_HEADINGS, _SENTENCES, strict=True):
+        for heading, length in zip(_CORPUS["articles"]["headings"], _SENTENCES, strict=True):
             sentences = [_sentence(frames.pop(), theme, generator) for _ in range(length)]
             parts += [f"## {heading} of {process}", " ".join(sentences)]
         source = f"generated/{seed}/{number:08}.md"

@@ -14,7 +14,6 @@ from rubric_core.schema.task import Task
 _WORD: Final = re.compile(r"\w+")
 _BETWEEN_TEXTS: Final = " | "
 """No word, so that no run of words goes on from one text into the next."""
-_REPORTED: Final = 3
 _MOST_SOUGHT: Final = 200
 """Words of a question that are sought one by one; to read the text once is quicker for more."""
 
@@ -75,7 +74,7 @@ def check_no_leak(tasks: Iterable[Task], *, n: int = 8) -> None:
     if leaks:
         shown = [
             f"task {task_id}: {overlap.count} with {overlap.source}"
-            for task_id, overlaps in list(leaks.items())[:_REPORTED]
+            for task_id, overlaps in list(leaks.items())[:3]
             for overlap in overlaps
         ]
         raise LeakError(

@@ -19,7 +19,6 @@ _OF_TRAINING: Final = frozenset(
     {"optimizer.bin", "optimizer.pt", "scheduler.bin", "scheduler.pt", "training_args.bin"}
 )
 """Beside the weights of a checkpoint, and of no weight in an answer."""
-_ADAPTER: Final = "adapter_config.json"
 _TEMPLATES: Final = "additional_chat_templates"
 
 
@@ -81,7 +80,7 @@ def adapter_base(folder: Path) -> Path | None:
     None for a model that is no adapter, or an adapter's that names its base otherwise than by a
     folder that is there.
     """
-    path = folder / _ADAPTER
+    path = folder / "adapter_config.json"
     base = read_settings(path).get("base_model_name_or_path") if path.is_file() else None
     if not isinstance(base, str) or not base:
         return None
@@ -116,8 +115,6 @@ def _sha256(path: Path, stamp: tuple[int, ...]) -> str:
 
 PromptForm: TypeAlias = Literal["chat", "plain"]
 
-_FILES: Final = ("chat_template.jinja", "additional_chat_templates/default.jinja")
-
 
 def prompt_form(folder: Path) -> PromptForm:
     """Return how questions are put to the model of a tokenizer's folder.
@@ -125,7 +122,8 @@ def prompt_form(folder: Path) -> PromptForm:
     Args:
         folder: that the tokenizer is read from; `model_files` has the hash of each of its files.
     """
-    if any((folder / name).is_file() for name in _FILES):
+    names = ("chat_template.jinja", f"{_TEMPLATES}/default.jinja")
+    if any((folder / name).is_file() for name in names):
         return "chat"
     try:
         settings = read_settings(folder / "tokenizer_config.json")

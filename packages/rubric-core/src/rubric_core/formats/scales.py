@@ -100,7 +100,6 @@ def _turns(row: Row) -> str:
 
 
 _LEVELS: Final = (1, 2, 3, 4, 5)
-_BANDS: Final = (1, 3, 5, 7, 9)
 
 
 def _guide(levels: Mapping[int, str], *, width: int = 1) -> str:
@@ -166,7 +165,7 @@ def read_writingbench(row: Row) -> Draft:
             text=item.text("criteria_description"),
             points=9.0,
             title=item.text("name"),
-            guide=_guide({low: item.text(f"{low}-{low + 1}") for low in _BANDS}, width=2),
+            guide=_guide({low: item.text(f"{low}-{low + 1}") for low in (1, 3, 5, 7, 9)}, width=2),
         )
         for item in row.rows("checklist")
     )

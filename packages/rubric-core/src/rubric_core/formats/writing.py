@@ -10,8 +10,6 @@ from rubric_core.files import replacing, write_lines
 from rubric_core.formats.draft import as_messages, fault_of, is_penalty, unknown_format
 from rubric_core.schema.task import Task
 
-_TITLE_WORDS: Final = 4
-
 
 def export_formats() -> tuple[str, ...]:
     """Return the names of all formats that can be written, sorted."""
@@ -64,7 +62,7 @@ def _points(task: Task) -> list[dict[str, object]]:
 
 def _rar(task: Task) -> dict[str, object]:
     rubric = [
-        {"title": title or _title(text), "description": text, "weight": weight}
+        {"title": title or " ".join(text.split()[:4]), "description": text, "weight": weight}
         for _, title, text, weight in _signed(task)
     ]
     return {
@@ -103,10 +101,6 @@ def _nemo_gym(task: Task) -> dict[str, object]:
 
 def _policy(task: Task) -> dict[str, object]:
     return {**_verl(task, ground_truth=task.task_id), "task_id": task.task_id}
-
-
-def _title(text: str) -> str:
-    return " ".join(text.split()[:_TITLE_WORDS])
 
 
 _WRITERS: Final[dict[str, Callable[[Task], dict[str, object]]]] = {

@@ -24,7 +24,6 @@ _KEYS: Final = _REQUIRED | {"reasoning", "evidence"}
 
 _WHITE_SPACE: Final = " \t\n\r"
 """JSON's; Python's has more."""
-_OF_NUMBERS: Final = "+-.0123456789Ee"
 _NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([Ee][+-]?\d+)?", re.ASCII)
 _BEGUN_ESCAPE: Final = re.compile(r"u[0-9a-fA-F]{0,4}")
 _BEGUN_VALUES: Final = frozenset(
@@ -171,7 +170,7 @@ def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
         case "Invalid \\uXXXX escape":
             return _BEGUN_ESCAPE.fullmatch(rest) is not None
         case "Expecting ',' delimiter" if rest:
-            number = kept[len(kept.rstrip(_OF_NUMBERS)) :]
+            number = kept[len(kept.rstrip("+-.0123456789Ee")) :]
             return len(rest) < len(number) and _NUMBER.fullmatch(number + "0") is not None
         case _:
             return not rest or (problem == "Expecting value" and rest in _BEGUN_VALUES)

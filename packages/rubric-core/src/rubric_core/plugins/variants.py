@@ -61,7 +61,8 @@ def chosen(kind: type[Variant], *, default: str | None = None) -> BeforeValidato
         settings = dict(given)
         name = settings.setdefault(kind.key, default)
         if not isinstance(name, str):
-            raise _wrong(kind, kind.key, "missing", f"name one of {_installed(kind)}", given)
+            known = ", ".join(plugin_names(kind.group)) or "none, as none is installed"
+            raise _wrong(kind, kind.key, "missing", f"name one of {known}", given)
         try:
             found = find_variant(kind, name)
         except PluginError as error:
@@ -91,10 +92,6 @@ def find_variant(kind: type[VariantT], name: str) -> type[VariantT]:
     if missing := sorted(getattr(found, "__abstractmethods__", ())):
         raise PluginError(f"{name!r} in {kind.group!r} does not define {', '.join(missing)}")
     return found
-
-
-def _installed(kind: type[Variant]) -> str:
-    return ", ".join(plugin_names(kind.group)) or "none, as none is installed"
 
 
 def _wrong(

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from pydantic import ValidationError
 
@@ -100,9 +100,6 @@ def _row(line: bytes, path: Path, number: int) -> AnswerRow | None:
         ) from None
 
 
-_TORN: Final = ".torn"
-
-
 class AnswerFile:
     """Answers of one model with one seed; a context manager.
 
@@ -176,7 +173,7 @@ class AnswerFile:
         length = os.fstat(self._descriptor).st_size - self._size
         if length > 0:
             torn = os.pread(self._descriptor, length, self._size)
-            with open_to_append(self._path.with_name(self._path.name + _TORN)) as aside:
+            with open_to_append(self._path.with_name(self._path.name + ".torn")) as aside:
                 aside.write(torn + b"\n")
                 aside.flush()
                 os.fsync(aside.fileno())

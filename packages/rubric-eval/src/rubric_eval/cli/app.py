@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import anyio
 from cyclopts import Parameter
 
+import rubric_core
 from rubric_judge.console.command import command_app, console, figures_table, working
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
-    from rubric_core import Decoding
     from rubric_eval.heldout.plan import HeldoutPlan
     from rubric_eval.heldout.table import HeldoutRow, HeldoutTable
 
@@ -51,19 +51,17 @@ class DrawOptions:
     top_k: int | None = None
     """Draw from so many most likely tokens."""
 
-    def decoding(self) -> Decoding:
+    def decoding(self) -> rubric_core.Decoding:
         """Return what they mean.
 
         Raises:
             ConfigError: a value that is out of range.
         """
-        from rubric_core import ConfigError, Decoding, SchemaError
-
         try:
-            return Decoding(**asdict(self))
-        except SchemaError as error:
+            return rubric_core.Decoding(**asdict(self))
+        except rubric_core.SchemaError as error:
             flag = f"--{(error.field or '').replace('_', '-')}"
-            raise ConfigError(f"{flag}: {error}", location=flag) from None
+            raise rubric_core.ConfigError(f"{flag}: {error}", location=flag) from None
 
 
 @Parameter(name="*")

@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import anyio
 from cyclopts import App, Parameter
 
-from rubric_core import ConfigError
+import rubric_core
 from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, app, evaluated, note
-from rubric_judge.console.command import (
-    FAILED,
-    Positive,
-    configure_log,
-    console,
-    figures_table,
-    print_rows,
-    working,
-)
+from rubric_judge.console import command
 from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
 
@@ -40,11 +32,11 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     judge: Annotated[tuple[str, ...], Parameter(negative=())],
     out: Path,
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
-    samples: Positive = 1,
+    samples: command.Positive = 1,
     decoding: DecodingOptions = GREEDY,
-    limit: Positive | None = None,
+    limit: command.Positive | None = None,
     max_unavailable_frac: float = 0.05,
-    workers: Positive = 32,
+    workers: command.Positive = 32,
     calibration: Path | None = None,
     controls: Annotated[bool, Parameter(negative=())] = False,
     verbose: Annotated[bool, Parameter(negative=())] = False,
@@ -75,12 +67,11 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when too many answers or judgements are missing.
     """
-    from rubric_core import read_tasks
     from rubric_eval.heldout.plan import HeldoutPlan, spread
 
-    configure_log(verbose=verbose)
-    with working(app) as progress, progress.phase("reading tasks"):
-        chosen = spread(list(read_tasks(tasks)), limit)
+    command.configure_log(verbose=verbose)
+    with command.working(app) as progress, progress.phase("reading tasks"):
+        chosen = spread(list(rubric_core.read_tasks(tasks)), limit)
     plan = HeldoutPlan(
         tasks=chosen,
         source=str(tasks),
@@ -125,7 +116,7 @@ def rejudge(  # the flags of a command
     tasks: Path,
     judge: Annotated[tuple[str, ...], Parameter(negative=())],
     max_unavailable_frac: float = 0.05,
-    workers: Positive = 32,
+    workers: command.Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Judge the answers of a held-out evaluation by further judges; nothing is generated.
@@ -143,17 +134,16 @@ def rejudge(  # the flags of a command
     Returns:
         Exit status: 1 when a judge left too much open.
     """
-    from rubric_core import read_tasks
     from rubric_eval.heldout.plan import plan_of
     from rubric_eval.heldout.run import rejudge_heldout
     from rubric_eval.records.inputs import EvalFolder
     from rubric_eval.scores.scoring import read_judges
 
-    configure_log(verbose=verbose)
-    with working(app) as progress, progress.phase("reading tasks"):
+    command.configure_log(verbose=verbose)
+    with command.working(app) as progress, progress.phase("reading tasks"):
         plan = plan_of(
             EvalFolder(folder),
-            read_tasks(tasks),
+            rubric_core.read_tasks(tasks),
             source=str(tasks),
             max_unavailable_frac=max_unavailable_frac,
             workers=workers,
@@ -173,8 +163,8 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
     draw: DrawOptions = GREEDY_DRAW,
-    max_tokens: Positive | None = None,
-    limit: Positive | None = None,
+    max_tokens: command.Positive | None = None,
+    limit: command.Positive | None = None,
     max_unavailable_frac: float = 0.05,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -208,8 +198,8 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     from rubric_eval.transfer.plan import plan_transfer
     from rubric_eval.transfer.suites import SuiteName
 
-    configure_log(verbose=verbose)
-    with working(app) as progress, progress.phase("building the benchmarks"):
+    command.configure_log(verbose=verbose)
+    with command.working(app) as progress, progress.phase("building the benchmarks"):
         plan = plan_transfer(
             suite=SuiteName(suite),
             benchmarks=benchmarks,
@@ -220,7 +210,7 @@ def transfer(  # noqa: PLR0913  # the flags of a command
             seeds=seeds,
             max_unavailable_frac=max_unavailable_frac,
         )
-    with working(app) as progress, progress.phase("evaluating"):
+    with command.working(app) as progress, progress.phase("evaluating"):
         table = anyio.run(_run, models, out, plan, progress)
     _print(table, out=out)
     return 0
@@ -246,7 +236,7 @@ def _print(table: TransferTable, *, out: Path) -> None:
 
     columns = table.rows[0].cells
     benchmarks = (f"{cell.title}\nn = {cell.n}" for cell in columns)
-    accuracy = figures_table(
+    accuracy = command.figures_table(
         "Accuracy, %, with its 95 % interval",
         names=("model",),
         figures=(*benchmarks, "Avg.", "Avg. Δ"),
@@ -258,8 +248,8 @@ def _print(table: TransferTable, *, out: Path) -> None:
     if any(cell.chance is not None for cell in columns):
         chance = [_percent(one.chance, ".0f") for one in columns]
         accuracy.add_row("chance", *chance, "", "", style="dim")
-    console().print(accuracy)
-    ends = figures_table(
+    command.console().print(accuracy)
+    ends = command.figures_table(
         "How answers ended, %, and their mean length in tokens",
         names=("model", "benchmark"),
         figures=("no answer found", "cut", "none came", "tokens"),
@@ -269,8 +259,8 @@ def _print(table: TransferTable, *, out: Path) -> None:
             shares = (cell.no_answer_frac, cell.truncated_frac, cell.unavailable_frac)
             percent = [_percent(share, ".1f") for share in shares]
             ends.add_row(row.model, cell.title, *percent, or_dash(cell.tokens_mean, ".0f"))
-    console().print(ends)
-    console().print(f"written: {EvalFolder(out).transfer}", soft_wrap=True)
+    command.console().print(ends)
+    command.console().print(f"written: {EvalFolder(out).transfer}", soft_wrap=True)
 
 
 def _percent(share: float | None, form: str) -> str:
@@ -293,9 +283,7 @@ lm_eval = App(
 
 
 @lm_eval.default
-def run(
-    *arguments: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
-) -> int:
+def run(*arguments: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)]) -> int:
     """Run lm-eval with our tasks found; a `--use_cache` is kept apart for each model.
 
     Example: rubric-eval lm-eval run --tasks rubric_gsm8k --metadata data=bench --model hf …
@@ -306,7 +294,7 @@ def run(
     Returns:
         Exit status.
     """
-    with working(app) as progress, progress.phase("loading lm-eval"):
+    with command.working(app) as progress, progress.phase("loading lm-eval"):
         from rubric_eval.transfer.building import harness
         from rubric_eval.transfer.pass_through import run_lm_eval
 
@@ -352,11 +340,12 @@ def validate(
 
     for flag, given in (("data", data), ("tasks", tasks), ("judge", judge)):
         if given and given != SMALL and not Path(given).exists():
-            raise ConfigError(f"--{flag} {given}: there is no such file or folder", location=flag)
-    with working(app) as progress, progress.phase("building the tasks"):
+            problem = f"--{flag} {given}: there is no such file or folder"
+            raise rubric_core.ConfigError(problem, location=flag)
+    with command.working(app) as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)
-    print_rows(
+    command.print_rows(
         ("task", "items", "source, or what is missing"),
         ((one.task, "-" if one.items is None else str(one.items), one.source) for one in rows),
     )
-    return FAILED if any(row.items is None for row in rows) else 0
+    return command.FAILED if any(row.items is None for row in rows) else 0

@@ -12,13 +12,7 @@ from cyclopts import Parameter
 from rubric_core import ConfigError
 from rubric_core.configuration import validated
 from rubric_eval.cli.app import app, percent, print_edited
-from rubric_judge.console.command import (
-    Positive,
-    configure_log,
-    console,
-    figures_table,
-    working,
-)
+from rubric_judge.console.command import Positive, configure_log, console, figures_table, working
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
@@ -130,20 +124,17 @@ def _print_differences(found: EvalComparison) -> None:
         table = figures_table(f"{a} − {b}, points", names=("benchmark",), figures=figures)
         for one in found.differences:
             if (one.a, one.b) == (a, b):
-                table.add_row(_column(one), *_cells(one))
+                table.add_row(
+                    _column(one),
+                    f"{100 * one.mean:+.1f}",
+                    one.in_percent(sign="+"),
+                    _p(one.p),
+                    _p(one.p_adjusted) + (" *" if one.is_significant else "  "),
+                    or_dash(one.detectable and 100 * one.detectable, ".1f"),
+                )
         stdout.print(table)
     level = 100 * (1 - found.settings.confidence)
     stdout.print(f"* significant at {level:g} %, correction {found.settings.correction}")
-
-
-def _cells(one: PairedResult) -> tuple[str, ...]:
-    return (
-        f"{100 * one.mean:+.1f}",
-        one.in_percent(sign="+"),
-        _p(one.p),
-        _p(one.p_adjusted) + (" *" if one.is_significant else "  "),
-        or_dash(one.detectable and 100 * one.detectable, ".1f"),
-    )
 
 
 def _column(one: ModelScore | PairedResult) -> str:

@@ -8,26 +8,11 @@ from itertools import combinations
 from typing import Final, Literal
 
 from rubric_core.files import toml_beside
-from rubric_eval.comparison.pairing import (
-    FEWEST_QUESTIONS,
-    Pair,
-    criterion_values,
-    pair,
-    paired_results,
-    score,
-)
-from rubric_eval.comparison.results import (
-    AverageDelta,
-    CompareSettings,
-    EvalComparison,
-    ModelScore,
-    PairedResult,
-    Part,
-)
+from rubric_eval.comparison import pairing, results
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
-from rubric_eval.statistics.averages import mean_of_intervals, shared_correlations
+from rubric_eval.statistics.intervals import mean_of_intervals, shared_correlations
 from rubric_eval.transfer.suites import SuiteName, suite_of
 
 _NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
@@ -35,17 +20,19 @@ _MOST_RESAMPLES: Final = 1999
 """Parts are many, and nothing is decided by them."""
 
 
-def breakdown(pair: Pair, settings: CompareSettings) -> tuple[list[Part], int]:
+def breakdown(
+    pair: pairing.Pair, settings: results.CompareSettings
+) -> tuple[list[results.Part], int]:
     """Take a − b apart.
 
     Returns:
         The parts that enough questions have, and how many parts were too small.
     """
     clusters = dict(zip(pair.ids, pair.clusters, strict=True))
-    parts: list[Part] = []
+    parts: list[results.Part] = []
     small = 0
     for (kind, name), by_question in {**_fields(pair), **_criteria(pair)}.items():
-        if len(by_question) < FEWEST_QUESTIONS:
+        if len(by_question) < pairing.FEWEST_QUESTIONS:
             small += 1
             continue
         interval = mean_interval(
@@ -55,14 +42,14 @@ def breakdown(pair: Pair, settings: CompareSettings) -> tuple[list[Part], int]:
             resamples=min(settings.resamples, _MOST_RESAMPLES),
             seed=settings.seed,
         )
-        parts.append(Part(**interval.model_dump(), **pair.named, kind=kind, name=name))
+        parts.append(results.Part(**interval.model_dump(), **pair.named, kind=kind, name=name))
     return parts, small
 
 
 _Parts = dict[tuple[Literal["criterion", "field"], str], dict[str, float]]
 
 
-def _fields(pair: Pair) -> _Parts:
+def _fields(pair: pairing.Pair) -> _Parts:
     fields = dict(zip(pair.a.ids, pair.a.fields, strict=False))
     found: _Parts = {("field", name): {} for name in sorted(set(fields.values()) - {""})}
     for question, difference in zip(pair.ids, pair.differences_N, strict=True):
@@ -71,8 +58,8 @@ def _fields(pair: Pair) -> _Parts:
     return {part: by_question for part, by_question in found.items() if by_question}
 
 
-def _criteria(pair: Pair) -> _Parts:
-    of_a, of_b = criterion_values(pair.a), criterion_values(pair.b)
+def _criteria(pair: pairing.Pair) -> _Parts:
+    of_a, of_b = pairing.criterion_values(pair.a), pairing.criterion_values(pair.b)
     paired = set(pair.ids)
     return {
         ("criterion", name): {
@@ -89,29 +76,33 @@ _Group = tuple[str, str, SuiteName | None]
 """Two models, and a suite of benchmarks."""
 
 
-def averages(pairs: Sequence[Pair], results: Sequence[PairedResult]) -> list[AverageDelta]:
+def averages(
+    pairs: Sequence[pairing.Pair], tested: Sequence[results.PairedResult]
+) -> list[results.AverageDelta]:
     """Average a − b over the benchmarks of each two models that have several of one suite.
 
     The suites ask the same items in other words: together they would be an average over prompts.
 
     Args:
         pairs: of all benchmarks.
-        results: of each pair.
+        tested: the difference of each pair.
     """
-    groups: defaultdict[_Group, list[tuple[Pair, PairedResult]]] = defaultdict(list)
-    for one, result in zip(pairs, results, strict=True):
+    groups: defaultdict[_Group, list[tuple[pairing.Pair, results.PairedResult]]] = defaultdict(list)
+    for one, result in zip(pairs, tested, strict=True):
         if one.a.measure is Measure.ACCURACY:
             group = one.a.model, one.b.model, suite_of(one.a.benchmark)
             groups[group].append((one, result))
     return [_average(group, members) for group, members in groups.items() if len(members) > 1]
 
 
-def _average(group: _Group, members: Sequence[tuple[Pair, PairedResult]]) -> AverageDelta:
+def _average(
+    group: _Group, members: Sequence[tuple[pairing.Pair, results.PairedResult]]
+) -> results.AverageDelta:
     values = [(one.differences_N, one.clusters) for one, _ in members]
     average = mean_of_intervals(
         [result for _, result in members], correlations_BB=shared_correlations(values)
     )
-    return AverageDelta(
+    return results.AverageDelta(
         **average.model_dump(),
         a=group[0],
         b=group[1],
@@ -126,8 +117,8 @@ _Column = tuple[str, str | None]
 
 
 def compare_measured(
-    measured: Sequence[Measured], settings: CompareSettings | None = None
-) -> EvalComparison:
+    measured: Sequence[Measured], settings: results.CompareSettings | None = None
+) -> results.EvalComparison:
     """Compare models on each benchmark, by each judge.
 
     Args:
@@ -143,11 +134,11 @@ def compare_measured(
             that do not match: other questions, prompts, protocols or judges.
         EvalShapeError: no question of a model has a value.
     """
-    settings = settings or CompareSettings()
+    settings = settings or results.CompareSettings()
     columns = _columns(measured)
     chosen = _chosen_pairs(list(dict.fromkeys(one.model for one in measured)), settings)
     pairs = [
-        pair(models[a], models[b])
+        pairing.pair(models[a], models[b])
         for models in columns.values()
         for a, b in chosen
         if a in models and b in models
@@ -160,17 +151,19 @@ def compare_measured(
         raise ComparisonError(
             f"no two models were evaluated on one benchmark by one judge: there is {there}"
         )
-    scores = [score(one, settings) for models in columns.values() for one in models.values()]
-    results = paired_results(pairs, settings)
+    scores = [
+        pairing.score(one, settings) for models in columns.values() for one in models.values()
+    ]
+    tested = pairing.paired_results(pairs, settings)
     found = [breakdown(one, settings) for one in pairs]
     small = max(count for _, count in found)
-    return EvalComparison(
+    return results.EvalComparison(
         settings=settings,
         scores=tuple(scores),
-        differences=tuple(results),
-        averages=tuple(averages(pairs, results)),
+        differences=tuple(tested),
+        averages=tuple(averages(pairs, tested)),
         exploratory=tuple(part for parts, _ in found for part in parts),
-        notes=tuple(_notes(measured, pairs, scores, results, small=small)),
+        notes=tuple(_notes(measured, pairs, scores, tested, small=small)),
     )
 
 
@@ -187,7 +180,9 @@ def _columns(measured: Sequence[Measured]) -> dict[_Column, dict[str, Measured]]
     return columns
 
 
-def _chosen_pairs(models: Sequence[str], settings: CompareSettings) -> list[tuple[str, str]]:
+def _chosen_pairs(
+    models: Sequence[str], settings: results.CompareSettings
+) -> list[tuple[str, str]]:
     if len(models) <= 1:
         raise ComparisonError(
             f"a comparison needs two models or more, there is {', '.join(models) or 'none'}"
@@ -209,9 +204,9 @@ def _chosen_pairs(models: Sequence[str], settings: CompareSettings) -> list[tupl
 
 def _notes(
     measured: Sequence[Measured],
-    pairs: Sequence[Pair],
-    scores: Sequence[ModelScore],
-    results: Sequence[PairedResult],
+    pairs: Sequence[pairing.Pair],
+    scores: Sequence[results.ModelScore],
+    tested: Sequence[results.PairedResult],
     *,
     small: int,
 ) -> list[str]:
@@ -219,18 +214,18 @@ def _notes(
     lucky = [one for one in scores if one.chance is not None and not one.is_above_chance]
     few = {
         one.benchmark: one.clusters
-        for one in results
+        for one in tested
         if one.clusters < _FEW_CLUSTERS and one.measure is Measure.REWARD
     }
     return [
         *(_NOTES["same_model"].format(a=a, b=b) for a, b in dict.fromkeys(same)),
         *_unknown_forms(measured),
         *(_NOTES["chance"].format(of=one, chance=100 * (one.chance or 0)) for one in lucky),
-        *(_NOTES["left_out"].format(of=one) for one in results if one.left_out),
+        *(_NOTES["left_out"].format(of=one) for one in tested if one.left_out),
         *(_NOTES["few_documents"].format(of=of, n=few[of]) for of in few),
         *_not_judged(measured),
         *_shared(measured),
-        *([_NOTES["small"].format(small=small, fewest=FEWEST_QUESTIONS)] if small else []),
+        *([_NOTES["small"].format(small=small, fewest=pairing.FEWEST_QUESTIONS)] if small else []),
     ]
 
 

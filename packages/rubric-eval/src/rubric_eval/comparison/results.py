@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from pydantic import Field
 
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Measure, ModelQuality, Record
-from rubric_eval.statistics import Correction, Interval
-from rubric_eval.statistics.bootstrap import Draws
-from rubric_eval.statistics.intervals import Difference
+from rubric_eval.statistics import Correction, Interval, bootstrap, intervals
 
 
 class CompareSettings(Record):
@@ -35,7 +34,7 @@ class CompareSettings(Record):
     seed: int = Field(default=0, ge=0)
 
     @property
-    def draws(self) -> Draws:
+    def draws(self) -> bootstrap.Draws:
         """How bootstraps are drawn."""
         return {"resamples": self.resamples, "seed": self.seed}
 
@@ -59,7 +58,7 @@ class ModelScore(Interval, ModelQuality):
     """Mean z by criterion, of those that enough questions ask."""
 
 
-class PairedResult(Difference):
+class PairedResult(intervals.Difference):
     """a − b over the questions that both have."""
 
     benchmark: str
@@ -96,7 +95,7 @@ class PairedResult(Difference):
     """Smallest difference that this test at this level would find; None if none."""
 
 
-class AverageDelta(Difference):
+class AverageDelta(intervals.Difference):
     """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks.
 
     The interval is made of those of the benchmarks (`mean_of_intervals`), and unknown where one of
@@ -109,7 +108,7 @@ class AverageDelta(Difference):
     benchmarks: tuple[str, ...]
 
 
-class Part(Difference):
+class Part(intervals.Difference):
     """a − b on a part of a benchmark. Exploratory: nothing is corrected for how many there are."""
 
     kind: Literal["criterion", "field"]
@@ -128,3 +127,34 @@ class EvalComparison(Derived):
     exploratory: tuple[Part, ...]
     folders: tuple[str, ...] = ()
     """Evaluations, from the folder of this file."""
+
+
+def result_sentence(
+    rows: Mapping[str, Interval],
+    controls: Mapping[str, Interval],
+    gain: Callable[[str, str], str],
+    *,
+    on: str,
+    strongest: str = "strongest control",
+    shown: Callable[[str], str] = str,
+) -> str:
+    """Say what the last one earns against the best of the others, and the strongest control.
+
+    Args:
+        rows: rewards by name, in the order of training; at least one.
+        controls: rewards of the controls by name.
+        gain: what is known of the difference of two rows.
+        on: which questions.
+        strongest: what the best of the controls is called.
+        shown: how the name of a row is written.
+    """
+    *others, last = rows
+    told = f"{shown(last)} {100 * rows[last].mean:.1f} %"
+    if others:
+        best = max(others, key=lambda name: rows[name].mean)
+        told += f" against {shown(best)} {100 * rows[best].mean:.1f} %{gain(last, best)}"
+    told += f" on {on}"
+    if controls:
+        best = max(controls, key=lambda name: controls[name].mean)
+        told += f"; {strongest}, {best}: {100 * controls[best].mean:.1f} %"
+    return f"{told}."

@@ -16,6 +16,7 @@ from itertools import pairwise
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import Task
+from rubric_eval.comparison.results import result_sentence
 from rubric_eval.errors import ComparisonError, EvalShapeError, SelectionLeakError
 from rubric_eval.heldout.in_memory import Heldout
 from rubric_eval.statistics import Interval, paired_interval
@@ -54,22 +55,16 @@ class Comparison(BaseModel):
 
         An interval that does not lie above zero is told as what it is: no gain shown.
         """
-        *others, last = self.stages
-        row = self.stages[last]
-        told = f"{_short(row.label)} {100 * row.mean:.1f} %"
-        if others:
-            best = max(others, key=lambda name: self.stages[name].mean)
-            told += (
-                f" against {_short(self.stages[best].label)} {100 * self.stages[best].mean:.1f} %"
-            )
-            told += self._gain(last, best)
-        told += f" on {row.n:,} unseen questions"
-        controls = [self.controls[name] for name in self.without_a_model if name in self.controls]
-        if controls:
-            strongest = max(controls, key=lambda one: one.mean)
-            name = f"strongest control without a model, {strongest.label}"
-            told += f"; {name}: {100 * strongest.mean:.1f} %"
-        return f"{told}."
+        controls = (self.controls[one] for one in self.without_a_model if one in self.controls)
+        return result_sentence(
+            self.stages,
+            {row.label: row for row in controls},
+            self._gain,
+            on=f"{list(self.stages.values())[-1].n:,} unseen questions",
+            strongest="strongest control without a model",
+            # "GRPO" of "GRPO: rewarded by the judge".
+            shown=lambda name: self.stages[name].label.partition(":")[0],
+        )
 
     def _gain(self, a: str, b: str) -> str:
         found = next((one for one in self.differences if (one.a, one.b) == (a, b)), None)
@@ -213,11 +208,6 @@ def _difference(
         a.rewards_N, [by_id[task_id] for task_id in a.task_ids], confidence=confidence
     )
     return Difference(**interval.model_dump(), a=pair[0], b=pair[1])
-
-
-def _short(label: str) -> str:
-    """Return the name of a stage without what it explains: "GRPO" of "GRPO: rewarded"."""
-    return label.partition(":")[0]
 
 
 def _cell(text: str) -> str:

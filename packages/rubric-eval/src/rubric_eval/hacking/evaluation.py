@@ -205,7 +205,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     replicas = load_replicas(read_judge_spec(new_judge.spec)) if new_judge else ()
     for one in replicas:
         refuse_groups(one, by="answers are judged again each alone")
-    async with closing([partial(close, one) for one in replicas]):
+    async with closing(*(partial(close, one) for one in replicas)):
         with refusing_edits(is_accepted=accept_edited) as edits:
             run = read_finished_run(folder, edits=edits)
             first, other = _judges(folder, run, judge, second)

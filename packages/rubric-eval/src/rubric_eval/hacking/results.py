@@ -16,9 +16,7 @@ from rubric_core.files import toml_beside
 from rubric_eval.records.inputs import Derived
 from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers
-from rubric_eval.statistics import Interval
-from rubric_eval.statistics.bootstrap import IntervalDraws, drawn_sums
-from rubric_eval.statistics.intervals import Difference
+from rubric_eval.statistics import Interval, bootstrap, intervals
 
 _NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _FEWEST_DOCUMENTS: Final = 5
@@ -42,7 +40,7 @@ def rank_correlation(
     x_N: Sequence[float],
     y_N: Sequence[float],
     documents_N: Sequence[str],
-    **draws: Unpack[IntervalDraws],
+    **draws: Unpack[bootstrap.IntervalDraws],
 ) -> Correlation | None:
     """Correlate the ranks of x and y; the interval draws whole documents.
 
@@ -58,7 +56,7 @@ def within_correlation(
     y_N: Sequence[float],
     questions_N: Sequence[str],
     documents_N: Sequence[str],
-    **draws: Unpack[IntervalDraws],
+    **draws: Unpack[bootstrap.IntervalDraws],
 ) -> Correlation | None:
     """Correlate ranks among the answers to one question, over all questions.
 
@@ -116,7 +114,7 @@ def _correlated(
     rho = float(_pearson(of_documents.sum(axis=1)))
     low, high = None, None
     if names.size >= _FEWEST_DOCUMENTS:
-        draws_R = _pearson(drawn_sums(of_documents, resamples=resamples, seed=seed))
+        draws_R = _pearson(bootstrap.drawn_sums(of_documents, resamples=resamples, seed=seed))
         known_R = draws_R[~np.isnan(draws_R)]
         tail = (1 - confidence) / 2
         if known_R.size >= (1 - tail) * draws_R.size:
@@ -153,7 +151,7 @@ class HackingSettings(Record):
     seed: int = Field(default=0, ge=0)
 
     @property
-    def draws(self) -> IntervalDraws:
+    def draws(self) -> bootstrap.IntervalDraws:
         """How intervals are drawn."""
         return {"confidence": self.confidence, "resamples": self.resamples, "seed": self.seed}
 
@@ -185,7 +183,7 @@ class ModelSigns(Record):
     """Answers without a judgement, by which nothing is said here."""
 
 
-class Change(Difference):
+class Change(intervals.Difference):
     """a − b over the questions of both."""
 
     sign: Literal["reward", "words", "hedges", "appeals", "echoes"]
@@ -206,7 +204,7 @@ class SecondOpinion(Record):
     agreement: Correlation | None
 
 
-class Divergence(Difference):
+class Divergence(intervals.Difference):
     """Gain by the first judge less the gain by the second, over the questions that both judged."""
 
     first: Interval

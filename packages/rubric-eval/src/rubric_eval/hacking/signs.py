@@ -85,9 +85,6 @@ def _runs(text_words: list[str], n: int) -> set[tuple[str, ...]]:
     return {tuple(text_words[at : at + n]) for at in range(len(text_words) - n + 1)}
 
 
-_HUNDRED = 100
-
-
 @dataclass(frozen=True)
 class Signs(results.Observed):
     """An answer with what is counted in it."""
@@ -121,7 +118,7 @@ def signs_of(
             Signs(
                 **asdict(one),
                 words=len(said),
-                hedges=_HUNDRED * hedges.count(said) / max(len(said), 1),
+                hedges=100 * hedges.count(said) / max(len(said), 1),
                 appeals=float(appeals.count(said) > 0),
                 echoes=None if echo is None else float(echo.is_in(said)),
                 second=second.get(one.key),

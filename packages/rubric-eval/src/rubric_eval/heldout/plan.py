@@ -17,7 +17,6 @@ from rubric_eval.scores.scoring import NamedJudge
 
 _TEMPLATE: Final = "{question}"
 """The question is all that a model is given; its own chat template is part of its identity."""
-_VERSIONED: Final = ("rubric-core", "rubric-judge", "rubric-eval")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +82,7 @@ class HeldoutPlan(EvalPlan):
         """
         return self.run_of(
             models,
-            packages=_VERSIONED,
+            packages=("rubric-core", "rubric-judge", "rubric-eval"),
             kind="heldout",
             judges=tuple(judge.entry for judge in judges),
             questions={"heldout": self.questions},
@@ -95,9 +94,7 @@ class HeldoutPlan(EvalPlan):
     def questions(self) -> Questions:
         """What is asked, by ids, texts and the passages that answers are judged against."""
         return Questions(
-            source=self.source,
-            sha256=questions_sha256(self.question_rows()),
-            count=len(self.tasks),
+            source=self.source, sha256=questions_sha256(self.question_rows()), count=len(self.tasks)
         )
 
     def question_rows(self) -> list[QuestionRow]:

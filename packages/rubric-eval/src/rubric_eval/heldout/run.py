@@ -27,9 +27,7 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.heldout.correction import calibration_of
 from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
-from rubric_eval.records import files
-from rubric_eval.records.inputs import EvalFolder
-from rubric_eval.records.joining import closing, finished, joined, under_way
+from rubric_eval.records import files, inputs, joining
 from rubric_eval.records.run import EvalRun, ModelEntry
 from rubric_eval.responders.opening import OpenModel
 from rubric_eval.scores.judged import has_scores
@@ -59,7 +57,7 @@ class HeldoutProgress:
 class Work:
     """All answers before all judges; the files of a model are written when it is done."""
 
-    folder: EvalFolder
+    folder: inputs.EvalFolder
     plan: HeldoutPlan
     judges: Sequence[NamedJudge]
     progress: HeldoutProgress
@@ -78,9 +76,9 @@ class Work:
         entries = [one if isinstance(one, ModelEntry) else one.entry for one in models]
         wanted = self.plan.manifest(entries, self.judges)
         closers = [partial(close, one) for judge in self.judges for one in judge.replicas]
-        async with closing(closers):
+        async with joining.closing(*closers):
             with folder_lock(folder.root):
-                run = joined(folder, wanted)
+                run = joining.joined(folder, wanted)
                 answers: dict[str, Answers] = {}
                 for one in models:
                     if isinstance(one, ModelEntry):
@@ -92,7 +90,7 @@ class Work:
                 calibration = self.calibration and calibration_of(
                     self.calibration, self.judges, self.plan.tasks
                 )
-                with under_way(folder, run, table=folder.heldout):
+                with joining.under_way(folder, run, table=folder.heldout):
                     if calibration is not None:
                         with replacing(folder.calibration) as file:
                             file.write(calibration)
@@ -182,8 +180,7 @@ class Work:
         """Collect, judge and write."""
         answer_judges = {
             judge.name: AnswerJudge(
-                JudgePool(judge.replicas, workers=self.plan.workers, ledger=ledger),
-                self.plan.by_id,
+                JudgePool(judge.replicas, workers=self.plan.workers, ledger=ledger), self.plan.by_id
             )
             for judge in self.judges
         }
@@ -278,8 +275,8 @@ async def run_heldout(
         HeldoutAbortError: too many answers without a judgement; what is done is kept.
         ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: as the parts say.
     """
-    work = Work(EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration)
-    async with closing([model.aclose for model in models]):
+    work = Work(inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress(), calibration)
+    async with joining.closing(*(model.aclose for model in models)):
         return await work.evaluate(models)
 
 
@@ -301,11 +298,11 @@ async def rejudge_heldout(
     Returns, Raises:
         As `run_heldout`; EvalFolderError also where answers are missing.
     """
-    work = Work(EvalFolder(out), plan, judges, progress or HeldoutProgress())
+    work = Work(inputs.EvalFolder(out), plan, judges, progress or HeldoutProgress())
     return await work.evaluate(files.read_run(work.folder).models)
 
 
-def _finished(folder: EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
+def _finished(folder: inputs.EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
     """Return the manifest of what is there in the end.
 
     A model or judge that an earlier run began, and never brought to an end, is left out: its
@@ -316,7 +313,7 @@ def _finished(folder: EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
         if has_scores(folder, run, judge=judge.name, model=model.name):
             names[0].add(model.name)
             names[1].add(judge.name)
-    return finished(
+    return joining.finished(
         run,
         models=tuple(model for model in run.models if model.name in names[0]),
         judges=tuple(judge for judge in run.judges if judge.name in names[1]),

@@ -40,11 +40,6 @@ class Response(str):
         return None if self.row.finish is None else self.row.finish is Finish.TRUNCATED
 
 
-def _is_cut(response: str) -> bool:
-    """Whether it is known to be cut: lm-eval's own models do not say."""
-    return isinstance(response, Response) and response.is_truncated is True
-
-
 def target(doc: Mapping[str, Any]) -> str:
     """Return the target as text, which a template would read as a list or a number."""
     return str(doc["target"])
@@ -58,7 +53,8 @@ def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | 
         response: what the model wrote; a `Response` that was cut states no answer by its last line.
         choices: texts of A to D, of a question that has them.
     """
-    is_cut = _is_cut(response)
+    # lm-eval's own models do not say whether a response was cut.
+    is_cut = isinstance(response, Response) and response.is_truncated is True
     match benchmark:
         case "gsm8k":
             return expressions.stated_number(response, is_cut=is_cut)

@@ -125,8 +125,6 @@ def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
 
 ANSWERS: Final = "answers"
 _PRIVATE: Final = "judgements"
-_PARTS: Final = (ANSWERS, "items", _PRIVATE, "scores")
-_KINDS: Final = ("*.jsonl", "weights.json")
 _CHUNK_BYTES: Final = 2**20
 _Sealed = TypeVar("_Sealed", bound=BaseModel)
 _Derived = TypeVar("_Derived", bound=Derived)
@@ -260,8 +258,8 @@ def _files(folder: EvalFolder) -> dict[str, Path]:
     """Find the files by their paths from the folder, with slashes."""
     named = (folder.questions, folder.calibration, folder.heldout, folder.transfer)
     found = [path for path in named if path.is_file()]
-    for part in _PARTS:
-        for kind in _KINDS:
+    for part in (ANSWERS, "items", _PRIVATE, "scores"):
+        for kind in ("*.jsonl", "weights.json"):
             found += (folder.root / part).rglob(kind)
     return {path.relative_to(folder.root).as_posix(): path for path in found}
 

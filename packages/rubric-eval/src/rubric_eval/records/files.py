@@ -11,16 +11,10 @@ from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, StrictInt, ValidationError, model_validator
 
-from rubric_core import (
-    Answerer,
-    Finish,
-    Outcome,
-    Reason,
-    RubricFileError,
-)
+from rubric_core import Answerer, Finish, Outcome, Reason, RubricFileError
 from rubric_core.files import read_file, replacing
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import digests
+from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
 from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.run import FORMAT, EvalRun, Record
 from rubric_judge.responses import read_rows as numbered_rows
@@ -104,7 +98,7 @@ def write_json(path: Path, content: BaseModel) -> None:
         file.write(f"{text}\n".encode())
 
 
-def write_derived(path: Path, content: _Derived, edits: digests.Edits) -> _Derived:
+def write_derived(path: Path, content: _Derived, edits: Edits) -> _Derived:
     """Write what was made of evaluations, with the edits that were accepted and its own digest.
 
     Args:
@@ -116,12 +110,12 @@ def write_derived(path: Path, content: _Derived, edits: digests.Edits) -> _Deriv
         OSError: the file cannot be written; an older one is still there.
     """
     notes = (*content.notes, *edits.notes)
-    found = digests.sealed(content.model_copy(update={"notes": notes, "edited": edits.found}))
+    found = sealed(content.model_copy(update={"notes": notes, "edited": edits.found}))
     write_json(path, found)
     return found
 
 
-def read_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalRun:
+def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
     """Read the manifest of an evaluation, however it ended.
 
     Args:
@@ -147,7 +141,7 @@ def read_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalR
         remedy = "restore the file, or evaluate into a new folder"
         raise RubricFileError.of_validation(error, remedy, path=folder.run) from None
     if edits is not None and run.status == "finished":
-        digests.check_manifest(folder.run, run, text, edits)
+        check_manifest(folder.run, run, text, edits)
     return run
 
 
@@ -175,7 +169,7 @@ def _refuse_newer(path: Path, text: bytes) -> None:
         )
 
 
-def read_finished_run(folder: EvalFolder, *, edits: digests.Edits) -> EvalRun:
+def read_finished_run(folder: EvalFolder, *, edits: Edits) -> EvalRun:
     """Read the manifest of an evaluation that ran to its end.
 
     Args:
@@ -211,9 +205,7 @@ def write_finished_run(folder: EvalFolder, run: EvalRun) -> None:
     Raises:
         OSError: a file cannot be read or written; an older manifest is still there.
     """
-    write_run(
-        folder, digests.sealed(run.model_copy(update={"files": digests.file_digests(folder)}))
-    )
+    write_run(folder, sealed(run.model_copy(update={"files": file_digests(folder)})))
 
 
 class QuestionRow(Record):

@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 from rubric_core.files import file_sha256
 from rubric_core.locks import LOCK_FILE
@@ -68,9 +68,6 @@ def _of(seed: int) -> str:
     return f"seed_{seed}.jsonl"
 
 
-_PARTS: Final = ("answers", "items", "scores")
-
-
 class Derived(Record):
     """What a command made of evaluations; see `write_derived` and `read_derived`."""
 
@@ -102,7 +99,7 @@ def evaluation_files(folder: EvalFolder) -> list[Path]:
     """Find what the values of an evaluation are read from, in a fixed order."""
     named = (folder.run, folder.questions, folder.calibration)
     files = [path for path in named if path.is_file()]
-    for part in _PARTS:
+    for part in ("answers", "items", "scores"):
         files += sorted((folder.root / part).rglob("*.jsonl"))
     return files
 

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import (
-    AsyncGenerator,
-    Awaitable,
-    Callable,
-    Generator,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeVar
@@ -20,9 +12,7 @@ import anyio
 
 from rubric_core import RubricError
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records.digests import ANSWERS, Edits, check_files
-from rubric_eval.records.files import read_run, write_run
-from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.records import digests, files, inputs
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, now
 
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
@@ -32,7 +22,7 @@ _RESTORE: Final = (
 )
 
 
-def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
+def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
     """Add what is wanted to what a folder holds; nothing is written.
 
     Models and judges may be added. Questions, decoding, seeds and template stay, for otherwise
@@ -54,11 +44,11 @@ def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
     if not folder.run.exists():
         _refuse_strangers(folder)
         return wanted
-    edits = Edits()
-    held = read_run(folder, edits=edits)
+    edits = digests.Edits()
+    held = files.read_run(folder, edits=edits)
     if held.status == "finished":
         # Scores and tables are made anew; what models answered is not.
-        check_files(folder, held, edits, part=ANSWERS)
+        digests.check_files(folder, held, edits, part=digests.ANSWERS)
         edits.refuse(_RESTORE)
     held = held.model_copy(
         update={
@@ -90,7 +80,7 @@ def finished(run: EvalRun, **left: tuple[ModelEntry, ...] | tuple[JudgeEntry, ..
 def _kept(
     held: tuple[_Entry, ...],
     wanted: tuple[_Entry, ...],
-    folder: EvalFolder,
+    folder: inputs.EvalFolder,
     places: tuple[str, ...],
 ) -> tuple[_Entry, ...]:
     """Drop what another of its name replaces before it has a single score."""
@@ -103,7 +93,7 @@ def _kept(
     )
 
 
-def _refuse_strangers(folder: EvalFolder) -> None:
+def _refuse_strangers(folder: inputs.EvalFolder) -> None:
     """Keep out of a folder that is somebody else's."""
     held = {path.name for path in folder.root.iterdir()} if folder.root.is_dir() else set[str]()
     # A process that was killed while it wrote the manifest leaves a part of it.
@@ -169,7 +159,7 @@ def _union(held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> tuple[_Entry
 
 
 @contextmanager
-def under_way(folder: EvalFolder, run: EvalRun, *, table: Path) -> Generator[None]:
+def under_way(folder: inputs.EvalFolder, run: EvalRun, *, table: Path) -> Generator[None]:
     """Write the manifest of an evaluation that begins, and again where it fails.
 
     Args:
@@ -178,18 +168,18 @@ def under_way(folder: EvalFolder, run: EvalRun, *, table: Path) -> Generator[Non
         table: what earlier runs left: no table of an evaluation that is under way.
     """
     table.unlink(missing_ok=True)
-    write_run(folder, run)  # first: it says what everything else in the folder is
+    files.write_run(folder, run)  # first: it says what everything else in the folder is
     try:
         yield
     except BaseException as error:
         failed = {"status": "failed", "finished": now(), "error": _said(error)}
         with suppress(OSError):  # a full disk may be why
-            write_run(folder, run.model_copy(update=failed))
+            files.write_run(folder, run.model_copy(update=failed))
         raise
 
 
 @asynccontextmanager
-async def closing(closers: Sequence[Callable[[], Awaitable[None]]]) -> AsyncGenerator[None]:
+async def closing(*closers: Callable[[], Awaitable[None]]) -> AsyncGenerator[None]:
     """Close what was opened, also where it was never asked."""
     try:
         yield

@@ -13,15 +13,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from rubric_core import (
-    ConfigError,
-    Decoding,
-    JudgeResult,
-    Outcome,
-    Rubric,
-    criterion_scores_z,
-    normalized_reward,
-)
+import rubric_core
 
 FORMAT: Final = 1
 """Of run.json: raised where an older version would take its content for something else."""
@@ -129,7 +121,7 @@ class EvalRun(Record):
     questions: dict[str, Questions]
     """By benchmark; the one key "heldout" in a held-out evaluation."""
 
-    decoding: Decoding
+    decoding: rubric_core.Decoding
     seeds: tuple[int, ...]
     samples: int = Field(default=1, ge=1)
     """Answers a question and seed."""
@@ -178,19 +170,19 @@ class EvalPlan:
         ConfigError: no seed, one twice or below 0, or a share outside of [0, 1].
     """
 
-    decoding: Decoding
+    decoding: rubric_core.Decoding
     seeds: tuple[int, ...] = (0,)
     max_unavailable_frac: float = 0.05
 
     def __post_init__(self) -> None:
         """Refuse seeds and shares that can only be a mistake."""
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise ConfigError(
+            raise rubric_core.ConfigError(
                 f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
                 location="seeds",
             )
         if not 0 <= self.max_unavailable_frac <= 1:
-            raise ConfigError(
+            raise rubric_core.ConfigError(
                 f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
                 location="max-unavailable-frac",
             )
@@ -210,7 +202,7 @@ class EvalPlan:
         """
         names = Counter(model.name for model in models)
         if not names or max(names.values()) > 1:
-            raise ConfigError(
+            raise rubric_core.ConfigError(
                 f"models {list(names)!r}: give at least one, each with a name of its own as "
                 "NAME=KIND:WHERE",
                 location="models",
@@ -334,18 +326,18 @@ def present_mean(values: Iterable[float | None]) -> float | None:
     return sum(present) / len(present) if present else None
 
 
-def reward_of(result: JudgeResult, rubric: Rubric) -> float | None:
+def reward_of(result: rubric_core.JudgeResult, rubric: rubric_core.Rubric) -> float | None:
     """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
-    if result.outcome is Outcome.UNAVAILABLE:
+    if result.outcome is rubric_core.Outcome.UNAVAILABLE:
         return None
-    return normalized_reward(result, rubric)
+    return rubric_core.normalized_reward(result, rubric)
 
 
-def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
+def criteria_z(result: rubric_core.JudgeResult, rubric: rubric_core.Rubric) -> dict[str, float]:
     """Return z of each criterion that has a weight; nothing for a judgement that never came."""
-    if result.outcome is Outcome.UNAVAILABLE:
+    if result.outcome is rubric_core.Outcome.UNAVAILABLE:
         return {}
-    scores = zip(rubric.ids, criterion_scores_z(result, rubric), strict=True)
+    scores = zip(rubric.ids, rubric_core.criterion_scores_z(result, rubric), strict=True)
     return {name: float(z) for name, z in scores if not math.isnan(z)}
 
 

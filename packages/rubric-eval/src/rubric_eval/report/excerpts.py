@@ -204,12 +204,7 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
 
 
 def _add_scores(
-    evaluation: Evaluation,
-    judge: str,
-    model: str,
-    answers: dict[_Key, Entry],
-    *,
-    is_revealed: bool,
+    evaluation: Evaluation, judge: str, model: str, answers: dict[_Key, Entry], *, is_revealed: bool
 ) -> None:
     chosen, folder = {task_id for task_id, _, _ in answers}, evaluation.folder
     for seed in evaluation.run.seeds:

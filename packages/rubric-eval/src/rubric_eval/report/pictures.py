@@ -141,7 +141,6 @@ PICTURE_KEYS: Final = (
 
 _FORMS: Final = ("png", "pdf")
 _POINTS: Final = 8.0
-_DPI: Final = 300
 _COLUMN: Final = 3.4
 _PAGE: Final = 7.0
 """Inches of a column of a paper, and of a whole page."""
@@ -175,7 +174,7 @@ def write_pictures(found: Findings, training: Training | None, folder: Path) -> 
         if training is not None and (training.steps or training.passes):
             figures["figure3_training"] = _training(training)
     for key, figure in figures.items():
-        written += load_pictures().save_figure(figure, folder, key, forms=_FORMS, dpi=_DPI)
+        written += load_pictures().save_figure(figure, folder, key, forms=_FORMS, dpi=300)
     for key, form in product(PICTURE_KEYS, _FORMS):
         if (path := folder / f"{key}.{form}") not in written:
             path.unlink(missing_ok=True)

@@ -7,13 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from rubric_eval.comparison import (
-    AverageDelta,
-    CompareSettings,
-    EvalComparison,
-    ModelScore,
-    compare_measured,
-)
+from rubric_eval.comparison import AverageDelta, CompareSettings, EvalComparison, ModelScore
+from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.folders import check_names, measured_of
 from rubric_eval.comparison.pairing import score
 from rubric_eval.errors import EvalFolderError

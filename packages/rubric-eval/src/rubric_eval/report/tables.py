@@ -35,7 +35,10 @@ def table_of(
     return Table.told(_TABLES[section], rows, each, key=key or section, **values)
 
 
-def cell(value: float | str | Cell | Interval | Correlation | None) -> Cell:
+Shown = float | str | Cell | Interval | Correlation | None
+
+
+def cell(value: Shown) -> Cell:
     """A word, a number, or one with its bounds; nothing where there is none."""
     match value:
         case Cell():
@@ -50,9 +53,7 @@ def cell(value: float | str | Cell | Interval | Correlation | None) -> Cell:
             return Cell(value=value)
 
 
-def row(
-    name: str, *values: float | str | Cell | Interval | Correlation | None, group: str = ""
-) -> Row:
+def row(name: str, *values: Shown, group: str = "") -> Row:
     """A row of such cells."""
     return Row(name=name, cells=tuple(map(cell, values)), group=group)
 

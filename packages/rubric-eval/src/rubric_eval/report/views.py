@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from typing import Final
 
-from rubric_eval.comparison import Part
-from rubric_eval.comparison.pairing import criterion_values
+from rubric_eval.comparison import Part, pairing, results
 from rubric_eval.heldout.table import judge_pair
 from rubric_eval.records.run import Measured, present_mean
 from rubric_eval.report.reading import Evaluation, Findings
@@ -17,8 +17,6 @@ from rubric_eval.report.tables import CONTROL_GROUP, benchmark_title, cell, row,
 from rubric_eval.responders.controls import CONTROLS
 from rubric_judge.page.charts import Bar, Bars
 from rubric_judge.page.tables import Cell, Column, Row, Table, bounds, counted, written
-
-_SCANNED: Final = ("difference", "decision", "p_adjusted", "detectable", "questions")
 
 
 def heldout_view(table: Table, level: str) -> Table:
@@ -47,17 +45,13 @@ def result(found: Findings) -> str:
     if not found.judges:
         return ""
     judge, models = next(iter(found.judges.items()))
-    *others, last = models.values()
-    told = f"{last.model} {written(last.mean, 'percent')} %"
-    if others:
-        best = max(others, key=lambda one: one.mean)
-        told += f" against {best.model} {written(best.mean, 'percent')} %"
-        told += _gain(found, judge, last.model, best.model)
-    told += f" on {counted(last.n, 'held-out question')}, judged by {judge}"
-    if controls := [one for one in found.controls if one.judge == judge]:
-        strongest = max(controls, key=lambda one: one.mean)
-        told += f"; strongest control, {strongest.model}: {written(strongest.mean, 'percent')} %"
-    return f"{told}."
+    asked = counted(list(models.values())[-1].n, "held-out question")
+    return results.result_sentence(
+        models,
+        {one.model: one for one in found.controls if one.judge == judge},
+        partial(_gain, found, judge),
+        on=f"{asked}, judged by {judge}",
+    )
 
 
 def _gain(found: Findings, judge: str, a: str, b: str) -> str:
@@ -108,7 +102,7 @@ def judge_bars(table: Table, level: str) -> Bars:
 def difference_view(table: Table, level: str) -> Table:
     """Differences around zero; what the corrected test has found is filled and in bold."""
     place = {column.key: at for at, column in enumerate(table.columns)}
-    at = [place[key] for key in _SCANNED]
+    at = [place[key] for key in ("difference", "decision", "p_adjusted", "detectable", "questions")]
     rows = tuple(
         row.model_copy(
             update={
@@ -174,9 +168,8 @@ def divergences(found: Signs) -> Table:
         row(f"{one.a} − {one.b}", one.first, one.second, one, "yes" if one.is_diverging else "no")
         for one in panel.divergences
     )
-    return table_of(
-        "divergences", rows, {"first": first, "second": second}, first=first, second=second
-    )
+    judges = {"first": first, "second": second}
+    return table_of("divergences", rows, judges, **judges)
 
 
 def reliability_tables(study: Reliability) -> list[Table]:
@@ -252,7 +245,7 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         models: values of each.
         is_alone: whether there is no other judge to tell it from.
     """
-    of_models = [criterion_values(one) for one in models.values()]
+    of_models = [pairing.criterion_values(one) for one in models.values()]
     questions: Counter[str] = Counter()
     for found in of_models:
         questions |= Counter({name: len(z) for name, z in found.items()})

@@ -12,19 +12,15 @@ from typing import Final
 from pydantic import JsonValue
 
 from rubric_core import Ask, ConfigError, Decoding, Reply, Task
+from rubric_core.files import toml_beside
 from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.opening import OpenModel, fingerprint
 from rubric_eval.responders.spec import ModelSpec
-from rubric_judge import wrong_answers
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD
+from rubric_judge.wrong_answers import denied, fixed_template, shuffled
 
-CONTROLS: Final = {
-    "fixed_template": "one form for all questions, filled with words of the question",
-    "shuffled": "the reference answer, the words of each sentence in random order",
-    "negated": "the reference answer, every sentence denied",
-    "other_reference": "the reference answer to a question of another document",
-}
+CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
 """Each control, and what it is."""
 
 
@@ -76,10 +72,8 @@ def open_controls(
     references = {task.task_id: task.reference_answer or "" for task in tasks}
     if all(references.values()):
         order = random.Random(0)
-        written["shuffled"] = {
-            id_: wrong_answers.shuffled(text, order) for id_, text in references.items()
-        }
-        written["negated"] = {id_: wrong_answers.denied(text) for id_, text in references.items()}
+        written["shuffled"] = {id_: shuffled(text, order) for id_, text in references.items()}
+        written["negated"] = {id_: denied(text) for id_, text in references.items()}
         if len({task.doc_hash for task in tasks}) > 1:
             written["other_reference"] = _of_others(tasks, references)
     return tuple(_open(name, answers) for name, answers in written.items())
@@ -98,7 +92,7 @@ def _open(name: str, answers: Mapping[str, str]) -> OpenModel:
 
 def _template(question: str) -> str:
     words = [word for word in WORD.findall(question) if word.lower() not in FUNCTION_WORDS]
-    return wrong_answers.fixed_template(question, words)
+    return fixed_template(question, words)
 
 
 def _of_others(tasks: Sequence[Task], references: Mapping[str, str]) -> dict[str, str]:

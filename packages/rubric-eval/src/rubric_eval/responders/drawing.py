@@ -8,21 +8,19 @@ from collections.abc import Sequence
 from inspect import signature
 from typing import Any
 
-import rubric_core
+from rubric_core import Decoding, RubricError
 
 _BANNED = float("-inf")
 
 
-class DrawCancelledError(rubric_core.RubricError, RuntimeError):
+class DrawCancelledError(RubricError, RuntimeError):
     """Nobody waits for the answers any more."""
 
 
 class SeededDraw:
     """Leaves each row one token, drawn or the most likely: a logits processor of transformers."""
 
-    def __init__(
-        self, decoding: rubric_core.Decoding, seeds: Sequence[int], left: threading.Event
-    ) -> None:
+    def __init__(self, decoding: Decoding, seeds: Sequence[int], left: threading.Event) -> None:
         """Take the seed of each row, in the order of the batch, and what ends the draw."""
         self._decoding = decoding
         self._generators = [random.Random(seed) for seed in seeds]  # no secret
@@ -48,7 +46,7 @@ class SeededDraw:
         return scores.new_full(scores.shape, _BANNED).scatter_(1, chosen, 0.0)
 
 
-def _narrowed(scores: Any, decoding: rubric_core.Decoding) -> Any:
+def _narrowed(scores: Any, decoding: Decoding) -> Any:
     """Keep the k best tokens, and of them the fewest that hold probability p."""
     if decoding.top_k is not None and decoding.top_k < scores.shape[-1]:
         lowest = scores.topk(decoding.top_k, dim=-1).values[:, -1:]

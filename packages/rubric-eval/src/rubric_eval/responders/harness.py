@@ -15,7 +15,7 @@ import anyio.to_thread
 import structlog
 from pydantic import Field, JsonValue
 
-import rubric_core
+from rubric_core import Ask, Decoding, Finish, MissingExtraError, Reason, Reply, ResponderError
 from rubric_core.configuration import validated
 from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
@@ -28,7 +28,6 @@ from rubric_judge.reporting import Report, reported
 _log: Final[Any] = structlog.get_logger("rubric_eval")
 _VERSION: Final = 2
 """Of how prompts are written and tokens drawn."""
-_POSITIONS: Final = ("n_positions", "max_position_embeddings", "n_ctx")
 
 
 class HarnessOptions(Record):
@@ -62,7 +61,7 @@ class HarnessResponder:
         """
         self._options = validated(HarnessOptions, spec.options, source=f"model {spec.name!r}")
         if find_spec("lm_eval") is None or find_spec("transformers") is None:
-            raise rubric_core.MissingExtraError(
+            raise MissingExtraError(
                 f"model {spec.name!r}: kind 'hf' needs lm-eval: "
                 f"{install_command('rubric-eval', 'lm-eval')}"
             )
@@ -89,8 +88,8 @@ class HarnessResponder:
         }
 
     async def respond(
-        self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
-    ) -> AsyncGenerator[tuple[int, rubric_core.Reply]]:
+        self, asks: Sequence[Ask], decoding: Decoding
+    ) -> AsyncGenerator[tuple[int, Reply]]:
         """Answer questions, shortest first, each reply as it is done; see `Responder.respond`."""
         if not asks:
             return
@@ -110,7 +109,7 @@ class HarnessResponder:
             # The named boundary for model folders: what a broken file makes the library raise is
             # not known.
             except Exception as error:
-                raise rubric_core.ResponderError(
+                raise ResponderError(
                     f"the model folder {str(self._options.path)!r} does not load: "
                     f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
                 ) from error
@@ -163,7 +162,8 @@ class _Loaded:
             )
         self._device = harness.device
         config = self._model.config
-        found = (getattr(config, name, None) for name in _POSITIONS)
+        names = ("n_positions", "max_position_embeddings", "n_ctx")
+        found = (getattr(config, name, None) for name in names)
         self.positions: int | None = next((one for one in found if isinstance(one, int)), None)
         self._is_held = self.positions is None or hold_positions(self._model, self.positions)
         ends = end_tokens(self._tokenizer, settings_end(base or options.path))
@@ -181,22 +181,20 @@ class _Loaded:
 
     def write(
         self,
-        asks: Sequence[rubric_core.Ask],
-        decoding: rubric_core.Decoding,
-        report: Report[tuple[int, rubric_core.Reply]],
+        asks: Sequence[Ask],
+        decoding: Decoding,
+        report: Report[tuple[int, Reply]],
     ) -> None:
         """Answer everything; each reply is reported with the index of its ask once it is done."""
         prompts = self._prompts(asks, decoding)
         for prompt in prompts:
             if prompt.most < 1:
                 tokens = len(prompt.token_ids)
-                report((prompt.index, rubric_core.Reply.too_long(tokens, self.positions)))
+                report((prompt.index, Reply.too_long(tokens, self.positions)))
         for batch in self._batches(prompts):
             self._write(batch, decoding, report)
 
-    def _prompts(
-        self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
-    ) -> list[_Prompt]:
+    def _prompts(self, asks: Sequence[Ask], decoding: Decoding) -> list[_Prompt]:
         """Write and encode the questions, shortest first."""
         has_template = bool(self._tokenizer.chat_template)
         prompts: list[_Prompt] = []
@@ -225,8 +223,8 @@ class _Loaded:
     def _write(
         self,
         batch: Sequence[_Prompt],
-        decoding: rubric_core.Decoding,
-        report: Report[tuple[int, rubric_core.Reply]],
+        decoding: Decoding,
+        report: Report[tuple[int, Reply]],
     ) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
         waiting = dict(enumerate(batch))
@@ -242,8 +240,8 @@ class _Loaded:
                 raise
             left = list(waiting.values())
             if len(left) == 1:
-                reason = rubric_core.Reason.SERVER_ERROR
-                reply = rubric_core.Reply.unavailable(reason, "out of memory")
+                reason = Reason.SERVER_ERROR
+                reply = Reply.unavailable(reason, "out of memory")
                 report((left[0].index, reply))
                 return
             half = len(left) // 2
@@ -253,8 +251,8 @@ class _Loaded:
     def _tell(
         self,
         waiting: dict[int, _Prompt],
-        decoding: rubric_core.Decoding,
-        report: Report[tuple[int, rubric_core.Reply]],
+        decoding: Decoding,
+        report: Report[tuple[int, Reply]],
         rows_BT: Any,
         *,
         is_over: bool,
@@ -266,13 +264,11 @@ class _Loaded:
             if is_over or ended or (decoding.stop and last[number] == self._pad):
                 row = self._own(rows_BT[number, : prompt.most].tolist())
                 reply = self._reply(row, decoding)
-                if is_over or ended or reply.finish is rubric_core.Finish.COMPLETE:
+                if is_over or ended or reply.finish is Finish.COMPLETE:
                     del waiting[number]
                     report((prompt.index, reply))
 
-    def _compare(
-        self, waiting: dict[int, _Prompt], report: Report[tuple[int, rubric_core.Reply]]
-    ) -> None:
+    def _compare(self, waiting: dict[int, _Prompt], report: Report[tuple[int, Reply]]) -> None:
         """Ask how likely each choice is behind its prompt."""
         from lm_eval.api.instance import Instance
 
@@ -283,12 +279,12 @@ class _Loaded:
         found = iter(self._harness.loglikelihood(requests, disable_tqdm=True))
         for prompt in prompts:
             logprobs = [next(found)[0] for _ in prompt.choices]
-            report((prompt.index, rubric_core.Reply.chosen(prompt.choices, logprobs)))
+            report((prompt.index, Reply.chosen(prompt.choices, logprobs)))
 
     def _generate(
         self,
         batch: Sequence[_Prompt],
-        decoding: rubric_core.Decoding,
+        decoding: Decoding,
         draw: SeededDraw,
         told: Callable[..., None],
     ) -> None:
@@ -322,14 +318,14 @@ class _Loaded:
             row.pop()
         return row
 
-    def _reply(self, row: list[int], decoding: rubric_core.Decoding) -> rubric_core.Reply:
+    def _reply(self, row: list[int], decoding: Decoding) -> Reply:
         # Looked for before blanks go: a stop may be nothing else, such as an empty line.
         text: str = self._tokenizer.decode(row, skip_special_tokens=True)
         places = [place for stop in decoding.stop if (place := text.find(stop)) >= 0]
         has_ended = bool(places) or (bool(row) and row[-1] in self._ends)
-        finish = rubric_core.Finish.COMPLETE if has_ended else rubric_core.Finish.TRUNCATED
+        finish = Finish.COMPLETE if has_ended else Finish.TRUNCATED
         text = text[: min(places, default=None)].strip()
-        return rubric_core.Reply.answered(text, finish=finish, tokens=len(row))
+        return Reply.answered(text, finish=finish, tokens=len(row))
 
 
 def _has_tokenizer(folder: Path) -> bool:

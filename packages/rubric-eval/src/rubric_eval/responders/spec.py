@@ -49,7 +49,6 @@ _FORM: Final = (
     "such as base=policy:runs/first/base"
 )
 _JUDGE: Final = "; a further judge's file needs a --judge of its own"
-_PATHS: Final = ("path", "litellm_config")
 
 
 def parse_models(texts: Sequence[str]) -> tuple[ModelSpec, ...]:
@@ -148,7 +147,7 @@ def _options(kind: str, where: str) -> dict[str, JsonValue]:
 
 
 def _beside(folder: Path, options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    given = {key: options.get(key) for key in _PATHS}
+    given = {key: options.get(key) for key in ("path", "litellm_config")}
     paths = {key: str(folder / value) for key, value in given.items() if isinstance(value, str)}
     return {**options, **paths}
 

@@ -18,13 +18,7 @@ from pydantic import JsonValue
 
 from rubric_core import ConfigError, Judge, JudgeResult, Outcome, Task
 from rubric_eval.errors import Failures, HeldoutAbortError
-from rubric_eval.records.files import (
-    AnswerRow,
-    ReasoningRow,
-    RowOfAnswer,
-    ScoreRow,
-    write_rows,
-)
+from rubric_eval.records.files import AnswerRow, ReasoningRow, RowOfAnswer, ScoreRow, write_rows
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry, criteria_z, reward_of
 from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
@@ -34,17 +28,8 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _LONGEST_NAME: Final = 64
 _SHOWN: Final = {
-    "name",
-    "model",
-    "transport",
-    "prompt",
-    "evidence",
-    "passage_chars",
-    "temperature",
-    "max_tokens",
-    "parameters",
-    "python_tests",
-    "regex_timeout_s",
+    *("name", "model", "transport", "prompt", "evidence", "passage_chars", "temperature"),
+    *("max_tokens", "parameters", "python_tests", "regex_timeout_s"),
 }
 """Settings that a reader asks for. Addresses, names of keys and a plugin's options stay out."""
 

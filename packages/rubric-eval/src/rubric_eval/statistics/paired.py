@@ -15,9 +15,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from rubric_core.arrays import FloatArray
-from rubric_eval.statistics import bootstrap
-from rubric_eval.statistics.intervals import discordant_limits, mcnemar_p, score_limits
-from rubric_eval.statistics.sign_flip import SignFlips
+from rubric_eval.statistics import bootstrap, intervals, sign_flip
 
 
 class Correction(StrEnum):
@@ -153,7 +151,7 @@ class BootstrapTest:
     """
 
     drawn: bootstrap.Bootstrap
-    flips: SignFlips
+    flips: sign_flip.SignFlips
     n: int
     name: str = "BCa bootstrap and sign flips"
 
@@ -265,15 +263,15 @@ class McNemarTest:
     @property
     def p_value(self) -> float:
         """Two-sided."""
-        return mcnemar_p(self.won, self.lost)
+        return intervals.mcnemar_p(self.won, self.lost)
 
     def limits(self, confidence: float) -> tuple[float, float]:
         """Tango's score limits; the one beside 0 is Clopper and Pearson's where they disagree."""
-        low, high = score_limits(self.won, self.lost, self.n, confidence=confidence)
+        low, high = intervals.score_limits(self.won, self.lost, self.n, confidence=confidence)
         rejects = self.p_value < 1 - confidence
         if (low > 0 or high < 0) == rejects:
             return low, high
-        exact_low, exact_high = discordant_limits(
+        exact_low, exact_high = intervals.discordant_limits(
             self.won, self.lost, self.n, confidence=confidence
         )
         return (exact_low, high) if self.won > self.lost else (low, exact_high)
@@ -304,7 +302,7 @@ def reward_test(
     rounded_N = np.round(differences_N, _DECIMALS)
     return BootstrapTest(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
-        SignFlips(*bootstrap.cluster_sums(rounded_N, clusters_N), unit=None, draws=draws),
+        sign_flip.SignFlips(*bootstrap.cluster_sums(rounded_N, clusters_N), unit=None, draws=draws),
         n=rounded_N.size,
     )
 
@@ -332,6 +330,6 @@ def accuracy_test(
     sums_C, counts_C = bootstrap.cluster_sums(differences_N, clusters_N)
     return SignFlipTest(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
-        SignFlips(sums_C, counts_C, unit=1 / answers, draws=draws),
+        sign_flip.SignFlips(sums_C, counts_C, unit=1 / answers, draws=draws),
         n=n,
     )

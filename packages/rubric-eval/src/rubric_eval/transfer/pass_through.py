@@ -106,9 +106,7 @@ def _content(value: str) -> str | None:
     try:
         if not value or not path.exists():
             return None
-        files = (
-            [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-        )
+        files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
     except OSError:  # longer than a name may be
         return None
     digest = hashlib.sha256()
@@ -121,7 +119,6 @@ def _content(value: str) -> str | None:
 
 
 _COMMANDS: Final = frozenset({"run", "ls", "list", "validate"})
-_PROGRAM: Final = "lm-eval"
 
 
 def run_lm_eval(arguments: Sequence[str], *, say: Callable[[str], None]) -> int:
@@ -196,7 +193,7 @@ def _is_nothing(limit: object) -> bool:
 
 def _call(main: Callable[[], None], arguments: Sequence[str]) -> int:
     before = sys.argv
-    sys.argv = [_PROGRAM, *arguments]
+    sys.argv = ["lm-eval", *arguments]
     try:
         main()
     except SystemExit as ended:

@@ -6,15 +6,12 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from rubric_core import ConfigError, Decoding, ScoresChoices
 from rubric_core.locks import folder_lock
 from rubric_eval.answers.collecting import ItemQuestion, check_weights, stream_answers
 from rubric_eval.errors import BenchmarkDataError, Failures
-from rubric_eval.records import files
-from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
-from rubric_eval.records.joining import closing, finished, joined, under_way
+from rubric_eval.records import files, inputs, joining
 from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions
 from rubric_eval.responders.opening import OpenModel
 from rubric_eval.transfer.building import Built, build, scored_items
@@ -50,15 +47,15 @@ async def run_transfer(
             its answers are kept, and there is no table.
         ConfigError, ResponderError, EvalWriteError, OSError: as the parts say.
     """
-    folder = EvalFolder(out)
-    async with closing([model.aclose for model in models]):
+    folder = inputs.EvalFolder(out)
+    async with joining.closing(*(model.aclose for model in models)):
         wanted = plan.manifest([model.entry for model in models])
         _refuse_unable(plan, models)
         with folder_lock(folder.root):
-            run = joined(folder, wanted)
+            run = joining.joined(folder, wanted)
             for model in models:
                 check_weights(folder, model)
-            with under_way(folder, run, table=folder.transfer):
+            with joining.under_way(folder, run, table=folder.transfer):
                 files.write_rows(folder.questions, plan.question_rows())
                 for model in models:
                     async with model:  # the next one may need its memory
@@ -66,7 +63,7 @@ async def run_transfer(
                 # A model that an earlier run began, and never brought to an end, is left out; its
                 # answers stay.
                 done = [one for one in run.models if has_items(folder, run, model=one.name)]
-                ended = finished(run, models=tuple(done))
+                ended = joining.finished(run, models=tuple(done))
                 table = transfer_table(folder, ended)
                 files.write_json(folder.transfer, table)
                 files.write_finished_run(folder, ended)
@@ -87,7 +84,7 @@ def _refuse_unable(plan: TransferPlan, models: Sequence[OpenModel]) -> None:
 
 
 async def _evaluate(
-    folder: EvalFolder,
+    folder: inputs.EvalFolder,
     plan: TransferPlan,
     model: OpenModel,
     on_progress: Callable[[str, str, int], None] | None,
@@ -138,9 +135,6 @@ def _refuse_unanswered(
     )
 
 
-_VERSIONED: Final = ("rubric-core", "rubric-eval", "lm-eval", "math-verify")
-
-
 @dataclass(frozen=True, kw_only=True)
 class TransferPlan(EvalPlan):
     """Benchmarks, with every prompt, and how they are asked: tokens and stops are each one's own.
@@ -165,10 +159,10 @@ class TransferPlan(EvalPlan):
         }
         return self.run_of(
             models,
-            packages=_VERSIONED,
+            packages=("rubric-core", "rubric-eval", "lm-eval", "math-verify"),
             kind="transfer",
             questions=questions,
-            template=text_sha256(canonical_json(sorted(templates.items()))),
+            template=inputs.text_sha256(inputs.canonical_json(sorted(templates.items()))),
             suite=self.suite,
             templates=templates,
             max_tokens={built.benchmark.task: built.decoding.max_tokens for built in self.built},

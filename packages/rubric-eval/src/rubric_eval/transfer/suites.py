@@ -115,11 +115,5 @@ def _document(data: str, item: Item) -> dict[str, object]:
         solution = f"$\\boxed{{{item.target}}}$"
         return {**row, "problem": item.question, "solution": solution}
     choices = {f"choice{number}": text for number, text in enumerate(item.choices, start=1)}
-    answer = f"({item.target})"
-    return {
-        **row,
-        **choices,
-        "Question": item.question,
-        "choices": list(item.choices),
-        "answer": answer,
-    }
+    asked = {"Question": item.question, "choices": list(item.choices)}
+    return {**row, **choices, **asked, "answer": f"({item.target})"}

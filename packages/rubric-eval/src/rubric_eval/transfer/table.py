@@ -8,13 +8,7 @@ from pathlib import Path
 
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, refusing_edits
-from rubric_eval.records.files import (
-    ItemRow,
-    QuestionRow,
-    items_sha256,
-    iterate_rows,
-    read_rows,
-)
+from rubric_eval.records.files import ItemRow, QuestionRow, items_sha256, iterate_rows, read_rows
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import (
     BenchmarkQuality,
@@ -123,10 +117,7 @@ def protocol(run: EvalRun, benchmark: str) -> str:
 
 
 def _measured(
-    run: EvalRun,
-    benchmark: str,
-    model: ModelEntry,
-    rows_S: Sequence[Sequence[ItemRow]],
+    run: EvalRun, benchmark: str, model: ModelEntry, rows_S: Sequence[Sequence[ItemRow]]
 ) -> Measured:
     first = rows_S[0]
     ids = tuple(row.item_id for row in first)

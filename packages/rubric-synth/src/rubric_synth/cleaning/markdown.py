@@ -8,17 +8,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rubric_core.judgement.evidence import composed
-from rubric_core.rewriting import rewriting
+from rubric_core.rewriting import patterns, rewriting
 from rubric_synth.tables import read_table
 
-_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
-_LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-# Controls, the soft hyphen, spaces without width, marks of direction and of byte order. Searched
-# for, since to translate every character takes ten times as long.
-_INVISIBLE = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
-)
-_LIGATURE = re.compile("[\ufb00-\ufb06]")
+_PATTERNS: Final = patterns(read_table("patterns")["markdown"])
 _LETTERS: Final = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
 
 
@@ -29,29 +22,21 @@ def normal_characters(text: str) -> str:
     Of the marks on one letter, 30 are kept.
     """
     if "\x1b" in text:
-        text = _ESCAPE_SEQUENCE.sub("", text)
-    text = _INVISIBLE.sub("", _LINE_ENDS.sub("\n", text)).replace("\u00a0", " ")
+        text = _PATTERNS["escape_sequence"].sub("", text)
+    text = _PATTERNS["line_ends"].sub("\n", text)
+    text = _PATTERNS["invisible"].sub("", text).replace("\u00a0", " ")
     return composed(text)
 
 
 def without_ligatures(text: str) -> str:
     """Write the letters that a ligature of print stands for."""
-    return _LIGATURE.sub(lambda found: _LETTERS[ord(found[0]) - 0xFB00], text)
+    return _PATTERNS["ligature"].sub(lambda found: _LETTERS[ord(found[0]) - 0xFB00], text)
 
 
-_FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _MAX_COMMENT_CHARS: Final = 5_000
-_HEADING_MARK = re.compile(r"^#{1,6}(?=\s)")
 _MAX_HEADING_CHARS: Final = 1_000
 _MAX_TITLE_CHARS: Final = 300
-_UNDERLINE = re.compile(r"^(=+|-{3,})\s*$")
-_FENCE = re.compile(r"^\s*(```+|~~~+)")
 _MAX_PARAGRAPH_CHARS: Final = 20_000
-_BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
-# Bounded, so that a text full of openings without ends costs no more than its length.
-_DISPLAY_MATH = re.compile(
-    r"\$\$.{0,3000}?\$\$|\\\[.{0,3000}?\\\]|\\begin\{(\w+\*?)\}.{0,3000}?\\end\{\1\}", re.DOTALL
-)
 _WITHOUT_MARKUP: Final = rewriting(read_table("markup")["markdown"])
 
 
@@ -64,7 +49,7 @@ class Section(NamedTuple):
 
 def clean_markdown(text: str) -> str:
     """Normalise characters and drop front matter and comments."""
-    text = _without_comments(_FRONT_MATTER.sub("", normal_characters(text)))
+    text = _without_comments(_PATTERNS["front_matter"].sub("", normal_characters(text)))
     lines = (line.rstrip() for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
@@ -91,7 +76,7 @@ def sections(text: str) -> tuple[Section, ...]:
     # Every stage looks at the sections of the documents in work: cut each document once.
     return tuple(
         Section(heading, paragraphs)
-        for heading, lines in _blocks(_DISPLAY_MATH.sub(" ", text))
+        for heading, lines in _blocks(_PATTERNS["display_math"].sub(" ", text))
         if (paragraphs := tuple(_paragraphs(lines)))
     )
 
@@ -106,7 +91,7 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
     heading = fence = ""
     body: list[str] = []
     for line in text.split("\n"):
-        mark = _FENCE.match(line)
+        mark = _PATTERNS["fence"].match(line)
         if mark is not None and (not fence or line.strip().startswith(fence)):
             fence = "" if fence else mark[1]
             body.append("")
@@ -114,10 +99,10 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
         if fence:
             continue
         title = _marked_heading(line)
-        if title is None and _UNDERLINE.match(line) and _underlined(body):
+        if title is None and _PATTERNS["underline"].match(line) and _underlined(body):
             title = body.pop()
         if title is None:
-            body.append(_HEADING_MARK.sub("", line))
+            body.append(_PATTERNS["heading_mark"].sub("", line))
         else:
             yield heading, body
             heading, body = inline_text(title), []
@@ -145,7 +130,7 @@ def _without_comments(text: str) -> str:
 
 def _marked_heading(line: str) -> str | None:
     """Return what stands behind the marks of a heading; None for any other line, or prose."""
-    if _HEADING_MARK.match(line) is None:
+    if _PATTERNS["heading_mark"].match(line) is None:
         return None
     found = line.lstrip("#").strip().rstrip("#").rstrip()
     return found if len(found) <= _MAX_HEADING_CHARS else None
@@ -164,7 +149,7 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
     in_list = False
     for line in [*lines, ""]:
         bare = line.strip()
-        is_bullet = _BULLET.match(line) is not None
+        is_bullet = _PATTERNS["bullet"].match(line) is not None
         is_code = not current and line.startswith(("    ", "\t"))
         is_table = bare.startswith(("|", "+--")) or bare.count(" | ") > 1
         if bare and not (is_code or in_list or is_table or is_bullet):

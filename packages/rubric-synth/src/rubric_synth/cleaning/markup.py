@@ -11,16 +11,11 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from rubric_core.rewriting import rewriting
-from rubric_synth.tables import read_table
+from rubric_core.rewriting import patterns, rewriting
+from rubric_synth.tables import read_table, word_set
 
-_KEPT_DIRECTIVES: Final = frozenset(
-    {"note", "warning", "caution", "important", "tip", "attention", "hint"}
-)
-_DIRECTIVE = re.compile(r"^(\s*)\.\. ([A-Za-z][\w:-]*?)::\s*(.*)$")
-_COMMENT = re.compile(r"^(\s*)\.\.(\s|$)")
-_BULLET = re.compile(r"^([-*+•]|\d+[.)]|[a-z]\))\s+(.*)$")
-_RULE = re.compile(r"^\s*([=+~^\"'#*-])(?:\1|[\s+])*$")
+_KEPT_DIRECTIVES: Final = word_set("kept_directives")
+_PATTERNS: Final = patterns(read_table("patterns")["markup"])
 _WITHOUT_MARKUP: Final = rewriting(read_table("markup")["rest"])
 
 
@@ -45,15 +40,15 @@ def _prose_lines(lines: list[str]) -> Iterator[str]:
         if dropped is not None and indent > dropped:
             continue
         dropped = None
-        directive = _DIRECTIVE.match(line)
+        directive = _PATTERNS["directive"].match(line)
         if directive is not None and directive[2].lower() in _KEPT_DIRECTIVES:
             yield ""
             yield directive[3]
-        elif directive is not None or _COMMENT.match(line):
+        elif directive is not None or _PATTERNS["comment"].match(line):
             dropped = indent
             if directive is not None:
                 yield ""
-        elif line.lstrip().startswith((">>>", "... ")) or _RULE.match(line):
+        elif line.lstrip().startswith((">>>", "... ")) or _PATTERNS["rule"].match(line):
             yield ""
         else:
             yield line
@@ -65,7 +60,7 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
     current: list[str] = []
     for line in (*lines, ""):
         bare = line.strip()
-        bullet = _BULLET.match(bare)
+        bullet = _PATTERNS["bullet"].match(bare)
         if (not bare or bullet) and current:
             if paragraph := inline_to_prose(" ".join(current)):
                 yield paragraph
@@ -74,15 +69,6 @@ def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
             current.append(bullet[2] if bullet else bare)
 
 
-_LINK = re.compile(
-    r"!?\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\((?:[^()\s]|\([^()\s]*\))*(?:\s\"[^\"]*\")?\)"
-)
-_FENCE = re.compile(r"^\s*(?:```|~~~)")
-_TAG = re.compile(r"</?[A-Za-z][\w:-]{0,30}(?:\s[^<>]{0,500})?/?>")
-_BREAKING_TAG = re.compile(
-    r"</?(?:p|div|br|li|ul|ol|h[1-6]|jats:p|jats:sec)\b[^<>]{0,500}>", re.IGNORECASE
-)
-_SKIP_LINK = re.compile(r"^skip to (?:main )?(?:content|navigation)$", re.IGNORECASE)
 _MENU_LINKS: Final = 3
 _MENU_LINK_FRAC: Final = 0.6
 
@@ -92,26 +78,26 @@ def article_text(markdown: str) -> str:
     blocks: list[str] = []
     is_code = False
     for block in re.split(r"\n{2,}", markdown):
-        marks = sum(_FENCE.match(line) is not None for line in block.split("\n"))
+        marks = sum(_PATTERNS["fence"].match(line) is not None for line in block.split("\n"))
         if is_code or marks:
             blocks.append(block)
             is_code ^= marks % 2 == 1
         elif not _is_menu(block):
-            text = _LINK.sub(lambda link: "" if link[0][0] == "!" else link[1], block)
-            if text.strip() and not _SKIP_LINK.match(text.strip()):
+            text = _PATTERNS["link"].sub(lambda link: "" if link[0][0] == "!" else link[1], block)
+            if text.strip() and not _PATTERNS["skip_link"].match(text.strip()):
                 blocks.append(text)
     return "\n\n".join(blocks)
 
 
 def without_tags(text: str) -> str:
     """Return a field of a record without HTML tags and entities; other text stays as it is."""
-    if _TAG.search(text) is not None:
-        text = _TAG.sub("", _BREAKING_TAG.sub("\n\n", text))
+    if _PATTERNS["tag"].search(text) is not None:
+        text = _PATTERNS["tag"].sub("", _PATTERNS["breaking_tag"].sub("\n\n", text))
     return html.unescape(text)
 
 
 def _is_menu(block: str) -> bool:
-    links = _LINK.findall(block)
+    links = _PATTERNS["link"].findall(block)
     shown = sum(len(link) for link in links)
-    rest = len(re.sub(r"[^\w]", "", _LINK.sub("", block)))
+    rest = len(re.sub(r"[^\w]", "", _PATTERNS["link"].sub("", block)))
     return len(links) >= _MENU_LINKS and shown > _MENU_LINK_FRAC * (shown + rest)

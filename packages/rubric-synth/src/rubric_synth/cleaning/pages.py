@@ -13,8 +13,9 @@ from itertools import pairwise
 from statistics import median
 from typing import Final, NamedTuple
 
+from rubric_core.rewriting import patterns
 from rubric_synth.cleaning.markdown import without_ligatures
-from rubric_synth.tables import phrase
+from rubric_synth.tables import phrase, read_table
 
 PARTED: Final = "\x02"
 """Stands where the end of a line parted a word."""
@@ -28,18 +29,10 @@ _MAX_PAGE_NUMBER_CHARS: Final = 60
 _MIN_LETTERS: Final = 3
 _MIN_LETTER_FRAC: Final = 0.5
 _MIN_LINE_LETTERS: Final = 0.25
-_PAGE_NUMBER = re.compile(
-    r"(?:page|p\.)?\s*[-–—\[(|]?\s*(?:\d{1,4}|[ivxlc]{1,7})\s*[-–—\])|]?(?:\s*(?:/|of)\s*\d{1,4})?",
-    re.IGNORECASE,
-)
-_CONTENTS_LINE = re.compile(r"(?:\.\s?){4,}\s*\w{0,5}$")
-_NUMBERED_HEADING = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,2}){0,4}\.?\s+[A-Z][^.;:!?]{2,90}$")
+_PATTERNS: Final = patterns(read_table("patterns")["pages"])
 _NAMED_HEADING = phrase("paper_heading")
 _REFERENCES = phrase("references_heading")
-_BULLET = re.compile(r"[•◦▪‣●○■–]\s+")
-_SENTENCE_END = re.compile(r"[.!?:][\"')\]]*$")
 _PARTED_WORD = re.compile(rf"\b(\w+)(?:{PARTED}|-\n)(\w+)")
-_WORD = re.compile(r"\w+(?:-\w+)*")
 
 
 class Line(NamedTuple):
@@ -76,7 +69,7 @@ def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str]
         line
         for page in _without_running_lines(pages, usual)
         for line in page
-        if not _CONTENTS_LINE.search(line.text[-200:])
+        if not _PATTERNS["contents_line"].search(line.text[-200:])
         and _letter_frac(line.text) >= _MIN_LINE_LETTERS
     ]
     known = frozenset(_key(title) for title in outline)
@@ -98,7 +91,7 @@ def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) ->
 
     def is_running(text: str) -> bool:
         is_short = len(text) <= _MAX_PAGE_NUMBER_CHARS
-        is_number = is_short and _PAGE_NUMBER.fullmatch(text) is not None
+        is_number = is_short and _PATTERNS["page_number"].fullmatch(text) is not None
         return is_number or repeats[_key(text)] >= least
 
     return [
@@ -130,7 +123,7 @@ def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> l
     heading_height = 0.0
     is_open = False  # whether the last block is a paragraph that may go on
     for line in lines:
-        bullet = _BULLET.match(line.text)
+        bullet = _PATTERNS["bullet"].match(line.text)
         is_heading = _is_heading(line, before, usual, known)
         is_close = before and 0 < before.top - line.top <= 2.0 * line.height
         if is_heading and is_close and heading_height == line.height:
@@ -157,13 +150,13 @@ def _is_heading(line: Line, before: Line | None, usual: _Measures, known: frozen
     if is_tall or (known and _key(text) in known) or _NAMED_HEADING.fullmatch(text):
         return True
     stands_off = before is None or not 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
-    return stands_off and _NUMBERED_HEADING.match(text) is not None
+    return stands_off and _PATTERNS["numbered_heading"].match(text) is not None
 
 
 def _begins(line: Line, before: Line, usual: _Measures) -> bool:
     """Say whether a line begins a paragraph."""
     gap = _gap(before, line, usual)
-    ended = _SENTENCE_END.search(before.text) is not None
+    ended = _PATTERNS["sentence_end"].search(before.text) is not None
     if gap <= 0:  # the next column or page
         return ended and not line.text[:1].islower()
     if gap > _PARAGRAPH_GAP * usual.gap:
@@ -201,7 +194,7 @@ def _letter_frac(text: str) -> float:
 
 def _whole_words(text: str) -> str:
     """Join the halves of parted words; a hyphen stays where the print has it elsewhere."""
-    seen = Counter(_WORD.findall(_PARTED_WORD.sub(" ", text).lower()))
+    seen = Counter(_PATTERNS["word"].findall(_PARTED_WORD.sub(" ", text).lower()))
 
     def whole(parts: re.Match[str]) -> str:
         first, second = parts[1], parts[2]

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
+import rubric_synth
 from rubric_judge.console import command
-
-if TYPE_CHECKING:
-    from rubric_synth.calls import CallTotals
 
 app = command.command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")
 
@@ -29,7 +27,7 @@ def print_counts(title: str, counts: Mapping[str, int]) -> None:
     print_table(title, ("",), ("count",), ((name, str(count)) for name, count in counts.items()))
 
 
-def print_fallbacks(total: CallTotals) -> None:
+def print_fallbacks(total: rubric_synth.CallTotals) -> None:
     """Say how many answers are of another model than the one that was asked, if any are."""
     if total.fallback_calls:
         calls = f"{total.fallback_calls} of {total.calls} calls"

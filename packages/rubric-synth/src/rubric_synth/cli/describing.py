@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 
+import rubric_synth
 from rubric_judge.console import command
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.page.rendering import visible
@@ -17,7 +18,6 @@ from rubric_synth.cli import console
 
 if TYPE_CHECKING:
     from rubric_synth.stats.examples import Example
-    from rubric_synth.stats.report import DatasetStatistics
 
 _NO_ANSWER: Final = 4
 
@@ -49,7 +49,7 @@ def stats(
     from rubric_synth.config import reader_of
     from rubric_synth.dataset.folder import read_manifest
     from rubric_synth.stats.controls import CONTROLS
-    from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
+    from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE
 
     page = html or dataset / PAGE_FILE
     spec = LexicalConfig() if judge is None else read_judge_spec(judge)
@@ -66,7 +66,7 @@ def stats(
             command.working(console.app) as progress,
             progress.phase("reading tasks, judging the controls"),
         ):
-            statistics = dataset_statistics(
+            statistics = rubric_synth.dataset_statistics(
                 dataset,
                 judge=load_replicas(spec),
                 controls=sample,
@@ -83,7 +83,7 @@ def stats(
     command.say_on_stderr(f"page: {page}")
 
 
-def _warn_of(found: DatasetStatistics) -> None:
+def _warn_of(found: rubric_synth.DatasetStatistics) -> None:
     """Say what the numbers do not cover."""
     from rubric_synth.stats.page import judged_by_words, unreadable_rejections
 
@@ -103,10 +103,8 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
         dataset: Dataset folder.
         collected: The collected folder that it was made of, to look for each of its documents.
     """
-    from rubric_synth.check import check_dataset
-
     with command.working(console.app) as progress, progress.phase("checking"):
-        report = check_dataset(dataset, collected=collected)
+        report = rubric_synth.check_dataset(dataset, collected=collected)
     for problem in report.problems:
         command.say_on_stderr(problem)
     tasks = counted(sum(report.tasks.values()), "task")
@@ -143,7 +141,7 @@ def questions(
         console.print_line(f"{write_lines(out, lines)} questions in {out}")
 
 
-def _print_statistics(found: DatasetStatistics) -> None:
+def _print_statistics(found: rubric_synth.DatasetStatistics) -> None:
     from rubric_synth.dataset.writing import asked_of_models
     from rubric_synth.stats.controls import CONTROLS, overpaid
     from rubric_synth.stats.page import calls, per_task

@@ -7,8 +7,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from signal import SIGINT, SIGTERM
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import Final, Literal, NoReturn
 
+import rubric_synth
 from rubric_core.errors import RubricError
 from rubric_judge.console.command import Positive, Terminated, typed_command, working
 from rubric_judge.console.progress import Phase, Steps
@@ -17,18 +18,10 @@ from rubric_synth.cli import console
 from rubric_synth.errors import UnfinishedError
 from rubric_synth.tables import read_table
 
-if TYPE_CHECKING:
-    from rubric_synth.collect.collection import CollectProgress, CollectReport
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.dataset.writing import SynthReport
-    from rubric_synth.pipeline.recording import Progress as RunProgress
-
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
 _ENDINGS: Final[dict[str, str]] = read_table("endings")
 _BY_SIGNAL: Final = 128
 """Status of a command that a signal ended, less the signal's number."""
-
-
 _STEPS: Final = {
     "reading": ("reading", "documents"),
     "comparing": ("looking for duplicates", ""),
@@ -62,15 +55,13 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
         out: Folder to write, outside all sources.
         config: YAML file; its `collect` part is used.
     """
-    from rubric_synth.collect.collection import collect
-    from rubric_synth.config import SynthConfig, load_config
     from rubric_synth.rejection import what_to_do_about_unread
 
-    settings = load_config(config) if config else SynthConfig()
+    settings = rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
     _tell_of_the_network(sources)
     with working(console.app) as progress, Steps(progress) as steps:
         show = partial(_show, steps)
-        report = collect(sources, out, config=settings.collect, on_progress=show)
+        report = rubric_synth.collect(sources, out, config=settings.collect, on_progress=show)
     _print_reasons(out, report.rejected, settings)
     if len(report.by_source) > 1:
         rows = (
@@ -100,7 +91,7 @@ def _tell_of_the_network(sources: Sequence[str]) -> None:
             )
 
 
-def _show(steps: Steps, at: CollectProgress) -> None:
+def _show(steps: Steps, at: rubric_synth.CollectProgress) -> None:
     name, unit = _STEPS[at.step]
     phase = steps.to(name, unit=unit)
     if unit:
@@ -133,10 +124,7 @@ def run(
             going by the mean of the dearest stage so far; needs known prices.
         engine: Where to work, in place of the configuration's.
     """
-    from rubric_synth.config import SynthConfig, load_config
-    from rubric_synth.pipeline.run import synthesise
-
-    settings = load_config(config) if config else SynthConfig()
+    settings = rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
     settings = _overridden(settings, max_cost_usd=max_cost_usd, engine=engine)
     options = {"--config": config, "--limit": limit}
     options |= {"--max-cost-usd": max_cost_usd, "--engine": engine}
@@ -150,7 +138,7 @@ def run(
             working(console.app) as progress,
             progress.phase("making tasks", unit="documents") as phase,
         ):
-            report = synthesise(
+            report = rubric_synth.synthesise(
                 collected, out, config=settings, limit=limit, on_progress=_shown_by(phase)
             )
     except UnfinishedError as error:
@@ -165,7 +153,7 @@ def run(
     _print_run(report, settings)
 
 
-def _print_run(report: SynthReport, settings: SynthConfig) -> None:
+def _print_run(report: rubric_synth.SynthReport, settings: rubric_synth.SynthConfig) -> None:
     _print_reasons(report.out, report.rejected, settings)
     console.print_counts("Tasks", report.tasks)
     console.print_fallbacks(report.usage)
@@ -179,7 +167,9 @@ def _print_run(report: SynthReport, settings: SynthConfig) -> None:
         console.warn(warning)
 
 
-def _print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig) -> None:
+def _print_reasons(
+    folder: Path, counts: Mapping[str, int], config: rubric_synth.SynthConfig
+) -> None:
     """Print the reasons for leaving out, each with what to do about it, unless there are none."""
     from rubric_synth.dataset.folder import REJECTED_FILE
     from rubric_synth.rejection import what_to_do
@@ -189,22 +179,21 @@ def _print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig)
     console.print_table(title, ("", "what to do"), ("count",), rows)
 
 
-def _overridden(settings: SynthConfig, **given: object) -> SynthConfig:
+def _overridden(settings: rubric_synth.SynthConfig, **given: object) -> rubric_synth.SynthConfig:
     from rubric_core.configuration import validated
-    from rubric_synth.config import SynthConfig
 
     overrides = {name: value for name, value in given.items() if value is not None}
-    return validated(SynthConfig, settings.model_dump() | overrides, source="the command line")
+    return validated(type(settings), settings.model_dump() | overrides, source="the command line")
 
 
 def _stop(error: RubricError, status: int) -> NoReturn:
     console.fail("; ".join([str(error), *getattr(error, "__notes__", [])]), status=status)
 
 
-def _shown_by(phase: Phase) -> Callable[[RunProgress], None]:
+def _shown_by(phase: Phase) -> Callable[[rubric_synth.Progress], None]:
     """Return what shows how far a run is, what it costs, and what it left out."""
 
-    def show(now: RunProgress) -> None:
+    def show(now: rubric_synth.Progress) -> None:
         if phase.total is None:
             phase.start_at(now.done)
         phase.done, phase.total, phase.note = now.done, now.total, _figures(now)
@@ -212,7 +201,7 @@ def _shown_by(phase: Phase) -> Callable[[RunProgress], None]:
     return show
 
 
-def _figures(now: RunProgress) -> str:
+def _figures(now: rubric_synth.Progress) -> str:
     parts = (
         ("writing the dataset", now.done == now.total),
         (f"{now.calls_in_flight} in flight", now.calls_in_flight),
@@ -222,7 +211,7 @@ def _figures(now: RunProgress) -> str:
     return ", ".join(text for text, is_shown in parts if is_shown)
 
 
-def _fatal_shortfall(report: SynthReport) -> str:
+def _fatal_shortfall(report: rubric_synth.SynthReport) -> str:
     """Say why nothing can be trained on a dataset and what to do; "" where something can."""
     if report.tasks["train"]:
         return ""
@@ -239,13 +228,13 @@ def _fatal_shortfall(report: SynthReport) -> str:
     return _ENDINGS[name].format(report=report, total=total, done=done, main=main)
 
 
-def few_accepted(report: SynthReport) -> str:
+def few_accepted(report: rubric_synth.SynthReport) -> str:
     """Warn, in one line, where most documents gave no task; "" where most did."""
     done = report.documents - report.pending_documents
     return _few(report.accepted_documents, done, "gave no task", report.rejected)
 
 
-def few_collected(report: CollectReport) -> str:
+def few_collected(report: rubric_synth.CollectReport) -> str:
     """Warn, in one line, where most documents were left out; "" where most were kept."""
     read = report.documents + sum(report.rejected.values())
     return _few(report.documents, read, "were left out", report.rejected)
@@ -266,7 +255,7 @@ def _main(rejected: Mapping[str, int]) -> str:
     return f"main reasons: {reasons}. What to do: {advice}"
 
 
-def _warnings(report: SynthReport) -> tuple[str, ...]:
+def _warnings(report: rubric_synth.SynthReport) -> tuple[str, ...]:
     """Warn, in one line each, of what a dataset lacks."""
     from rubric_core.configuration import said_where
 

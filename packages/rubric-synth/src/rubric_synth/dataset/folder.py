@@ -18,13 +18,10 @@ from rubric_core import read_tasks
 from rubric_core.configuration import may_be_key
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file, read_file
-from rubric_synth.calls import CallTotals
+from rubric_synth import calls, errors, files, tables
 from rubric_synth.collect.folder import DOCUMENTS_FILE
 from rubric_synth.config import Frozen
-from rubric_synth.errors import DatasetFolderError
-from rubric_synth.files import HashedFile, json_line, parsed_line
 from rubric_synth.rejection import Rejection, Stage
-from rubric_synth.tables import read_table
 
 
 def versions() -> dict[str, str]:
@@ -54,7 +51,7 @@ class Provenance(Origin):
     """Those of them without an outcome yet."""
     collect: dict[str, Any] | None = None
     """Configuration of the collection, as its own manifest has it; None where that is not known."""
-    spent: dict[Stage, CallTotals] | None = None
+    spent: dict[Stage, calls.CallTotals] | None = None
     """What all calls took that were made for this dataset, of finished documents or not; None for
     those that the outcomes name."""
 
@@ -71,11 +68,11 @@ _UNSHOWN: Final = "…"
 class Usage(Frozen):
     """Calls, tokens and costs."""
 
-    total: CallTotals = CallTotals()
+    total: calls.CallTotals = calls.CallTotals()
     """Of all calls that were made for this dataset."""
-    by_stage: dict[Stage, CallTotals] = Field(default_factory=dict[Stage, CallTotals])
+    by_stage: dict[Stage, calls.CallTotals] = Field(default_factory=dict[Stage, calls.CallTotals])
     """The same by the stage that asked."""
-    unfinished: CallTotals = CallTotals()
+    unfinished: calls.CallTotals = calls.CallTotals()
     """Of the total, what no finished document used: calls for pending documents, for earlier
     settings or collections, and tokens of calls without an answer."""
 
@@ -169,7 +166,7 @@ def can_write_parquet() -> bool:
 class ParquetRows:
     """Rows of JSONL gathered into row groups of a Parquet file with the schema of tasks."""
 
-    def __init__(self, file: HashedFile, path: Path) -> None:
+    def __init__(self, file: files.HashedFile, path: Path) -> None:
         """Begin a file; `path` is its name in errors."""
         parquet: Any = import_module("pyarrow.parquet")
         self._arrow_errors: type[Exception] = import_module("pyarrow").ArrowException
@@ -213,7 +210,7 @@ class ParquetRows:
                 f"a row for {str(self._path)!r} does not have the fields of a task; "
                 "what made it has a fault: nothing was written"
             )
-            raise DatasetFolderError(message, path=self._path) from None
+            raise errors.DatasetFolderError(message, path=self._path) from None
         self._writer.write_table(table)
 
 
@@ -249,13 +246,13 @@ def read_manifest(dataset: Path) -> Manifest:
         return Manifest.model_validate_json(read_file(path))
     except OSError as error:
         message = f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`"
-        raise DatasetFolderError(message, path=path) from error
+        raise errors.DatasetFolderError(message, path=path) from error
     except ValidationError as error:
         message = (
             f"{str(path)!r} is no manifest of a dataset ({error.error_count()} faults); "
             "write the dataset with `rubric-synth run`"
         )
-        raise DatasetFolderError(message, path=path) from None
+        raise errors.DatasetFolderError(message, path=path) from None
 
 
 def split_path(dataset: Path, split: str) -> Path:
@@ -266,7 +263,7 @@ def split_path(dataset: Path, split: str) -> Path:
     """
     if split not in SPLITS:
         message = f"split {split!r} is unknown; choose one of {', '.join(SPLITS)}"
-        raise DatasetFolderError(message, path=dataset)
+        raise errors.DatasetFolderError(message, path=dataset)
     path = dataset / f"{split}.jsonl"
     if not path.is_file():
         _check_is_dataset(dataset)
@@ -286,18 +283,18 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
         with open_file(path) as lines:
             for number, line in enumerate(lines, start=1):
                 try:
-                    yield number, parsed_line(Rejection, line)
+                    yield number, files.parsed_line(Rejection, line)
                 except (ValueError, RecursionError):
                     yield number, None
     except OSError as error:
         message = f"{str(path)!r} cannot be read: {error.strerror}"
-        raise DatasetFolderError(message, path=path) from error
+        raise errors.DatasetFolderError(message, path=path) from error
 
 
-def _not_there(path: Path) -> DatasetFolderError:
+def _not_there(path: Path) -> errors.DatasetFolderError:
     wrong = "is no regular file" if path.exists() else "is missing"
     message = f"{str(path)!r} {wrong}; write the dataset with `rubric-synth run`"
-    return DatasetFolderError(message, path=path)
+    return errors.DatasetFolderError(message, path=path)
 
 
 def _check_is_dataset(dataset: Path) -> None:
@@ -311,8 +308,8 @@ def _check_is_dataset(dataset: Path) -> None:
         found = "collected"
     else:
         found = "work" if (dataset / WORK_FOLDER).is_dir() else "other"
-    message: str = read_table("no_dataset")[found].format(shown=str(dataset), folder=dataset)
-    raise DatasetFolderError(message, path=dataset)
+    message: str = tables.read_table("no_dataset")[found].format(shown=str(dataset), folder=dataset)
+    raise errors.DatasetFolderError(message, path=dataset)
 
 
 def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
@@ -330,7 +327,7 @@ def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
     count = 0
     for count, task in enumerate(read_tasks(path), start=1):  # noqa: B007 - whether there was one
         view = task.policy_view()
-        yield json_line({"task_id": view.task_id, "question": view.question}).decode()
+        yield files.json_line({"task_id": view.task_id, "question": view.question}).decode()
     if not count:
         message = f"{str(path)!r} holds no task; choose another split or collect more documents"
-        raise DatasetFolderError(message, path=path)
+        raise errors.DatasetFolderError(message, path=path)

@@ -39,12 +39,7 @@ def _is_models(totals: CallTotals) -> bool:
     return bool(tokens or totals.cost_usd or totals.unpriced_calls)
 
 
-_SIZES: Final = (
-    (1_000, "n<1K"),
-    (10_000, "1K<n<10K"),
-    (100_000, "10K<n<100K"),
-    (1_000_000, "100K<n<1M"),
-)
+_SIZES: Final = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
 
 
 def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
@@ -68,7 +63,7 @@ def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
     tasks = sum(manifest.tasks.values())
     return environment.get_template("card.md.j2").render(
         m=manifest,
-        size=next((name for limit, name in _SIZES if tasks < limit), "n>1M"),
+        size=next((name for limit, name in _SIZES.items() if tasks < limit), "n>1M"),
         asked=asked_of_models(manifest.usage).total,
         splits=folder.SPLITS,
         parquet=parquet,

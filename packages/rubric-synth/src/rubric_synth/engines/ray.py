@@ -192,9 +192,8 @@ class RayEngine(EngineBase):
             scheduling_strategy="SPREAD",
         )(WorkerActor)
         actors = config.ray.actors or max(1, int(ray.cluster_resources().get("CPU", 1) / cpus))
-        self._places = [
-            _Place(working.remote()) for _ in range(min(actors, config.max_concurrency))
-        ]
+        places = range(min(actors, config.max_concurrency))
+        self._places = [_Place(working.remote()) for _ in places]
 
     async def _end(self) -> None:
         """Close the workers, and end all actors."""

@@ -10,22 +10,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
-from rubric_synth import language
+from rubric_synth import language, rejection, stages, tables
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import ApiEntry, ApiItem, Document, parse_entry
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage, is_close, passage_claims
 from rubric_synth.extractive.criteria import AND, TAKES, Fact, ask_for
 from rubric_synth.extractive.terms import CorpusTerms
-from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import Draft, StageRefusal, refuse
 
 _PARAMETER_WORDS: Final = 14
 _RETURN_WORDS: Final = 14
-_FRAMES_OF_PARAMETERS: Final = (
-    TAKES, "It also takes ", "Another parameter is ", "There is also ", "Then there is ", "Last is "
-)  # fmt: skip
+_WORDING: Final = tables.read_table("wording")["api"]
 _DETAILS: Final = frozenset({"central_idea", "supporting_point"})
 _MOST_DETAILS: Final = 3
 _MOST_FACTS: Final = 6
@@ -33,14 +30,8 @@ _FEW_WORDS: Final = 3
 _MANY_CHOICES: Final = 7
 _CAVEAT_WORDS: Final = range(7, 33)
 _MIN_TERMS: Final = 2
-_NOT_PROSE = re.compile(r"[={}<>\\_^|$\[\]/]|\w\(|\.\w|\d\.\d|:\s*$")
-_FIRST_CLAUSE = re.compile(
-    r"^(.*?)(?:;|[:.]\s|\s\(|\s-{1,2}\s|,\s(?=(?:if|which|where|or|default|optional|see)\b)|$)"
-)
-_INSERTED = re.compile(r"\s\([^()]*\)(?=\s\w)")
+_PATTERNS: Final = patterns(tables.read_table("patterns")["api"])
 _POINTERS: Final = frozenset({"return", "follow", "above", "below"})
-_QUOTED = re.compile(r"['\"]([A-Za-z][\w-]{2,})['\"]")
-_SHAPE = re.compile(r"^\([^)]*\)\s*")
 
 
 def api_facts(entry: ApiEntry, terms: CorpusTerms, details: Sequence[str]) -> list[Fact]:
@@ -58,9 +49,9 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms, details: Sequence[str]) -> li
     summary = language.clip_words(first, 20)
     unwanted = FUNCTION_WORDS | {entry.name.lower()}
     by_name = {i.name: i for i in entry.parameters if i.name.lower() not in unwanted}
-    refuse(RejectionReason.NO_SUMMARY, when=not summary)
+    stages.refuse(rejection.RejectionReason.NO_SUMMARY, when=not summary)
     documented = f"of {len(entry.parameters)} documented"
-    refuse(RejectionReason.NO_PARAMETERS, documented, when=not by_name)
+    stages.refuse(rejection.RejectionReason.NO_PARAMETERS, documented, when=not by_name)
     proper = language.proper_names(". ".join(entry.texts()))
     purpose = purpose_sentence(entry.name, entry.form, summary, proper)
     facts = [Fact("purpose", purpose, own=summary)]
@@ -107,7 +98,7 @@ def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
         for text in others
         if is_short and _says_more_than_a_type(text) and not phrases.API_DEPENDENT.match(text)
     ]
-    choices = _QUOTED.findall(item.kind)
+    choices = _PATTERNS["quoted"].findall(item.kind)
     one_of = [f"one of {language.listed(choices)}"] * (1 < len(choices) < _MANY_CHOICES)
     return "; ".join((first, *second, *one_of))
 
@@ -118,7 +109,7 @@ def _says_more_than_a_type(phrase: str) -> bool:
 
 def _kind(item: ApiItem) -> str:
     """Return a documented type without shape, default and the word "optional"."""
-    return _SHAPE.sub("", item.kind.split(", optional")[0].split(", default")[0])
+    return _PATTERNS["shape"].sub("", item.kind.split(", optional")[0].split(", default")[0])
 
 
 def _returned(entry: ApiEntry, proper: frozenset[str]) -> list[str]:
@@ -140,11 +131,11 @@ def _return_phrase(item: ApiItem, proper: frozenset[str]) -> str:
 
 def _phrase(text: str, limit: int, proper: frozenset[str]) -> str:
     """Return the first clause as a phrase, or "" where it is code, a formula or says nothing."""
-    clause = _FIRST_CLAUSE.match(_INSERTED.sub("", " ".join(text.split())))
+    clause = _PATTERNS["first_clause"].match(_PATTERNS["inserted"].sub("", " ".join(text.split())))
     plain = (clause[1] if clause else "").strip(" .,'\"")
     if plain.lower().startswith(("if ", "when ")) and ", " not in plain:
         return ""  # a condition without what follows from it
-    unusable = _NOT_PROSE.search(plain) or plain.count('"') % 2
+    unusable = _PATTERNS["not_prose"].search(plain) or plain.count('"') % 2
     if not plain or unusable or not language.stems(plain).isdisjoint(_POINTERS):
         return ""
     phrase = language.clip_words(plain, limit)
@@ -181,7 +172,7 @@ def _caveat_candidates(entry: ApiEntry) -> Iterator[tuple[str, str]]:
 
 def _is_prose(sentence: str) -> bool:
     return (
-        not _NOT_PROSE.search(sentence.rstrip("."))
+        not _PATTERNS["not_prose"].search(sentence.rstrip("."))
         and sentence[0].isalnum()
         and not phrases.API_DEPENDENT.match(sentence)
         and not phrases.LOST_REFERENCE.search(sentence)
@@ -202,16 +193,9 @@ def _is_caveat(sentence: str, *, marked: bool) -> bool:
     )
 
 
-_QUESTIONS: Final = (
-    "Explain {object}: {aspects}.",
-    "Describe {object}. Cover {aspects}.",
-    "Give a short account of {object}: {aspects}.",
-)
-
-
 def api_draft(
     document: Document, terms: CorpusTerms, config: ExtractiveConfig, *, notes_apart: bool = False
-) -> Draft:
+) -> stages.Draft:
     """Write the draft of one entry.
 
     Args:
@@ -225,7 +209,7 @@ def api_draft(
     """
     entry = parse_entry(document.text)
     if entry is None:
-        raise StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
+        raise stages.StageRefusal(rejection.RejectionReason.NOT_AN_API_ENTRY)
     details = (*entry.summary[1:], *(() if notes_apart else entry.notes))
     facts = api_facts(entry, terms, details)
     asked = ask_for(
@@ -237,19 +221,17 @@ def api_draft(
     )
     told = [fact for fact in facts if fact.kind == "purpose"]  # asked for or not
     told += [fact for fact in asked.facts if fact.kind != "purpose"]
-    frames = iter(_FRAMES_OF_PARAMETERS)
+    frames = iter((TAKES, *_WORDING["further_parameters"]))
     answer = (
         fact.sentence.replace(TAKES, next(frames)) if fact.kind == "parameter" else fact.sentence
         for fact in told
     )
-    return Draft(
+    return stages.Draft(
         question=asked.question,
         passage=document.text,
         criteria=asked.criteria,
-        question_rationale=(
-            f"Using {entry.name} well needs its purpose, the role of each of its "
-            f"{len(entry.parameters)} parameters, its result and its limits to be related to each "
-            "other, not only its name."
+        question_rationale=_WORDING["rationale"].format(
+            entry=entry, parameters=len(entry.parameters)
         ),
         reference_answer=" ".join(answer),
     )
@@ -269,9 +251,8 @@ def _question(entry: ApiEntry, facts: Sequence[Fact], key: str) -> str:
     aspects += [f"the role of {language.listed(points)}"] * bool(points)
     aspects += ["its caveats"] * ("caveat" in kinds)
     described = f"{form}`{entry.name}` {link} {entry.owner}{' with ' * bool(names)}{names}"
-    return language.choose(_QUESTIONS, key).format(
-        object=described, aspects=language.listed(aspects)
-    )
+    question = language.choose(_WORDING["questions"], key)
+    return question.format(object=described, aspects=language.listed(aspects))
 
 
 def _reads_well(text: str) -> bool:
@@ -280,9 +261,7 @@ def _reads_well(text: str) -> bool:
 
 _RETURN_VERBS: Final = frozenset({"return", "returns", "give", "gives", "yield", "yields"})
 _NOUNS: Final = ("function", "routine", "class", "method", "object", "module")
-_FRAMES: Final = frozenset(
-    {"for", "if", "given", "when", "is", "are", "does", "as", "in", "like", "similar", "it"}
-)
+_FRAMES: Final = tables.word_set("frames")
 
 
 def purpose_sentence(name: str, form: str, summary: str, proper: frozenset[str]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import read_sentences
 from rubric_synth.cleaning.markdown import Section, sections
 from rubric_synth.config import ExtractiveConfig
@@ -16,19 +17,12 @@ from rubric_synth.extractive import phrases
 from rubric_synth.extractive.criteria import Fact
 from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
+from rubric_synth.tables import read_table
 
-_NUMBERING = re.compile(
-    r"^(?:(?:chapter|section|part|appendix|lesson|unit|lab|step)\s+[\dA-Z]+\b[.:]?"
-    r"|[\dA-Z]?\d*(?:\.\d+)*[.)]?)\s+",
-    re.IGNORECASE,
-)
-_PART: Final = re.compile(r"\s*\((?:part\s*)?\d+(?:\s*(?:of|/)\s*\d+)?\)$", re.IGNORECASE)
+_PATTERNS: Final = patterns(read_table("patterns")["claims"])
 _CLAIM_WORDS: Final = range(9, 39)
 _MIN_TERMS: Final = 4
 _MOST_POINTS: Final = 4
-_QUANTITY = re.compile(
-    r"(?<![\w.,-])(\d+(?:,\d{3})*(?:\.\d+)?)(?:\s?(%|°C|°F|[A-Za-zµμΩ]{1,3}|[a-z]{4,12}))?(?![\w/-])"
-)
 
 
 class Passage(NamedTuple):
@@ -92,7 +86,11 @@ def _count(paragraphs: Sequence[str]) -> int:
 
 def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     """Return a heading as it would stand in a sentence, or "" where it names nothing."""
-    plain = _PART.sub("", _NUMBERING.sub("", heading.strip())).strip(" .:*#`\"'")
+    plain = (
+        _PATTERNS["part"]
+        .sub("", _PATTERNS["numbering"].sub("", heading.strip()))
+        .strip(" .:*#`\"'")
+    )
     plain = re.sub(r"[`$\\]", "", plain)
     named = (word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS)
     if all(len(word) < 2 for word in named):  # noqa: PLR2004 - a letter names nothing
@@ -197,7 +195,7 @@ def is_close(one: str, other: str) -> bool:
 
 def _quantity(sentence: str) -> str:
     """Return the first number with a unit, or with decimals or thousands, as written; or ""."""
-    for match in _QUANTITY.finditer(sentence):
+    for match in _PATTERNS["quantity"].finditer(sentence):
         number, unit = match[1], match[2] or ""
         if unit and unit.lower() not in phrases.NOT_UNITS:
             return match[0].strip()

@@ -31,10 +31,7 @@ AND: Final = " and "
 _NAMED: Final = frozenset({"parameter", "supporting_point"})
 """Kinds of which an answer must hold what the question calls them."""
 _PART_OF_NAME: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_CUES: Final = (
-    "Full credit: {required} is named in a sentence that says how {keywords} come in. "
-    "No credit: words that would fit any other subject as well."
-)
+_CUES: Final[str] = read_table("wording")["cues"]
 
 
 class Fact(NamedTuple):

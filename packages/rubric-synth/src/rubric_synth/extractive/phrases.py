@@ -57,15 +57,10 @@ CITATION: Final = re.compile(r"\s*\((?:e\.g\.\s*|see\s+)?[A-Z][^()]{2,80}\b(?:19
 GLUED_HEADING: Final = re.compile(r"^(?:[A-Z][\w-]*\s+(?:(?:of|from|the|and|in|for|to|a)\s+)*){4,}")
 """A heading that ran into its first sentence."""
 
-LEAD_IN: Final = re.compile(
-    r"^(?:(?:also |please )?(?:note|notice|be aware|beware|remember)(?: also)? that|note,)\s+",
-    re.IGNORECASE,
-)
+LEAD_IN: Final = phrase("lead_in")
 """Openings that announce a caveat."""
 
-LOST_REFERENCE: Final = re.compile(
-    r"\b(?:see|to|by|of|from|in|for|consult)\s*[.,;)]|consult for|examples? below"
-)
+LOST_REFERENCE: Final = phrase("lost_reference", re.NOFLAG)
 """What a removed citation leaves behind."""
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
-from rubric_synth import language
+from rubric_synth import language, rejection, tables
 from rubric_synth.cleaning.markdown import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, parse_entry
@@ -18,16 +18,13 @@ from rubric_synth.extractive.claims import Passage, passage_claims, passages
 from rubric_synth.extractive.criteria import Fact, ask_for, enriched
 from rubric_synth.extractive.phrases import noun_phrases
 from rubric_synth.extractive.terms import CorpusTerms
-from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import Draft, StageRefusal, Stages
-from rubric_synth.tables import read_table
 
-_OPENINGS: Final = ("Explain {subject}", "Give an account of {subject}", "Describe {subject}")
+_WORDING: Final = tables.read_table("wording")["prose"]
 _MIN_SUPPORTS: Final = 2
 _MOST_FACTS: Final = 7
 _RUBRIC: Final = 5
 """Criteria that make a rubric, as the paper has it; fewer are a draft of the last resort."""
-_COVERS: Final = ("Cover {points}.", "Discuss {points}.", "Include {points}.")
 
 
 def prose_drafts(
@@ -46,10 +43,10 @@ def prose_drafts(
     if not drafts:
         if cut:
             detail = f"{len(cut)} passages, none with three claims of its own"
-            raise StageRefusal(RejectionReason.NO_QUESTION, detail)
+            raise StageRefusal(rejection.RejectionReason.NO_QUESTION, detail)
         shortest = config.min_passage_words
         detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
-        raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
+        raise StageRefusal(rejection.RejectionReason.NO_PASSAGE, detail)
     richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
     whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
     return [draft for draft in drafts if draft in whole[: config.questions_per_document]]
@@ -92,9 +89,8 @@ def passage_draft(
         question=asked.question,
         passage=passage.text,
         criteria=asked.criteria,
-        question_rationale=(
-            f"A sound answer has to connect {language.listed(points)} to "
-            f"{asked.facts[0].anchor}, which takes understanding rather than recall."
+        question_rationale=_WORDING["rationale"].format(
+            points=language.listed(points), claim=asked.facts[0].anchor
         ),
         reference_answer=" ".join(fact.sentence for fact in asked.facts),
     )
@@ -110,17 +106,16 @@ def _question(passage: Passage, facts: Sequence[Fact], analysis: DocumentAnalysi
     if subject.endswith("?"):
         opening = f"{language.capital_first(subject)} Explain it"
     else:
-        opening = language.choose(_OPENINGS, key).format(subject=subject)
+        opening = language.choose(_WORDING["openings"], key).format(subject=subject)
     context = passage.context
     if not context and " " not in subject:
         context = language.listed([c for c in analysis.concepts if subject not in c][:2])
     if context:
         opening += f" in the context of {context}"
     points = language.listed(anchors["supporting_point"])
-    parts = [f"{opening}.", language.choose(_COVERS, key[8:]).format(points=points)]
-    wanted = [f"give a figure for {anchor}" for anchor in anchors["evidence"]]
-    limits = "state what limits or conditions apply to"
-    wanted += [f"{limits} {anchor}" for anchor in anchors["limitation"]]
+    parts = [f"{opening}.", language.choose(_WORDING["covers"], key[8:]).format(points=points)]
+    wanted = [_WORDING["figure"].format(anchor=anchor) for anchor in anchors["evidence"]]
+    wanted += [_WORDING["limits"].format(anchor=anchor) for anchor in anchors["limitation"]]
     if wanted:
         parts.append(f"{language.capital_first(language.listed(wanted))}.")
     return " ".join(parts)
@@ -223,7 +218,7 @@ def _depth(weight: float) -> str:
 
 def _reasoning_mode(text: str) -> str:
     found = Counter(stem(word) for word in language.words(text[:_SAMPLE_CHARS]))
-    modes: dict[str, str] = read_table("words")["modes"]
+    modes: dict[str, str] = tables.read_table("words")["modes"]
     scores = {mode: sum(found[stem(cue)] for cue in cues.split()) for mode, cues in modes.items()}
     best = max(scores, key=lambda mode: scores[mode])
     return best if scores[best] else "descriptive"

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Final
 
+from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import stem
 from rubric_synth.document import Document
 from rubric_synth.language import base_forms, content_words, first_per_stem, sentences, words
+from rubric_synth.tables import read_table
 
 _MIN_BOILERPLATE_WORDS: Final = 5
 _LARGE_COLLECTION: Final = 20
 _COMMON: Final = 0.2
-_HEAD_NOUN = re.compile(
-    r"\b(?:the|a|an|this|these|each|of|its)\s+(\w+)"
-    r"(?=[.,;:)]|\s+(?:of|is|are|was|were|in|to|and|or|for|that|which|with|by|on|at|as|from|can|may|has|have)\b)"
-)
-_AFTER_VERB_MARK = re.compile(
-    r"\b(?:to|can|cannot|could|may|might|must|will|would|should)\s+([a-z]+)"
-)
-_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")
+_PATTERNS: Final = patterns(read_table("patterns")["terms"])
 _EXACT_KEYS: Final = 500_000
 """As long as there are no more than this, each is counted."""
 _BITS: Final = 1 << 29
@@ -105,9 +99,9 @@ class CorpusTerms:
             self._documents += 1
             found = Counter(words(document.text))
             self._words.update(found)
-            self._heads.update(_HEAD_NOUN.findall(document.text))
-            self._verbs.update(_AFTER_VERB_MARK.findall(document.text))
-            self._names.update(_NAME.findall(document.text))
+            self._heads.update(_PATTERNS["head_noun"].findall(document.text))
+            self._verbs.update(_PATTERNS["after_verb_mark"].findall(document.text))
+            self._names.update(_PATTERNS["name"].findall(document.text))
             self._frequency.update({stem(word) for word in found})
             names = frozenset(words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in sentences(document.text)}

@@ -21,11 +21,9 @@ from typing import Any, Final, NamedTuple
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.llm.prompt import fenced
+from rubric_synth import language, stages, tables
 from rubric_synth.config import LLMConfig, TaskType
 from rubric_synth.document import Document
-from rubric_synth.language import STOP_WORDS
-from rubric_synth.stages import Draft
-from rubric_synth.tables import phrase
 
 GAP: Final = "[…]"
 """Stands in a passage where paragraphs between its first and last were not shown."""
@@ -33,7 +31,7 @@ GAP: Final = "[…]"
 _BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
 _CODE_FENCE: Final = re.compile(r"^\s{0,3}(```|~~~)", re.MULTILINE)
 _HEADING: Final = re.compile(r"#{1,6}\s[^\n]{1,200}")
-_BACK_MATTER: Final = phrase("back_matter", re.IGNORECASE | re.MULTILINE)
+_BACK_MATTER: Final = tables.phrase("back_matter", re.IGNORECASE | re.MULTILINE)
 _SPACE: Final = re.compile(r"\s+")
 _WORD: Final = re.compile(r"[^\W\d_]{3,}")
 _LONGEST: Final = 4_000
@@ -175,7 +173,7 @@ def _cut(text: str, earliest: int, latest: int) -> int:
 def _richest(text: str, paragraphs: Sequence[Paragraph], limit: int) -> list[int]:
     """Return the positions of the paragraphs to show."""
     counts = Counter(_WORD.findall(text.lower()))
-    weights = {w: math.log(n) for w, n in counts.items() if n > 1 and w not in STOP_WORDS}
+    weights = {w: math.log(n) for w, n in counts.items() if n > 1 and w not in language.STOP_WORDS}
     ranked = sorted(
         _sections(text, paragraphs),
         key=lambda section: (-_density(text, paragraphs, section, weights), section[0]),
@@ -248,7 +246,7 @@ class Prompts(NamedTuple):
         found = analysis.model_dump(mode="json")
         return _filled(self.synthesis, found, "ANALYSIS", document)
 
-    def for_enrichment(self, document: Document, draft: Draft) -> str:
+    def for_enrichment(self, document: Document, draft: stages.Draft) -> str:
         """Return the task of stage 3."""
         seen = {"question", "criteria", "reference_answer"}
         fields = draft.model_dump(mode="json", include=seen)

@@ -7,7 +7,7 @@ import json
 import os
 import uuid
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
@@ -15,17 +15,13 @@ from rubric_core import Judge
 from rubric_core.files import file_sha256, open_file
 from rubric_judge import ChatModel, load_judge
 from rubric_judge.capabilities import fingerprint
-from rubric_synth.collect.folder import (
-    DOCUMENTS_FILE,
-    collected_hashes,
-    read_document,
-    read_settings,
-)
+from rubric_synth.collect import folder
 from rubric_synth.config import LLMConfig, SynthConfig
 from rubric_synth.dataset.folder import Origin, versions
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.stages import Stages, StagesFactory
+from rubric_synth.work.index import CollectedLine
 
 
 class Settings(NamedTuple):
@@ -98,46 +94,27 @@ _HASH_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 
 
-class CollectedLine(NamedTuple):
-    """One line of the collected file."""
-
-    doc_hash: str
-    settings: bytes
-    """Digest of the line and of all settings that shape its outcome."""
-    offset: int
-    """Bytes before the line."""
-    read: Callable[[int], Document]
-
-    def document(self) -> Document:
-        """Read the document.
-
-        Raises:
-            CollectedFolderError: The line is damaged.
-        """
-        return self.read(self.offset)
-
-
 class Collection:
     """The documents of a collected folder, of which the first may be all that is to be done.
 
     What tells the lines apart is kept, 56 bytes each: a run goes through them several times.
     """
 
-    def __init__(self, folder: Path, *, limit: int | None = None) -> None:
+    def __init__(self, path: Path, *, limit: int | None = None) -> None:
         """Go through the lines once, without reading the documents.
 
         Args:
-            folder: Written by `collect`.
+            path: Folder written by `collect`.
             limit: Only so many documents are to be done.
 
         Raises:
             CollectedFolderError: The file is missing, or a line is not a document.
         """
-        self.folder = folder
-        self._path = folder / DOCUMENTS_FILE
+        self.folder = path
+        self._path = path / folder.DOCUMENTS_FILE
         self._hashes = bytearray()
         self._offsets = array("Q")
-        for doc_hash, offset in collected_hashes(folder):
+        for doc_hash, offset in folder.collected_hashes(path):
             self._hashes += bytes.fromhex(doc_hash)
             self._offsets.append(offset)
         self._digests: dict[bytes, bytearray] = {}
@@ -146,12 +123,12 @@ class Collection:
         self.to_do = self.documents if limit is None else min(limit, self.documents)
         self._version = _version(self._path.stat())
         self.sha256 = file_sha256(self._path)
-        self.config = read_settings(folder) or None
+        self.config = folder.read_settings(path) or None
         """That it was collected with, None where its manifest does not say."""
 
     def hashes(self) -> set[str]:
         """Return the hashes of all documents."""
-        return {doc_hash for doc_hash, _ in collected_hashes(self.folder)}
+        return {doc_hash for doc_hash, _ in folder.collected_hashes(self.folder)}
 
     def lines(self, settings: bytes) -> Iterator[CollectedLine]:
         """Yield all lines, in order; each can be read until `close`.
@@ -177,7 +154,7 @@ class Collection:
     def _read(self, offset: int) -> Document:
         if self._file is None:
             self._file = self._opened()
-        return read_document(self._file, offset)
+        return folder.read_document(self._file, offset)
 
     def _opened(self) -> IO[bytes]:
         file = open_file(self._path, buffering=256 * 1024)

@@ -18,23 +18,19 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from rubric_core import Usage
+from rubric_synth import document, engines, errors, rejection, tables
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import SynthConfig
 from rubric_synth.dataset.folder import DATASET_FILES
 from rubric_synth.dataset.writing import SynthReport
-from rubric_synth.document import DocumentOutcome
-from rubric_synth.engines import Engine
 from rubric_synth.engines.worker import Pending
-from rubric_synth.errors import UnfinishedCause
-from rubric_synth.pipeline.collection import CollectedLine
-from rubric_synth.rejection import Stage
-from rubric_synth.tables import read_table
 from rubric_synth.work.folder import WorkFolder
+from rubric_synth.work.index import CollectedLine
 
 NOTE: Final = "dataset"
 
 
-WHY: Final[dict[str, str]] = read_table("unfinished")
+WHY: Final[dict[str, str]] = tables.read_table("unfinished")
 """Why a run stopped and what to do, to be filled with its `config` and what it has `spent`."""
 
 
@@ -77,7 +73,7 @@ class Stop:
     def __init__(self) -> None:
         """Begin without a reason to stop."""
         self._scope: anyio.CancelScope | None = None
-        self.cause: UnfinishedCause | None = None
+        self.cause: errors.UnfinishedCause | None = None
         """The first reason to end."""
         self.signal: int | None = None
         """The latest one that asked for the end."""
@@ -131,7 +127,7 @@ class Stop:
                 self._scope.cancel()
         self.signal = number
 
-    def request(self, cause: UnfinishedCause) -> None:
+    def request(self, cause: errors.UnfinishedCause) -> None:
         """Draw no further document and let calls in flight end.
 
         They get a few seconds, or as long as they take where the ceiling on costs was reached:
@@ -192,7 +188,7 @@ class Spending:
     def __init__(self, folder: WorkFolder, config: SynthConfig) -> None:
         """Start from what earlier runs have spent."""
         self._config = config
-        self.by_stage: dict[Stage, CallTotals] = folder.index.spent(self._price)
+        self.by_stage: dict[rejection.Stage, CallTotals] = folder.index.spent(self._price)
         """What each stage has taken."""
 
     @property
@@ -219,7 +215,7 @@ class Spending:
         self.by_stage[record.stage] = before + CallTotals.of_call(record, cost_usd)
         return cost_usd is not None
 
-    def _price(self, stage: Stage, usage: Usage) -> float | None:
+    def _price(self, stage: rejection.Stage, usage: Usage) -> float | None:
         """Return what the configuration says that tokens cost; None where it does not."""
         asked = self._config.judge_model if stage == "quality" else self._config.model
         return asked.prices.cost_usd(usage) if asked and asked.prices else None
@@ -241,7 +237,7 @@ class Recorder:
     """Documents that are done."""
     left_out: int = 0
     """Documents of this run without a task."""
-    engine: Engine | None = None
+    engine: engines.Engine | None = None
     """The engine at work, whose calls in flight count."""
     _unavailable_in_a_row: int = 0
     _in_work: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -290,7 +286,7 @@ class Recorder:
         if not self.spent.add(record) and self.config.max_cost_usd is not None:
             self.stop.request("unpriced")
 
-    def on_outcome(self, outcome: DocumentOutcome) -> None:
+    def on_outcome(self, outcome: document.DocumentOutcome) -> None:
         """Keep what came of a document; see `Sink`."""
         settings = self._in_work.pop(outcome.doc_hash, None)
         if settings is None:

@@ -14,27 +14,18 @@ import anyio
 import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError
-from rubric_synth.calls import DocumentCalls
+from rubric_synth import calls, engines, errors, files
 from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
 from rubric_synth.dataset.folder import DATASET_FILES, WORK_FOLDER, Provenance
 from rubric_synth.dataset.writing import SynthReport, write_dataset
-from rubric_synth.engines import make_engine
 from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
-from rubric_synth.errors import (
-    CallsStoppedError,
-    OutputError,
-    UnfinishedCause,
-    UnfinishedError,
-    WorkFolderError,
-)
 from rubric_synth.extractive.prose_tasks import extractive_stages
-from rubric_synth.files import remove_leftovers
 from rubric_synth.pipeline import recording
-from rubric_synth.pipeline.collection import CollectedLine, Collection, Settings, settings_of
+from rubric_synth.pipeline.collection import Collection, Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
 from rubric_synth.work.folder import WorkFolder
-from rubric_synth.work.index import note_of_finished
+from rubric_synth.work.index import CollectedLine, note_of_finished
 
 _COLLECTED: Final = "collected"
 
@@ -93,7 +84,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
             return report
         raise
     with opened as folder, closing(collection):
-        remove_leftovers(out, DATASET_FILES)
+        files.remove_leftovers(out, DATASET_FILES)
         if report := recording.written_before(out, folder.index.note(recording.NOTE), making):
             return report
         spec = WorkerSpec(config, stages, judge)
@@ -146,7 +137,7 @@ class _Run:
             failure: RubricError | None = None
             if counts.settled < self.collection.to_do:
                 failure = self._work(counts.settled)
-            if isinstance(failure, OutputError | WorkFolderError):
+            if isinstance(failure, errors.OutputError | errors.WorkFolderError):
                 raise failure
             if self.stop.is_left:
                 raise KeyboardInterrupt(self.stop.signal)
@@ -253,19 +244,19 @@ class _Run:
             recorder.engine = LocalEngine(spec)
             while recorder.needs_price and recorder.may_call() and (item := next(pending, None)):
                 await recorder.engine.run([item], recorder)
-        recorder.engine = make_engine(spec)
+        recorder.engine = engines.make_engine(spec)
         await recorder.engine.run(pending, recorder)
 
     async def _replay(self, worker: Worker, recorder: recording.Recorder) -> None:
         """Finish the documents that need no further call; put back the others."""
 
         def refuse() -> NoReturn:
-            raise CallsStoppedError("only what was answered before is used")
+            raise errors.CallsStoppedError("only what was answered before is used")
 
         for document, known in recorder.pending(self._to_do(), only_answered=True):
             try:
-                outcome = await worker.process(document, DocumentCalls(known, permit=refuse))
-            except CallsStoppedError:
+                outcome = await worker.process(document, calls.DocumentCalls(known, permit=refuse))
+            except errors.CallsStoppedError:
                 recorder.put_back(document.doc_hash)
             else:
                 recorder.on_outcome(outcome)
@@ -286,8 +277,8 @@ class _Run:
         return write_dataset(self.out, outcomes, config=config, provenance=provenance)
 
     def _unfinished(
-        self, cause: UnfinishedCause, pending: int, written: str, *, why: str | None = None
-    ) -> UnfinishedError:
+        self, cause: errors.UnfinishedCause, pending: int, written: str, *, why: str | None = None
+    ) -> errors.UnfinishedError:
         spent = recording.Spending(self.folder, self.spec.config).total
         why = why or recording.WHY[cause].format(config=self.spec.config, spent=spent)
         done = self.collection.to_do - pending
@@ -297,4 +288,6 @@ class _Run:
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
             f"pending{goes_on}; {written}{took}"
         )
-        return UnfinishedError(message, cause=cause, pending=pending, signal=self.stop.signal)
+        return errors.UnfinishedError(
+            message, cause=cause, pending=pending, signal=self.stop.signal
+        )

@@ -27,16 +27,14 @@ import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import JudgeResult, JudgeView, Outcome, Task
 from rubric_judge import HybridConfig, LexicalConfig, SandboxError, VerificationError
 from rubric_judge.lexical.words import stem
+from rubric_judge.verification import execute, python_tests, quantities
 from rubric_judge.verification.directive import (
     ProgramCheck,
     SentenceScope,
     StructureChecks,
     parse_verification,
 )
-from rubric_judge.verification.execute import Programs
 from rubric_judge.verification.numeric import NumericCheck
-from rubric_judge.verification.python_tests import PythonTests, parse_python, response_code
-from rubric_judge.verification.quantities import plain_numbers, read_quantities
 from rubric_synth.config import Corruption, QualityConfig
 from rubric_synth.language import content_words
 from rubric_synth.rejection import RejectionReason
@@ -47,7 +45,7 @@ _NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 _REST: Final = LexicalConfig()
-_KINDS: Final = {"quantitative": NumericCheck, "code": PythonTests}
+_KINDS: Final = {"quantitative": NumericCheck, "code": python_tests.PythonTests}
 """What a draft of a type holds at least one of."""
 
 
@@ -77,7 +75,7 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
             if check is None:
                 continue
             passes = partial(_passes, programs, check)
-            if not isinstance(check, PythonTests):
+            if not isinstance(check, python_tests.PythonTests):
                 await _check_quick(name, passes, draft, is_numeric=isinstance(check, NumericCheck))
                 continue
             code = _parsed(name, draft.reference_answer)
@@ -88,9 +86,9 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
 
 
 @lru_cache(maxsize=8)
-def _programs(judge: str) -> Programs:
+def _programs(judge: str) -> execute.Programs:
     # One for the process: it bounds how many tests run at a time.
-    return Programs(HybridConfig.model_validate_json(judge))
+    return execute.Programs(HybridConfig.model_validate_json(judge))
 
 
 def _read(criterion: CriterionDraft) -> ProgramCheck | None:
@@ -104,7 +102,7 @@ def _read(criterion: CriterionDraft) -> ProgramCheck | None:
 _Passes = Callable[[str], Awaitable[bool]]
 
 
-async def _passes(programs: Programs, check: ProgramCheck, answer: str) -> bool:
+async def _passes(programs: execute.Programs, check: ProgramCheck, answer: str) -> bool:
     return (await programs.run(check, answer)).share == 1.0
 
 
@@ -132,10 +130,10 @@ async def _check_tests(name: str, passes: _Passes, draft: Draft, code: ast.Modul
 
 
 def _with_wrong_numbers(answer: str, factor: float) -> str:
-    text = plain_numbers(answer)
+    text = quantities.plain_numbers(answer)
     parts: list[str] = []
     since = 0
-    for quantity in read_quantities(text, units=False):
+    for quantity in quantities.read_quantities(text, units=False):
         parts += [text[since : quantity.start], repr(quantity.value * factor or factor)]
         since = quantity.end
     return "".join((*parts, text[since:]))
@@ -143,7 +141,7 @@ def _with_wrong_numbers(answer: str, factor: float) -> str:
 
 def _parsed(name: str, answer: str) -> ast.Module:
     """Return the syntax tree of an answer's code, which is neither compiled nor executed."""
-    code = response_code(answer)
+    code = python_tests.response_code(answer)
     if code is None:
         raise _broken(name, "the reference answer holds no block of Python")
     if len(code) > _LONGEST_CODE:
@@ -151,7 +149,7 @@ def _parsed(name: str, answer: str) -> ast.Module:
     try:
         with warnings.catch_warnings():  # an odd escape sequence is the code's own affair
             warnings.simplefilter("ignore")
-            return parse_python(code)
+            return python_tests.parse_python(code)
     except _NO_CODE as error:
         problem = f"the reference answer's code does not compile: {type(error).__name__}"
         raise _broken(name, problem) from None
@@ -177,7 +175,6 @@ AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
 _TOKEN: Final = re.compile(r"\w+")
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
 _PIECE: Final = re.compile(r"[^\n]*?[.!?](?:\s+|$)|[^\n]+\n*|\n+")
-_FENCE: Final = "```"
 _SHORTEST_STAND_IN: Final = 4
 
 
@@ -260,7 +257,7 @@ def _first_sentence(_task: Task, answer: str, _chance: random.Random) -> str:
 
 def _pieces(answer: str) -> list[str]:
     """Split into sentences, or into lines where there is code; joined, they are the answer."""
-    if _FENCE in answer:
+    if "```" in answer:
         return answer.splitlines(keepends=True)
     return [piece for piece in _PIECE.findall(answer) if piece]
 

@@ -14,6 +14,7 @@ from string import Template
 from typing import Any, Final, NamedTuple
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
+from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import FUNCTION_WORDS
 from rubric_judge.lint.wording import check_wording
 from rubric_synth.config import QualityConfig
@@ -34,21 +35,14 @@ class Pointer(NamedTuple):
 
 
 _ASKING: Final = FUNCTION_WORDS | word_set("asking")
-_CARRIED_BY = re.compile('[:\n"“`]')
-"""What brings along the thing that a question points to."""
-_SENTENCE_END = re.compile(r"[.?!](?=\s+[A-Z\"“(`$])|\n")
+_PATTERNS: Final = patterns(read_table("patterns")["draft"])
 _CITATION_CONTEXT: Final = word_set("before_brackets")
-_BRACKETED = re.compile(r"(\w+)[.,;]?\s?\[(?!0)\d{1,3}(?:\s?[,–-]\s?\d{1,3})*\](?![\w(\[^])")
 _FEWEST_OWN_WORDS: Final = 5
-_LONG_WORD = re.compile(r"[^\W\d]{3,}")
-_ITS = re.compile(
-    r"(?:what (?:is|are)|explain|describe|discuss|list) (?:its|their)\b", re.IGNORECASE
-)
 
 
 def _first_sentence(text: str) -> int:
     """Return where the first sentence ends."""
-    end = _SENTENCE_END.search(text)
+    end = _PATTERNS["sentence_end"].search(text)
     return end.end() if end else len(text)
 
 
@@ -59,7 +53,7 @@ def _anywhere(pattern: re.Pattern[str], text: str) -> bool:
 def _nothing_behind(pattern: re.Pattern[str], text: str, end: int | None = None) -> bool:
     """Match where the thing is not brought along."""
     found = pattern.finditer(text, 0, len(text) if end is None else end)
-    return any(_CARRIED_BY.search(text, match.end()) is None for match in found)
+    return any(_PATTERNS["carried_by"].search(text, match.end()) is None for match in found)
 
 
 def _at_the_start(pattern: re.Pattern[str], text: str) -> bool:
@@ -73,14 +67,14 @@ def _unannounced(pattern: re.Pattern[str], text: str) -> bool:
         noun = next(group for group in match.groups() if group).rstrip(".s")
         before = text[: match.start()]
         announced = re.search(rf"\b{re.escape(noun)}", before, re.IGNORECASE) is not None
-        if not announced and _CARRIED_BY.search(text, match.end()) is None:
+        if not announced and _PATTERNS["carried_by"].search(text, match.end()) is None:
             return True
     return False
 
 
 def _cited(pattern: re.Pattern[str], text: str) -> bool:
     """Match a number in brackets behind a word, or names where the text says little else."""
-    for match in _BRACKETED.finditer(text):
+    for match in _PATTERNS["bracketed"].finditer(text):
         word = match[1]
         is_spaced = match[0][len(word)] in " .,;"
         is_word = len(word) > 1 and word[-1].isalpha() and word.lower() not in _CITATION_CONTEXT
@@ -90,14 +84,14 @@ def _cited(pattern: re.Pattern[str], text: str) -> bool:
     rest, count = pattern.subn(" ", text) if "et al" in text else (text, 0)
     if not count:
         return False
-    own = [word for word in _LONG_WORD.findall(rest) if word.lower() not in _ASKING]
+    own = [word for word in _PATTERNS["long_word"].findall(rest) if word.lower() not in _ASKING]
     return len(own) < _FEWEST_OWN_WORDS
 
 
 def _unnamed(pattern: re.Pattern[str], text: str) -> bool:
     """Match where the text opens with a "this method" and has named nothing before that."""
     opening = text[: _first_sentence(text)]
-    if _ITS.match(opening.strip()):
+    if _PATTERNS["its"].match(opening.strip()):
         return True
     match = pattern.search(opening)
     before = opening[: match.start()] if match else "`"
@@ -241,7 +235,6 @@ def _missing_field(criterion: CriterionDraft) -> str:
 _TOKEN: Final = re.compile(r"\w+|[\[\\§]|\?\?")
 _HINTS: Final = frozenset[str]().union(*(pointer.hints for pointer in QUESTION_POINTERS))
 """Of all pointers, for those of a question are among the others."""
-_CODE_OR_FORMULA: Final = re.compile(r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$", re.DOTALL)
 
 
 def check_self_contained(draft: Draft) -> None:
@@ -271,7 +264,7 @@ def pointers_in(text: str, pointers: Sequence[Pointer]) -> str:
 
 def _first(text: str, pointers: Sequence[Pointer]) -> str:
     has_code = bool(pointers) and ("`" in text or "$" in text)
-    prose = _CODE_OR_FORMULA.sub("`", text) if has_code else text
+    prose = _PATTERNS["code_or_formula"].sub("`", text) if has_code else text
     return next((pointer.name for pointer in pointers if pointer.points(prose)), "")
 
 
@@ -291,7 +284,6 @@ def _fields(criterion: CriterionDraft) -> Iterator[tuple[str, str, Sequence[Poin
 
 
 _WORD: Final = re.compile(r"\w+")
-_SENTENCE: Final = re.compile(r"[.!?]\s+|\n")
 _FEWEST_WORDS: Final = 3
 """A shorter answer, "Yes" or a name, may well be part of the question."""
 
@@ -318,7 +310,7 @@ def _tells(question: str, answer: str, fewest_words: int) -> bool:
     asked, whole = plain(question), plain(answer)
     if whole in asked and whole.count(" ") > _FEWEST_WORDS:
         return True
-    told = map(plain, _SENTENCE.split(answer))
+    told = map(plain, _PATTERNS["sentence"].split(answer))
     return any(sentence.count(" ") > fewest_words and sentence in asked for sentence in told)
 
 

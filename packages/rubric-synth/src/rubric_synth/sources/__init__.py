@@ -12,18 +12,10 @@ from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found
 from rubric_synth.errors import SourceError
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.sources import raw_text
+from rubric_synth.sources import raw_text, records
 from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
 from rubric_synth.sources.package import read_package
 from rubric_synth.sources.raw_text import NotTextError, SourceFile, printable
-from rubric_synth.sources.records import (
-    JSON_LINES_SUFFIXES,
-    RecordReader,
-    read_hugging_face,
-    read_json,
-    read_json_lines,
-    read_parquet,
-)
 
 __all__ = ["DATASET_PREFIX", "PACKAGE_PREFIX", "read_source"]
 
@@ -31,7 +23,7 @@ PACKAGE_PREFIX: Final = "python:"
 DATASET_PREFIX: Final = "hf:"
 _TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
 _HTML_SUFFIXES: Final = (".html", ".htm", ".xhtml")
-_RECORD_SUFFIXES: Final = (*JSON_LINES_SUFFIXES, ".json", ".parquet")
+_RECORD_SUFFIXES: Final = (*records.JSON_LINES_SUFFIXES, ".json", ".parquet")
 _EXTRAS: Final[dict[str, raw_text.Extra]] = {
     ".parquet": "parquet",
     ".pdf": "pdf",
@@ -57,7 +49,7 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
     if name.startswith(PACKAGE_PREFIX):
         return read_package(name.removeprefix(PACKAGE_PREFIX))
     if name.startswith(DATASET_PREFIX):
-        found = read_hugging_face(name.removeprefix(DATASET_PREFIX), config=config)
+        found = records.read_hugging_face(name.removeprefix(DATASET_PREFIX), config=config)
     elif path.is_dir():
         found = _documents(raw_text.visible_files(path), config)
     elif path.is_file():
@@ -92,27 +84,27 @@ def _file_at(path: Path) -> SourceFile:
 def _documents(
     files: Iterable[tuple[SourceFile, NotTextError | None]], config: CollectConfig
 ) -> Found:
-    records = RecordReader(config)
+    reader = records.RecordReader(config)
     with closing(Converter(config)) as converter:
         for file, error in files:
             if error is not None:
                 yield error.rejection(file.source)
             else:
-                yield from _read(file, records, converter)
+                yield from _read(file, reader, converter)
 
 
-def _read(file: SourceFile, records: RecordReader, converter: Converter) -> Found:
+def _read(file: SourceFile, reader: records.RecordReader, converter: Converter) -> Found:
     """Yield the documents of a file, by the end of its name."""
     name = file.path.name.lower()
-    if name.endswith(JSON_LINES_SUFFIXES):
-        yield from read_json_lines(file, records=records)
+    if name.endswith(records.JSON_LINES_SUFFIXES):
+        yield from records.read_json_lines(file, records=reader)
     elif name.endswith(".json"):
-        yield from read_json(file, records=records)
+        yield from records.read_json(file, records=reader)
     elif name.endswith(".parquet"):
-        yield from read_parquet(file, records=records, reader=converter.tables)
+        yield from records.read_parquet(file, records=reader, reader=converter.tables)
     else:
         try:
-            yield _one_document(file, converter, records.most)
+            yield _one_document(file, converter, reader.most)
         except NotTextError as error:
             yield error.rejection(file.source)
 

@@ -29,6 +29,7 @@ from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.raw_text import NotTextError
+from rubric_synth.tables import phrase
 
 _MAX_MEMORY_BYTES: Final = 2 << 30
 _Job = dict[str, object]
@@ -146,7 +147,6 @@ PANDOC_FORMATS: Final = {
 }
 """What pandoc calls the format of a file, by the end of its name."""
 
-_BINARY: Final = frozenset({"docx", "epub", "odt"})
 _NOT_PARSED: Final = frozenset({63, 64, 91, 92, 93})  # exit statuses of pandoc
 _ARGUMENTS: Final = (
     "--sandbox",
@@ -157,17 +157,11 @@ _ARGUMENTS: Final = (
 )
 _HEAP_EXHAUSTED: Final = 251  # of its run-time system
 # Directives and options that read other files, which pandoc is not allowed to, and it ends there.
-_OTHER_FILES = re.compile(
-    r"^[ \t]*(?:\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?(?:include|literalinclude)::|:(?:file|url):).*$",
-    re.MULTILINE,
-)
-
+_OTHER_FILES: Final = phrase("other_files", re.MULTILINE)
 _CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]{2,40})", re.IGNORECASE
 )
-_NO_TITLE = re.compile(
-    r"^untitled|^Microsoft Word|\.(?:docx?|tex|dvi|indd|pdf|html?)$", re.IGNORECASE
-)
+_NO_TITLE: Final = phrase("no_title")
 
 
 class Converter:
@@ -240,7 +234,7 @@ class Converter:
             NotTextError: It cannot be read, or not within bounds, or pandoc is not installed.
         """
         kind = PANDOC_FORMATS[file.path.suffix.lower()]
-        if kind in _BINARY:
+        if kind in {"docx", "epub", "odt"}:
             # A file with pictures may be so many times larger than one without.
             data = file.read(most=4 * self._most_markup)
         else:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Generator, Iterator
 from types import FrameType, ModuleType
 from typing import Final, NamedTuple
 
+from rubric_core.rewriting import patterns
 from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
 from rubric_synth.document import ApiEntry, ApiForm, ApiItem, Document, Found, render_entry
 from rubric_synth.errors import SourceError
@@ -167,21 +168,13 @@ def _places(layout: str) -> dict[str, str]:
 
 _SECTIONS: Final = _places("google")
 _FIELDS: Final = _places("sphinx")
-_HEADING = re.compile(r"^([A-Z][A-Za-z ]+):[ ]*$")
+_PATTERNS: Final = patterns(read_table("patterns")["docstrings"])
 _FIELD = re.compile(rf"^:({'|'.join(_FIELDS)})(?:\s+([^:]+))?:\s*(.*)$")
 _NAMES = r"(?:\\?\*){0,2}[A-Za-z_]\w*"
 _PARAMETER = re.compile(
     rf"^(?P<names>{_NAMES}(?:\s*[,/]\s*{_NAMES})*)\s*(?:\((?P<kind>.*?)\))?\s*:(?:\s+(?P<body>.*))?$"
 )
-_RAISED = re.compile(r"^(?P<names>[A-Za-z_~`:][\w.~`:]*)(?P<kind>)\s*:(?:\s+(?P<body>.*))?$")
-_TYPED = re.compile(r"^([\w.~`]+(?:\[.*?\])?(?:\s*\|\s*[\w.]+)*)\s*:\s+(.*)$", re.DOTALL)
 
-_NUMPY_HEADING = re.compile(r"^([A-Z][A-Za-z ]{2,30})[ ]*\n[-=]{3,}[ ]*$", re.MULTILINE)
-_NUMPY_ITEM = re.compile(
-    r"^(?=\S)(?:(?P<name>[^:]+?)(?:\s*:\s+|\s+:\s*|:$)(?P<kind>.*)|(?P<alone>.+))$"
-)
-_SIGNATURE = re.compile(r"^[\w.]+\(.*\)(\s*->.*)?$", re.DOTALL)
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _NOT_A_NAME: Final = frozenset({"optional", "default", "deprecated", "None", "True", "False"})
 
 
@@ -196,7 +189,7 @@ def read_docstring(docstring: str, *, qualified_name: str, form: ApiForm) -> Api
 
 
 def _numpydoc_entry(text: str, bare: ApiEntry) -> ApiEntry:
-    marks = list(_NUMPY_HEADING.finditer(text))
+    marks = list(_PATTERNS["numpy_heading"].finditer(text))
     ends = [*(mark.start() for mark in marks), len(text)]
     sections = {"summary": text[: ends[0]]}
     for mark, end in zip(marks, ends[1:], strict=True):
@@ -206,7 +199,7 @@ def _numpydoc_entry(text: str, bare: ApiEntry) -> ApiEntry:
     returned = sections.get("returns") or sections.get("yields") or ""
     return bare.model_copy(
         update={
-            "summary": tuple(p for p in summary if p and not _SIGNATURE.match(p)),
+            "summary": tuple(p for p in summary if p and not _PATTERNS["signature"].match(p)),
             "parameters": tuple(_numpydoc_parameters(sections.get("parameters", ""))),
             "returns": tuple(_numpydoc_items(returned)),
             "raises": tuple(_numpydoc_items(sections.get("raises", ""))),
@@ -221,13 +214,13 @@ def _numpydoc_parameters(section: str) -> Iterator[ApiItem]:
     for item in _numpydoc_items(section):
         for raw in item.name.split(","):
             name = raw.strip().lstrip("*").strip()
-            if name not in seen and _NAME.fullmatch(name):
+            if name not in seen and _PATTERNS["name"].fullmatch(name):
                 seen.add(name)
                 yield item.model_copy(update={"name": name})
 
 
 def _numpydoc_items(section: str) -> Iterator[ApiItem]:
-    for match, below in _items(section, _NUMPY_ITEM):
+    for match, below in _items(section, _PATTERNS["numpy_item"]):
         item = _item(match["name"] or match["alone"], match["kind"] or "", "\n".join(below))
         if item.name:
             yield item
@@ -278,9 +271,9 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
         returns = (_item("", kind, text) for _, text in results)
     else:
         parameters = (item for _, text in parts["parameters"] for item in _listed(text, _PARAMETER))
-        raises = (item for _, text in parts["raises"] for item in _listed(text, _RAISED))
+        raises = (item for _, text in parts["raises"] for item in _listed(text, _PATTERNS["error"]))
         results = parts["returns"]
-        typed = ((_TYPED.match(text), text) for _, text in results)
+        typed = ((_PATTERNS["typed"].match(text), text) for _, text in results)
         returns = (_item(m[1], "", m[2]) if m else _item("", "", text) for m, text in typed)
     return bare.model_copy(
         update={
@@ -318,7 +311,7 @@ def _blocks(
 
 def _section(lines: list[str], number: int) -> _Block | None:
     """Begin a section of Google's, where an indented line follows its heading."""
-    match = _HEADING.match(lines[number])
+    match = _PATTERNS["heading"].match(lines[number])
     place = _SECTIONS.get(match[1].lower()) if match else None
     if place is None:
         return None

@@ -24,7 +24,6 @@ from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import IsolatedReader
 from rubric_synth.sources.raw_text import NotTextError, SourceFile
 
-_WORLDWIDE_IDS: Final = frozenset({"osti_id", "doi"})
 _MAX_ID_CHARS: Final = 500
 _MOST_NUMBER: Final = 10**18
 
@@ -103,7 +102,7 @@ class RecordReader:
         detail = f"id with {len(identifier)} characters"
         if len(identifier) > _MAX_ID_CHARS:
             raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
-        scope = "" if name in _WORLDWIDE_IDS else file
+        scope = "" if name in {"osti_id", "doi"} else file
         key = hashlib.sha256(f"{scope}\0{name}\0{identifier}".encode()).digest()[:16]
         if key in self._seen:
             raise NotTextError(RejectionReason.DUPLICATE_ID, detail)

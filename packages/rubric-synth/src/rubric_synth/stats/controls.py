@@ -15,37 +15,27 @@ from typing import Final, NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
+from rubric_core.rewriting import patterns
 from rubric_judge import JudgePool, LexicalJudge, wrong_answers
+from rubric_synth import language, stages, tables
 from rubric_synth.extractive.phrases import PROSE_VERBS, VERBS, base_form
-from rubric_synth.language import content_words, listed, lower_first, sentences
-from rubric_synth.stages import terms_of
-from rubric_synth.tables import read_table
 
-CONTROLS: Final[dict[str, str]] = read_table("controls")
+CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
 """Each control, and what it is."""
 
-_WARNINGS: Final[dict[str, str]] = read_table("control_warnings")
+_WARNINGS: Final[dict[str, str]] = tables.read_table("control_warnings")
 _MUCH: Final = 0.5
 """Of what the reference earns; less is what any text of the subject picks up."""
 _OF_ANOTHER: Final = "other_reference"
-_NAMED = re.compile(r"`([^`]+)`")
-_POINTS = re.compile(
-    r"\b(?:Cover (?!what)|Discuss |Include |the role of )([^.]+?)(?: and its caveats)?\."
-)
+_PATTERNS: Final = patterns(tables.read_table("patterns")["controls"])
 _TERMS: Final = 12
 """As many as a sentence that reads as one can hold."""
 _FEWEST: Final = 5
-_AUXILIARY = re.compile(
-    r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
-    re.IGNORECASE,
-)
-_DENIED = re.compile(r"\b(?:(can)not|(\w+) not)\b", re.IGNORECASE)
-_VERB = re.compile(r"(?<= )[a-z]+s\b")
 
 
 def fixed_template(question: str) -> str:
     """Return one form for every question, filled with the names or words of the question alone."""
-    return wrong_answers.fixed_template(question, content_words(question))
+    return wrong_answers.fixed_template(question, language.content_words(question))
 
 
 def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
@@ -69,8 +59,8 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
         question: The question.
         usual: Of `usual_terms`.
     """
-    names = [f"`{name}`" for name in _NAMED.findall(question)]
-    asked = _POINTS.search(question)
+    names = [f"`{name}`" for name in _PATTERNS["named"].findall(question)]
+    asked = _PATTERNS["points"].search(question)
     points = [
         f"The {point} is {_phrase(usual, 'supporting_point', turn=number)}."
         for number, point in enumerate(re.split(r", | and ", asked[1]) if asked else ())
@@ -87,7 +77,7 @@ def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
             *points,
             f"Note that {_phrase(usual, 'caveat')} must not be used if it is not the default.",
         ))  # fmt: skip
-    subject = names[0] if names else " ".join(content_words(question)[1:3]) or "subject"
+    subject = names[0] if names else " ".join(language.content_words(question)[1:3]) or "subject"
     first = f"The {subject} is {_phrase(usual, 'central_idea')}."
     last = f"However, {_phrase(usual, 'limitation')} must not be used in all of these cases."
     return " ".join([first, *points, last])
@@ -100,9 +90,8 @@ def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> 
         return "the value of an input"
     terms.rotate(turn)
     words = list(terms)
-    return listed(
-        [f"the {one} of {other}" for one, other in zip(words[::2], words[1::2], strict=False)]
-    )
+    pairs = zip(words[::2], words[1::2], strict=False)
+    return language.listed([f"the {one} of {other}" for one, other in pairs])
 
 
 def shuffled(text: str, *, seed: str) -> str:
@@ -115,28 +104,28 @@ def shuffled(text: str, *, seed: str) -> str:
         source.shuffle(mixed)
         return " ".join(mixed) + sentence[len(body) :]
 
-    return " ".join(map(shuffle, sentences(text)))
+    return " ".join(map(shuffle, language.sentences(text)))
 
 
 def negated(text: str) -> str:
     """Return a text with every sentence denied by the simplest change that does so."""
-    return " ".join(map(_denial, sentences(text)))
+    return " ".join(map(_denial, language.sentences(text)))
 
 
 def _denial(sentence: str) -> str:
-    if _DENIED.search(sentence):
-        return _DENIED.sub(lambda match: match[1] or match[2], sentence, count=1)
-    if _AUXILIARY.search(sentence):
-        return _AUXILIARY.sub(r"\1 not", sentence, count=1)
-    for match in _VERB.finditer(sentence):
+    if _PATTERNS["denied"].search(sentence):
+        return _PATTERNS["denied"].sub(lambda match: match[1] or match[2], sentence, count=1)
+    if _PATTERNS["auxiliary"].search(sentence):
+        return _PATTERNS["auxiliary"].sub(r"\1 not", sentence, count=1)
+    for match in _PATTERNS["verb"].finditer(sentence):
         if verb := base_form(match[0], VERBS | PROSE_VERBS):
             return f"{sentence[: match.start()]}does not {verb}{sentence[match.end() :]}"
-    return f"It is not true that {lower_first(sentence)}"
+    return f"It is not true that {language.lower_first(sentence)}"
 
 
 def keyword_spam(task: Task) -> str:
     """Return every term of the rubric, without sentences."""
-    terms = [term for criterion in task.rubric for term in terms_of(criterion)]
+    terms = [term for criterion in task.rubric for term in stages.terms_of(criterion)]
     return ", ".join(terms * 3)
 
 

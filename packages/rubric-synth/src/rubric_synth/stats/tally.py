@@ -17,11 +17,9 @@ from rubric_core import Criterion, Judge, Task, read_tasks
 from rubric_judge import LexicalJudge
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
+from rubric_synth import errors, events, stages
 from rubric_synth.dataset.folder import REJECTED_FILE, SPLITS, read_manifest, split_path
-from rubric_synth.errors import DatasetFolderError
-from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, write_lines
-from rubric_synth.stages import terms_of
 from rubric_synth.stats.controls import control_rewards
 from rubric_synth.stats.examples import Examples, Sample
 from rubric_synth.stats.page import write_page
@@ -128,7 +126,7 @@ class TaskTally:
         numbers["reference_words"].append(reference.words)
         for criterion in criteria:
             texts = (criterion.name, criterion.description, criterion.scoring_guide)
-            parts = (*texts, criterion.verification_method, *terms_of(criterion))
+            parts = (*texts, criterion.verification_method, *stages.terms_of(criterion))
             numbers["criterion_words"].append(len(" ".join(parts).split()))
         keywords = set(chain.from_iterable(c.expected_keywords for c in criteria))
         elements = set(chain.from_iterable(c.required_elements for c in criteria))
@@ -194,7 +192,7 @@ def dataset_statistics(
             sample.offer(f"{task.doc_hash} {task.question}", task)
     if not sample.offered:
         message = f"{str(dataset)!r} holds no task; see {REJECTED_FILE} for the reasons"
-        raise DatasetFolderError(message, path=dataset)
+        raise errors.DatasetFolderError(message, path=dataset)
     unreadable = examples.offer_rejections(dataset / REJECTED_FILE)
     statistics = DatasetStatistics(
         documents_collected=manifest.documents,
@@ -209,7 +207,7 @@ def dataset_statistics(
     write_lines(dataset / "stats.json", [json_page(statistics.model_dump(mode="json")).decode()])
     name = dataset.resolve().name
     write_page(page or dataset / PAGE_FILE, statistics, manifest, examples, name=name)
-    log_finished("synth.stats.finished", tasks=statistics.tasks)
+    events.log_finished("synth.stats.finished", tasks=statistics.tasks)
     return statistics
 
 

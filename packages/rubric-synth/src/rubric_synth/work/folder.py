@@ -21,34 +21,29 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
+from rubric_synth import config, errors
 from rubric_synth.calls import CallRecord
-from rubric_synth.config import Frozen
 from rubric_synth.document import DocumentOutcome
-from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import parsed_line, write_lines
-from rubric_synth.work.index import INDEX_FILE, Index, Wanted
+from rubric_synth.tables import read_text
+from rubric_synth.work.index import INDEX_FILE, CollectedLine, Index
 from rubric_synth.work.segments import Place, Segments
 
-_FORMAT: Final = "rubric-synth work folder, format 1"
-_ABOUT: Final = f"""{_FORMAT}
-
-What was asked and answered, and what came of each document. With it, `rubric-synth run` goes on
-where it was, and asks nothing twice. Once a dataset is final the folder can be deleted.
-"""
+_ABOUT: Final = read_text("work_folder.txt")
+_FORMAT: Final = _ABOUT.partition("\n")[0]
 
 
-class _CallLine(Frozen):
+class _CallLine(config.Frozen):
     document: str
     call: CallRecord
 
 
-class _OutcomeLine(Frozen):
+class _OutcomeLine(config.Frozen):
     settings: str
     outcome: DocumentOutcome
 
 
-_AnyLine = TypeVar("_AnyLine", bound=Frozen)
-_AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
+_AnyLine = TypeVar("_AnyLine", bound=config.Frozen)
 
 
 class WorkFolder(AbstractContextManager["WorkFolder"]):
@@ -78,7 +73,7 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
 
     def __exit__(self, *exception: object) -> None:
         """Close it, whatever happened; what could not be indexed is found again."""
-        with suppress(OutputError, WorkFolderError):
+        with suppress(errors.OutputError, errors.WorkFolderError):
             self.index.flush()
         for part in (self.index, self._calls, self._shards, self._lock):
             part.close()
@@ -117,14 +112,16 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
             for place in sorted(self.index.calls_of(document))
         )
 
-    def settled(self, wanted: Iterable[_AnyWanted]) -> Iterator[tuple[_AnyWanted, bool | None]]:
+    def settled(
+        self, wanted: Iterable[CollectedLine]
+    ) -> Iterator[tuple[CollectedLine, bool | None]]:
         """Yield each with whether it is done, None where it has no outcome.
 
         They are looked up in batches: changes made meanwhile are missed.
         """
         return ((one, found and found[1]) for one, found in self._found(wanted))
 
-    def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[DocumentOutcome]:
+    def outcomes(self, wanted: Iterable[CollectedLine]) -> Iterator[DocumentOutcome]:
         """Yield the outcomes of those that have one, in order."""
         for _, found in self._found(wanted):
             if found is not None:
@@ -141,8 +138,8 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
         self.index.flush()
 
     def _found(
-        self, wanted: Iterable[_AnyWanted]
-    ) -> Iterator[tuple[_AnyWanted, tuple[Place, bool] | None]]:
+        self, wanted: Iterable[CollectedLine]
+    ) -> Iterator[tuple[CollectedLine, tuple[Place, bool] | None]]:
         rest = iter(wanted)
         while some := list(islice(rest, 64)):
             yield from zip(some, self.index.outcomes_of(some), strict=True)
@@ -165,7 +162,7 @@ def _check_format(path: Path) -> None:
             f"{str(about)!r} should say {_FORMAT!r} and says {found[:80]!r}: use the release that "
             f"wrote it, choose another folder, or delete {str(path)!r} and lose what it holds"
         )
-        raise WorkFolderError(message, path=path)
+        raise errors.WorkFolderError(message, path=path)
 
 
 def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
@@ -189,4 +186,4 @@ def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place)
             f"{str(path)!r} holds a line of another release: use that release, choose another "
             f"folder, or delete {str(path.parent)!r} and lose what it holds"
         )
-        raise WorkFolderError(message, path=path) from error
+        raise errors.WorkFolderError(message, path=path) from error

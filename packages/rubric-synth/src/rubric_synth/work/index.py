@@ -10,15 +10,13 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, NamedTuple
 
 from rubric_core import Usage
 from rubric_core.files import open_file
-from rubric_synth.calls import CallRecord, CallTotals
-from rubric_synth.document import DocumentOutcome
-from rubric_synth.errors import OutputError, WorkFolderError
+from rubric_synth import calls, errors, rejection
+from rubric_synth.document import Document, DocumentOutcome
 from rubric_synth.files import unwritable
-from rubric_synth.rejection import Stage
 from rubric_synth.tables import read_text
 from rubric_synth.work.segments import KEPT, Place
 
@@ -41,18 +39,23 @@ _SUMS: Final = ("calls", "attempts", "fallback_calls", "prompt_tokens", "complet
 _FULL: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
 
 
-class Wanted(Protocol):
-    """What an outcome is found by."""
+class CollectedLine(NamedTuple):
+    """One line of the collected file, by which the outcome of its document is found."""
 
-    @property
-    def doc_hash(self) -> str:
-        """Hash of the document."""
-        ...
+    doc_hash: str
+    settings: bytes
+    """Digest of the line and of all settings that shape its outcome."""
+    offset: int
+    """Bytes before the line."""
+    read: Callable[[int], Document]
 
-    @property
-    def settings(self) -> bytes:
-        """Digest of all that shaped the outcome."""
-        ...
+    def document(self) -> Document:
+        """Read the document.
+
+        Raises:
+            CollectedFolderError: The line is damaged.
+        """
+        return self.read(self.offset)
 
 
 class Index:
@@ -78,7 +81,7 @@ class Index:
         except sqlite3.Error as error:
             raise self._wrong(error) from error
 
-    def add_call(self, document: str, call: CallRecord, place: Place) -> None:
+    def add_call(self, document: str, call: calls.CallRecord, place: Place) -> None:
         """Note where a call is, and what it took."""
         used: tuple[float | None, ...] = (None, None, None, None)
         if (u := call.usage) is not None:
@@ -96,7 +99,7 @@ class Index:
         query = "SELECT segment, offset, length FROM calls WHERE document = ? AND answered"
         return [Place(*row) for row in self._rows_of(query, bytes.fromhex(document))]
 
-    def outcomes_of(self, wanted: Sequence[Wanted]) -> list[tuple[Place, bool] | None]:
+    def outcomes_of(self, wanted: Sequence[CollectedLine]) -> list[tuple[Place, bool] | None]:
         """Return where outcomes are and whether they are settled, None for each that is missing."""
         columns, marks = "segment, offset, length, settled", ", ".join("?" * len(wanted))
         query = f"SELECT document, settings, {columns} FROM outcomes WHERE document IN ({marks})"  # noqa: S608 - marks alone
@@ -112,20 +115,20 @@ class Index:
         return dict(self._rows("SELECT segment, bytes FROM extents WHERE kind = ?", kind))
 
     def spent(
-        self, price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None
-    ) -> dict[Stage, CallTotals]:
+        self, price: Callable[[rejection.Stage, Usage], float | None] = lambda _stage, _usage: None
+    ) -> dict[rejection.Stage, calls.CallTotals]:
         """Add up the calls of each stage, over all runs.
 
         Args:
             price: Of the tokens of a stage's calls that came without one; None if not known.
         """
-        totals: dict[Stage, CallTotals] = {}
+        totals: dict[rejection.Stage, calls.CallTotals] = {}
         for stage, *sums, cost_usd, unpriced, late, prompt, completion, cached in self._rows(
             read_text("spent.sql")
         ):
             usage = Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
             late_usd = price(stage, usage) if late else None
-            totals[stage] = CallTotals(
+            totals[stage] = calls.CallTotals(
                 **dict(zip(_SUMS, sums, strict=True)),
                 cost_usd=cost_usd + (late_usd or 0.0),
                 unpriced_calls=unpriced - (0 if late_usd is None else late),
@@ -202,7 +205,7 @@ class Index:
                 f"{str(self._path)!r} has version {version}, this release reads {_VERSION}: use "
                 f"the release that wrote it, or delete {str(self._path)!r}*, which is made again"
             )
-            raise WorkFolderError(message, path=self._path)
+            raise errors.WorkFolderError(message, path=self._path)
         if 0 < version < _VERSION:
             database.close()
             for old in self._path.parent.glob(f"{self._path.name}*"):
@@ -219,16 +222,16 @@ class Index:
             database.executescript(read_text("index.sql"))
         return database
 
-    def _wrong(self, error: sqlite3.Error) -> WorkFolderError | OutputError:
+    def _wrong(self, error: sqlite3.Error) -> errors.WorkFolderError | errors.OutputError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         return unwritable(self._path, error, KEPT) if code in _FULL else self._damaged(str(error))
 
-    def _damaged(self, problem: str) -> WorkFolderError:
+    def _damaged(self, problem: str) -> errors.WorkFolderError:
         message = (
             f"{str(self._path)!r} is damaged ({problem}): delete {str(self._path)!r}* and give the "
             "same command again. It is made again from the files beside it, and nothing is lost"
         )
-        return WorkFolderError(message, path=self._path)
+        return errors.WorkFolderError(message, path=self._path)
 
 
 def note_of_finished(folder: Path, name: str) -> str | None:

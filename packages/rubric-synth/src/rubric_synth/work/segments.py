@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rubric_core.files import append_whole, open_file
-from rubric_synth.errors import WorkFolderError
-from rubric_synth.events import log_warning
-from rubric_synth.files import unwritable
+from rubric_synth import errors, events, files
 
 _OPENING: Final = b'{"sum":"%08x","body":'
 _OPENING_BYTES: Final = len(_OPENING % 0)
@@ -76,7 +74,7 @@ class Segments:
         try:
             self._write(line)
         except OSError as error:
-            raise unwritable(self.path(self._number), error, KEPT) from error
+            raise files.unwritable(self.path(self._number), error, KEPT) from error
         place = Place(self._number, self._offset, len(line))
         self._lines += 1
         self._offset += len(line)
@@ -149,7 +147,7 @@ class Segments:
                 offset += len(line)
         if damaged:
             path = str(self.path(segment))
-            log_warning("synth.work.damaged_lines_left_out", file=path, lines=damaged)
+            events.log_warning("synth.work.damaged_lines_left_out", file=path, lines=damaged)
 
     def _descriptor(self, segment: int) -> int:
         if segment in self._reading:
@@ -165,14 +163,14 @@ class Segments:
             os.close(self._writing)
             self._writing = None
 
-    def _damaged(self, segment: int, problem: str) -> WorkFolderError:
+    def _damaged(self, segment: int, problem: str) -> errors.WorkFolderError:
         path = self.path(segment)
         message = (
             f"{str(path)!r}: {problem}. Restore the file from a copy; or delete "
             f"{str(self._folder)!r}/index.sqlite* and no other file: the index is made again from "
             "all lines that are whole, and only the others are asked for again"
         )
-        return WorkFolderError(message, path=path)
+        return errors.WorkFolderError(message, path=path)
 
 
 def _body(line: bytes) -> bytes | None:

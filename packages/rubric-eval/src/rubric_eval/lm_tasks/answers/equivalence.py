@@ -23,37 +23,26 @@ from typing import Any, Final
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
 from rubric_core.files import toml_beside
-from rubric_core.rewriting import rewriting
+from rubric_core.rewriting import patterns, rewriting
 
 _TABLE: Final = toml_beside(__file__, "rewrites.toml")
 _SIGNS: Final = str.maketrans(_TABLE["signs"])
 _IN_ONE_FORM: Final = rewriting(_TABLE["rewrites"]["tidy"])
 _WITHOUT_DRESS: Final = rewriting(_TABLE["rewrites"]["bare"].values())
 _WORDED: Final = re.compile(_TABLE["rewrites"]["bare"]["words"][0])
-_TAIL: Final = re.compile(r"(?:(?<!\\)[.,;]|\s)+$")
-_BLANKS: Final = re.compile(r"(?<!\d)\s+|\s+(?!\d)")  # between digits it parts two numbers
-_GROUPED: Final = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+|(?: \d{3})+)(?:\.\d+)?")
-_PLAIN: Final = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")
-_WORDS: Final = re.compile(r"[A-Za-z][A-Za-z' -]*[A-Za-z]")
+_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["equivalence"])
 _LONG_WORD: Final = 4
-_BASE: Final = re.compile(r"[\dA-Fa-f]+_\{?(\d+)\}?")
-_RELATION: Final = re.compile(r"[=<>]|\\(?:leq?|geq?|lt|gt|neq?|in|equiv|approx)(?![a-zA-Z])")
-_COMMAND: Final = re.compile(r"\\[a-zA-Z]+")
-_OPERATOR: Final = re.compile(
-    r"[+*/^,;]|(?<=[\w)}\]])\s*-|\b(?:or|and)\b|\\(?:frac|cdot|times|div|sqrt|pm|log|ln|sin|cos|tan)"
-    r"(?![a-zA-Z])"
-)
 _LONGEST_NAME: Final = 40
 
 
 def tidy(text: str) -> str:
     """Return an expression with signs, fractions, separators and percent in one form."""
-    return _TAIL.sub("", _IN_ONE_FORM(text.translate(_SIGNS))).strip()
+    return _PATTERNS["tail"].sub("", _IN_ONE_FORM(text.translate(_SIGNS))).strip()
 
 
 def alike(text: str) -> str:
     """Return what is the same for all ways to write an expression that need no algebra."""
-    return _BLANKS.sub("", _bare(text))
+    return _PATTERNS["blanks"].sub("", _bare(text))
 
 
 def unled(one: str, other: str) -> tuple[str, str]:
@@ -65,9 +54,9 @@ def unled(one: str, other: str) -> tuple[str, str]:
     names = one.rpartition("=")[0], other.rpartition("=")[0]
     if all(names) and alike(names[0]) == alike(names[1]):
         one, other = _behind_names(one), _behind_names(other)
-    elif "=" in one and not _RELATION.search(other):
+    elif "=" in one and not _PATTERNS["relation"].search(other):
         one = _behind_names(one)
-    elif "=" in other and not _RELATION.search(one):
+    elif "=" in other and not _PATTERNS["relation"].search(one):
         other = _behind_names(other)
     return one, other
 
@@ -87,7 +76,9 @@ def decided_by_form(one: str, other: str) -> bool | None:
     if "{}" in kinds and kinds & {"()", "[]", "(]", "[)"}:
         return False  # a set has no order
     for equation, value in ((one, other), (other, one)):
-        is_value = not _RELATION.search(value) and not re.search(r",|\b(?:or|and)\b|\\pm", value)
+        is_value = not _PATTERNS["relation"].search(value) and not re.search(
+            r",|\b(?:or|and)\b|\\pm", value
+        )
         if "=" in equation and is_value:
             return False
     return None
@@ -105,7 +96,7 @@ def same_brackets(one: str, other: str) -> tuple[str, str]:
 
 
 def _bare(text: str) -> str:
-    text = _TAIL.sub("", _WITHOUT_DRESS(text)).strip()
+    text = _PATTERNS["tail"].sub("", _WITHOUT_DRESS(text)).strip()
     return re.sub(r"[()]", "", text) if re.fullmatch(r"\([A-Za-z]\)", text) else text
 
 
@@ -115,16 +106,16 @@ def _behind_names(text: str) -> str:
 
 
 def _is_name(text: str) -> bool:
-    if _RELATION.search(text) or len(text) > _LONGEST_NAME or not text.strip():
+    if _PATTERNS["relation"].search(text) or len(text) > _LONGEST_NAME or not text.strip():
         return False
-    has_letter = re.search(r"[A-Za-z]", _COMMAND.sub("", text)) is not None
-    return not has_letter or not _OPERATOR.search(text)
+    has_letter = re.search(r"[A-Za-z]", _PATTERNS["command"].sub("", text)) is not None
+    return not has_letter or not _PATTERNS["operator"].search(text)
 
 
 def _number(text: str) -> Decimal | None:
     text = _bare(text).strip()  # blanks count: `1, 200` is two numbers
-    text = re.sub("[ ,]", "", text) if _GROUPED.fullmatch(text) else text
-    return Decimal(text) if _PLAIN.fullmatch(text) else None
+    text = re.sub("[ ,]", "", text) if _PATTERNS["grouped"].fullmatch(text) else text
+    return Decimal(text) if _PATTERNS["plain"].fullmatch(text) else None
 
 
 def without_base(text: str) -> str:
@@ -133,14 +124,14 @@ def without_base(text: str) -> str:
 
 
 def _base(text: str) -> str | None:
-    found = _BASE.fullmatch(alike(text))
+    found = _PATTERNS["base"].fullmatch(alike(text))
     return found.group(1) if found else None
 
 
 def _words(one: str, other: str) -> tuple[str, str] | None:
     """Return both where they are words: multiplied, their letters would have no order."""
     bare = tuple(" ".join(_bare(text).split()) for text in (one, other))
-    if not all(_WORDS.fullmatch(text) for text in bare):
+    if not all(_PATTERNS["words"].fullmatch(text) for text in bare):
         return None
     is_text = any(_WORDED.search(text) for text in (one, other))
     are_long = all(len(text) >= _LONG_WORD for text in bare)

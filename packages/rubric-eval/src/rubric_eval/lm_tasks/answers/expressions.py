@@ -7,22 +7,11 @@ from decimal import Decimal
 from typing import Final
 
 from rubric_core.files import toml_beside
-from rubric_core.rewriting import rewriting
+from rubric_core.rewriting import patterns, rewriting
 from rubric_eval.lm_tasks.answers.equivalence import is_equivalent, without_base
 from rubric_eval.lm_tasks.answers.stated import last_line, statements
 
-_FORMULA: Final = re.compile(
-    r"\$\$(.+?)\$\$|(?<!\\)\$((?:[^$\\]|\\.)+?)\$|\\\((.+?)\\\)|\\\[(.+?)\\\]", re.DOTALL
-)
-_SENTENCE_END: Final = re.compile(r"(?<!\\)[.!?](?=\s|$)")
-_MATHEMATICAL: Final = re.compile(r"[\d\\^_=+<>√π∞]")
-_WORD: Final = re.compile(r"[^\W\d_][\w'-]*")
-_AND: Final = re.compile(r"\s*(?:,\s*(?:and|or)\b|,|and\b|or\b)\s*")
-_LEAD: Final = re.compile(
-    r"\A(?:(?:the|about|approximately|exactly|simply|just|only|equal to|number|value|thus|"
-    r"therefore)\b[\s:,]*)+",
-    re.IGNORECASE,
-)
+_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["expressions"])
 _MOST_WORDS: Final = 2
 """A stated answer in plain words, such as a name or a weekday, has no more."""
 
@@ -44,7 +33,7 @@ def stated_expression(response: str, *, is_cut: bool = False) -> str | None:
     if is_cut:
         return None
     line = last_line(response).strip("*_# ")
-    formulas = list(_FORMULA.finditer(line))
+    formulas = list(_PATTERNS["formula"].finditer(line))
     if formulas:
         return _inside(formulas[-1])
     is_alone = re.search(r"\d", line) and "boxed" not in line and not has_box
@@ -70,30 +59,33 @@ def is_expression(answer: str, target: str) -> bool:
 
 
 def _after_marker(text: str, *, allow_words: bool) -> str | None:
-    text = _LEAD.sub("", text.strip().strip("*").strip(), count=1)
+    text = _PATTERNS["lead"].sub("", text.strip().strip("*").strip(), count=1)
     listed = _listed(text)
     if listed:
         return listed
-    end = _SENTENCE_END.search(text)
+    end = _PATTERNS["sentence_end"].search(text)
     sentence = (text[: end.start()] if end else text).strip().strip("*_").strip()
-    formula = _FORMULA.search(sentence)
+    formula = _PATTERNS["formula"].search(sentence)
     long_words = [word for word in _words(sentence) if len(word) > 1]
     if not allow_words and re.match(r"[^\W\d_]{2}", sentence):
         return None  # behind a box "the answer is consistent with 4 + 1" is a remark
-    if formula is not None and len(_WORD.findall(sentence[: formula.start()])) <= _MOST_WORDS:
+    if (
+        formula is not None
+        and len(_PATTERNS["word"].findall(sentence[: formula.start()])) <= _MOST_WORDS
+    ):
         return _inside(formula)
     if len(long_words) > _MOST_WORDS or not sentence:
         return None
-    return sentence if allow_words or _MATHEMATICAL.search(sentence) else None
+    return sentence if allow_words or _PATTERNS["mathematical"].search(sentence) else None
 
 
 def _listed(text: str) -> str:
     """Return the formula that a text begins with, and those that are listed with it."""
     parts: list[str] = []
     place = 0
-    while (formula := _FORMULA.match(text, place)) is not None:
+    while (formula := _PATTERNS["formula"].match(text, place)) is not None:
         parts.append(_inside(formula))
-        separator = _AND.match(text, formula.end())
+        separator = _PATTERNS["and"].match(text, formula.end())
         if separator is None:
             break
         place = separator.end()
@@ -101,27 +93,14 @@ def _listed(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    return _WORD.findall(re.sub(r"\\[a-zA-Z]+", " ", text))
+    return _PATTERNS["word"].findall(re.sub(r"\\[a-zA-Z]+", " ", text))
 
 
 def _inside(formula: re.Match[str]) -> str:
     return next(part for part in formula.groups() if part is not None).strip().rstrip(".,").strip()
 
 
-_NUMBER: Final = re.compile(
-    r"(?<![\w.])[-−–]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])[-−–]?\.\d+"
-)
 _plain: Final = rewriting(toml_beside(__file__, "rewrites.toml")["rewrites"]["number"])
-_NUMBER_LEAD: Final = re.compile(
-    r"(?:(?!\.\d)[^\w\\\-−–]|–(?=\s)|\\(?![dtc]?frac)|about|approximately|approx|exactly|"
-    r"just|only|therefore|thus|indeed|equal to|a total of|[a-zA-Z]\s*=)*",
-    re.IGNORECASE,
-)
-_FRACTION: Final = re.compile(r"[-−–]?\s*\\[dtc]?frac\s*\{[^{}]*\}\s*\{[^{}]*\}")
-_CALCULATION: Final = re.compile(r"[-−–\d.,\s+*/×÷·^(){}%=]+")
-_SEVERAL: Final = re.compile(r"\s*(?:\bor\b|\band\b|\bto\b|:(?=\d))\s*[-−–]?\d")
-_LISTED: Final = re.compile(r"\d\s*,\s+\d")
-_OPERATION: Final = re.compile(r"\d\s*[+*/×÷·^]|\d\s+[-−–]\s+\d|\d\s*[-−–]\s*\d")
 
 
 def stated_number(response: str, *, is_cut: bool = False) -> str | None:
@@ -139,7 +118,7 @@ def stated_number(response: str, *, is_cut: bool = False) -> str | None:
             return found
     if is_cut or any(one.is_boxed for one in stated):
         return None
-    numbers = _NUMBER.findall(_plain(last_line(response)))
+    numbers = _PATTERNS["number"].findall(_plain(last_line(response)))
     return _digits(numbers[-1]) if numbers else None
 
 
@@ -150,34 +129,34 @@ def is_number(answer: str, target: str) -> bool:
         return is_equivalent(target, answer)
     if given is not None:
         return given == wanted
-    return not _LISTED.search(answer) and is_equivalent(str(wanted), answer)
+    return not _PATTERNS["listed"].search(answer) and is_equivalent(str(wanted), answer)
 
 
 def _in_box(text: str) -> str | None:
     """Return the one number of a box; what cannot be one number stays an expression."""
     text = text.rsplit("=", 1)[-1].strip()
-    numbers = list(_NUMBER.finditer(text))
+    numbers = list(_PATTERNS["number"].finditer(text))
     if len(numbers) == 1 and not re.search(r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]", text):
         return _digits(numbers[0].group())
     return text if text and (numbers or "\\" in text) else None
 
 
 def _at_head(text: str) -> str | None:
-    lead = _NUMBER_LEAD.match(text)
+    lead = _PATTERNS["number_lead"].match(text)
     begin = lead.end() if lead else 0
-    found = _NUMBER.match(text, begin)
+    found = _PATTERNS["number"].match(text, begin)
     if found is None:
-        fraction = _FRACTION.match(text, begin)
+        fraction = _PATTERNS["fraction"].match(text, begin)
         return _ascii(fraction.group()) if fraction else None
     is_listed = text[begin - 1 : begin] in {"(", "["} and text[found.end() :].startswith(",")
-    if is_listed or _SEVERAL.match(text, found.end()):
+    if is_listed or _PATTERNS["several"].match(text, found.end()):
         return text[begin:].strip()
-    chunk = _CALCULATION.match(text, begin)
+    chunk = _PATTERNS["calculation"].match(text, begin)
     calculation = chunk.group() if chunk else found.group()
     if "=" in calculation:
-        ends = _NUMBER.findall(calculation.rsplit("=", 1)[-1])
+        ends = _PATTERNS["number"].findall(calculation.rsplit("=", 1)[-1])
         return _digits(ends[0]) if ends else None
-    if _OPERATION.search(calculation):
+    if _PATTERNS["operation"].search(calculation):
         return calculation.strip().rstrip(".,").strip()
     return _digits(found.group())
 
@@ -193,4 +172,4 @@ def _ascii(text: str) -> str:
 def _decimal(text: str) -> Decimal | None:
     number = text.strip().removesuffix("%").rstrip()
     # A comma is read only as one of thousands: `1, 8` and `5,3` are two numbers each.
-    return Decimal(_digits(number)) if _NUMBER.fullmatch(number) else None
+    return Decimal(_digits(number)) if _PATTERNS["number"].fullmatch(number) else None

@@ -7,28 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from rubric_core.files import toml_beside
+from rubric_core.rewriting import patterns
+
 EXTRACTION: Final = "4"
 """Version of the rules by which answers are read and compared."""
 
-_BOX: Final = re.compile(r"\\(?:boxed|fbox|framebox)\s*")
-_MARKER: Final = re.compile(
-    r"(?:(?:\banswers?|\b(?:correct|right)\s+(?:option|choice))\b[\s*_]*(?:\([^()\n]{0,40}\)[\s*_]*)?"
-    r"(?:\bis\b|\bare\b|:|=)|^\s*####)[\s*_:]*",
-    re.IGNORECASE | re.MULTILINE,
-)
-_CONCLUDING: Final = re.compile(r"\b(?:is|are)\b|####", re.IGNORECASE)
-_HEADING: Final = re.compile(
-    r"(?:^|[.!?]\s)[\s*_#>]*(?:(?:so|thus|hence|therefore|the|my|final|correct)\b[\s,*_]*)*\Z",
-    re.IGNORECASE | re.MULTILINE,
-)
-"""What may stand before "answer:" where it concludes, unlike in "check the answer: 6*7"."""
-_BOXED: Final = re.compile(r"(?:[\s$*_]|\\[(\[])*\\(?:boxed|fbox|framebox)(?![a-zA-Z])")
-"""A box behind words is the statement, where it is one."""
-_DENIED: Final = re.compile(r"(?:not|n't|never|neither)\b", re.IGNORECASE)
-_CUT_WORD: Final = re.compile(r"[^\s$*)\]}]+\Z")
-"""What a response may have been cut in, behind the last sign that closes something."""
-_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
-_BARE: Final = re.compile(r"[^\s$\\{}]{1,40}")
+_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["stated"])
 
 
 @dataclass(frozen=True)
@@ -55,20 +40,22 @@ def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
         is_cut: whether it is known to be cut: then its last word is not read, of which there may
             be more, as in "the answer is $150,0".
     """
-    response = _CUT_WORD.sub("", response) if is_cut else response
+    response = _PATTERNS["cut_word"].sub("", response) if is_cut else response
     boxes = _boxes(response)
     inside = [(box.start, box.start + len(box.text)) for box in boxes]
     last_box = max((start for start, _ in inside), default=len(response))
     marked = [
         Statement(found.end(), _first_line(response, found.end()), is_boxed=False)
-        for found in _MARKER.finditer(response)
+        for found in _PATTERNS["marker"].finditer(response)
         if not any(start <= found.start() < end for start, end in inside)
         and (found.start() < last_box or _concludes(response, found))
     ]
     stated = [
         one
         for one in marked
-        if one.text and not _DENIED.match(one.text) and not _BOXED.match(one.text)
+        if one.text
+        and not _PATTERNS["denied"].match(one.text)
+        and not _PATTERNS["boxed"].match(one.text)
     ]
     unboxed = [Statement(box.start, unbox(box.text), is_boxed=True) for box in boxes]
     found = [one for one in (*stated, *unboxed) if one.text]
@@ -76,8 +63,8 @@ def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
 
 
 def _concludes(response: str, marker: re.Match[str]) -> bool:
-    is_sentence = _CONCLUDING.search(marker.group()) is not None
-    return is_sentence or _HEADING.search(response[: marker.start()]) is not None
+    is_sentence = _PATTERNS["concluding"].search(marker.group()) is not None
+    return is_sentence or _PATTERNS["heading"].search(response[: marker.start()]) is not None
 
 
 def last_line(response: str) -> str:
@@ -98,14 +85,14 @@ def unbox(text: str) -> str:
 def _boxes(text: str) -> list[Statement]:
     boxes: list[Statement] = []
     position = 0
-    while (found := _BOX.search(text, position)) is not None:
+    while (found := _PATTERNS["box"].search(text, position)) is not None:
         start = position = found.end()
         if text.startswith("{", start):
             end = closing_brace(text, start)
             position = start + 1 if end is None else end + 1
             if end is not None:
                 boxes.append(Statement(start + 1, text[start + 1 : end], is_boxed=True))
-        elif bare := _BARE.match(text, start):
+        elif bare := _PATTERNS["bare"].match(text, start):
             position = bare.end()
             boxes.append(Statement(start, bare.group().rstrip(".,;"), is_boxed=True))
     return boxes
@@ -114,7 +101,7 @@ def _boxes(text: str) -> list[Statement]:
 def closing_brace(text: str, opening: int) -> int | None:
     r"""Return where the brace at `opening` closes; `\{` and `\}` are no braces."""
     depth = 0
-    for found in _BRACE.finditer(text, opening):
+    for found in _PATTERNS["brace"].finditer(text, opening):
         depth += {"{": 1, "}": -1}.get(found.group(), 0)
         if depth == 0:
             return found.start()
@@ -128,31 +115,6 @@ def _first_line(text: str, start: int) -> str:
             end = text.find(closing, start + len(opening))
             return "" if end < 0 else text[start : end + len(closing)]
     return text[start:].split("\n", 1)[0].strip()
-
-
-_DRESS: Final = re.compile(
-    r"\\(?:text|mathrm|mathbf|textbf|textit|operatorname|rm|bf)\b\s*|[{}$*_`\"'“”‘’\u200b\ufeff]|"
-    r"\\[()\[\],;! ]"
-)
-_LEAD: Final = re.compile(
-    r"(?:(?:clearly|thus|therefore|indeed|most likely|probably|definitely|simply|hence|"
-    r"the|option|choice|letter|answer|statement|correct|one|is)\b[\s:,]*)*",
-    re.IGNORECASE,
-)
-_LETTER: Final = re.compile(
-    r"(?:\(\s*([A-Da-d])\s*\)|\[\s*([A-D])\s*\]|([A-D])\s*\)|"
-    r"([A-D])(?=\s*(?:$|[.,:;!?\n]|[-–—]\s|is\b|because\b)))"
-)
-_SEVERAL: Final = re.compile(
-    r"(?:\(\s*[A-D]\s*\)|[A-D]\b\)?)\s*(?:(?:,|/|&|\bor\b|\band\b)\s*)+"
-    r"(?:\(\s*[A-D]\s*\)|[A-D])\s*(?:$|[.,;!?/&\n]|(?:or|and)\b)"
-)
-_ALONE: Final = re.compile(r"(?:option|choice)?\s*\(?\s*([A-D])\s*\)?\s*[.:]?", re.IGNORECASE)
-_CORRECT: Final = re.compile(
-    r"(?<!\bif )(?<!\bthat )(?<!\bwhether )(?:\(([A-D])\)|\b([A-D]))\s+is\s+(?:the\s+)?"
-    r"(?:correct|right)\b(?!\s+(?:if|only|when))"
-)
-_SPACES: Final = re.compile(r"[\s~]+|\\[,;:! ]")
 
 
 def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False) -> str | None:
@@ -172,8 +134,8 @@ def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False
     """
     stated = statements(response, is_cut=is_cut)
     for one in reversed(stated):
-        text = _LEAD.sub("", _undress(one.text), count=1)
-        if _SEVERAL.match(text):
+        text = _PATTERNS["lead"].sub("", _undress(one.text), count=1)
+        if _PATTERNS["several"].match(text):
             return None
         found = _alone(text) if one.is_boxed else None
         found = found or _letter(text) or _choice(one.text, choices)
@@ -183,17 +145,17 @@ def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False
         return None
     if alone := _alone(_undress(last_line(response))):
         return alone
-    called = {first or second for first, second in _CORRECT.findall(_undress(response))}
+    called = {first or second for first, second in _PATTERNS["correct"].findall(_undress(response))}
     return called.pop() if len(called) == 1 and not stated else None
 
 
 def _letter(text: str) -> str | None:
-    found = _LETTER.match(text)
+    found = _PATTERNS["letter"].match(text)
     return next(part for part in found.groups() if part).upper() if found else None
 
 
 def _alone(text: str) -> str | None:
-    alone = _ALONE.fullmatch(text.strip())
+    alone = _PATTERNS["alone"].fullmatch(text.strip())
     return alone.group(1).upper() if alone else None
 
 
@@ -206,8 +168,9 @@ def _choice(text: str, choices: Sequence[str]) -> str | None:
 
 def _undress(text: str) -> str:
     text = re.sub(r"\\([()])", r"\1", text)  # \(B\) is a letter in a formula
-    return _SPACES.sub(" ", _DRESS.sub("", text)).strip()
+    return _PATTERNS["spaces"].sub(" ", _PATTERNS["dress"].sub("", text)).strip()
 
 
 def _bare(text: str) -> str:
-    return _SPACES.sub("", _DRESS.sub("", text)).strip().rstrip(".").casefold()
+    undressed = _PATTERNS["dress"].sub("", text)
+    return _PATTERNS["spaces"].sub("", undressed).strip().rstrip(".").casefold()
