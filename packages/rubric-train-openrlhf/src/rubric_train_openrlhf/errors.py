@@ -14,22 +14,44 @@ RubricError
     ├── ClusterError (RuntimeError)                  the OpenRLHF run could not start or go on
     └── DiskWriteError (OSError)                     the run folder could not be written
 
-Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
+Messages hold numbers, ids and paths, never a passage, a criterion or an answer. Those of more than
+a line are in errors.toml, in the order of the modules that raise them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from rubric_core import ConfigError, RubricError
 from rubric_core.errors import AtPathError
+from rubric_core.files import toml_beside
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return toml_beside(__file__, "errors.toml")
 
 
 class TrainError(RubricError):
     """Base of all errors of this package."""
+
+    @classmethod
+    def told(cls, name: str, **values: Any) -> Self:
+        """Say what errors.toml has under a name.
+
+        Args:
+            name: of the text.
+            values: for its slots; one that is named as an attribute of the error is kept there too.
+        """
+        shown = {key: str(one) if isinstance(one, Path) else one for key, one in values.items()}
+        error = cls(_texts()[name].format(**shown))
+        kept = vars(error).keys() & values.keys()
+        vars(error).update({key: values[key] for key in kept})
+        return error
 
     def __reduce__(
         self,

@@ -126,10 +126,7 @@ class JudgeSide:
         """
         if (task := self._tasks.get(task_id)) is not None:
             return task
-        raise ClusterError(
-            f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
-            "judge's; start the run again in another `out`"
-        )
+        raise ClusterError.told("no_such_task", task_id=task_id)
 
     def reward(self, task_id: str, result: JudgeResult) -> float:
         """Reward of a judgement that happened, of what is admitted."""

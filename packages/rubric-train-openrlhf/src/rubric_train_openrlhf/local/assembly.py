@@ -122,9 +122,7 @@ def _policy(
 ) -> tuple[policies.Policy, checkpoints.TrainerState]:
     """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
     if config.device == "cuda" and not torch.cuda.is_available():
-        raise TrainConfigError(
-            "device='cuda', but torch sees no GPU; use device='auto' or 'cpu'", location="device"
-        )
+        raise TrainConfigError.told("no_gpu", location="device")
     chosen = "cuda" if config.device == "auto" and torch.cuda.is_available() else config.device
     device = torch.device("cpu" if chosen == "auto" else chosen)
     named = (("train", inputs.tasks), ("validation", inputs.heldout))
@@ -134,11 +132,7 @@ def _policy(
             check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
             start = checkpoints.load_state(checkpoint)
             if start.step != checkpoints.step_of(checkpoint):
-                raise ResumeError(
-                    f"{str(checkpoint)!r} holds the trainer state of step {start.step}; give the "
-                    "folder its own name back, or start again in another `out`",
-                    path=checkpoint,
-                )
+                raise ResumeError.told("state_of_another_step", path=checkpoint, step=start.step)
             if config.objective.kl_coef and start.step:  # the reference model is there too
                 checkpoints.load_state(checkpoints.checkpoint_path(folder.checkpoints, step=0))
             policy = policies.load_policy(checkpoint, device=device)
@@ -182,9 +176,10 @@ def _learner(
             optimizer.load_state_dict(start.optimizer)
             schedule.load_state_dict(start.schedule)
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as exc:
-            raise ResumeError(
-                f"the trainer state of step {start.step} in {str(folder.checkpoints)!r} does not "
-                "fit its model; start again in another `out`",
+            raise ResumeError.told(
+                "state_does_not_fit",
+                step=start.step,
+                checkpoints=folder.checkpoints,
                 path=folder.path,
             ) from exc
     reference = None

@@ -79,11 +79,7 @@ class Policy:
             with replacing_folder(target) as fresh:
                 self.write(fresh)
         except (OSError, SafetensorError) as error:
-            raise DiskWriteError(
-                f"the policy could not be written to {str(target)!r}: {error}; free space or "
-                "choose another folder",
-                path=target,
-            ) from error
+            raise DiskWriteError.told("policy_not_written", path=target, error=error) from error
 
     def write(self, folder: Path) -> None:
         """Write the files of the model and of its codec into a folder."""
@@ -126,10 +122,8 @@ def load_policy(
         )
     lacking = sorted(report["missing_keys"])
     if lacking:
-        raise PolicyLoadError(
-            f"the weights in {str(folder)!r} lack {len(lacking)} tensors, the first "
-            f"{lacking[0]!r}; copy the whole model folder again",
-            path=folder,
+        raise PolicyLoadError.told(
+            "weights_lack_tensors", path=folder, n=len(lacking), first=lacking[0]
         )
     _switch_dropout_off(model)
     torch.nn.Module.to(model, device).eval()
@@ -174,10 +168,7 @@ def load_codec(path: Path | str) -> TextCodec:
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise PolicyLoadError(
-            f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer",
-            path=folder,
-        )
+        raise PolicyLoadError.told("no_model_folder", path=folder)
     with reading(folder, f"the tokenizer in {str(folder)!r}"):
         return _codec(folder)
 
@@ -221,10 +212,8 @@ def _codec(folder: Path) -> TextCodec:
     except (OSError, ValueError, RecursionError):
         mark = None
     if mark != {"slot_tokens": list(SLOT_TOKENS)}:
-        raise PolicyLoadError(
-            f"{str(path)!r} does not name the slots {', '.join(SLOT_TOKENS)}; copy the whole model "
-            "folder again",
-            path=folder,
+        raise PolicyLoadError.told(
+            "other_slots", file=path, slots=", ".join(SLOT_TOKENS), path=folder
         )
     return SlotCodec(tokenizer)
 
@@ -338,7 +327,6 @@ def with_random_weights(build: Callable[[Any], _Model], config: object, *, seed:
         config: its shape.
         seed: of the weights.
     """
-    generator = torch.Generator().manual_seed(seed)
     state = torch.get_rng_state()
     model = build(config)
     torch.set_rng_state(state)

@@ -11,16 +11,7 @@ from typing import Final
 from rubric_core.files import toml_beside
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import (
-    Cell,
-    Column,
-    Figure,
-    Form,
-    Row,
-    Table,
-    counted,
-    written,
-)
+from rubric_judge.page.tables import Cell, Column, Figure, Form, Row, Table, counted, written
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
 from rubric_train_openrlhf.report.grounding import known_questions, revealed_tasks

@@ -138,16 +138,16 @@ class RunFolder:
         """
         steps, metrics_size = _leading_rows(self.metrics, records.MetricsRow, last_step=step)
         if steps != list(range(1, step + 1)):
-            raise ResumeError.lost(
-                f"{str(self.metrics)!r} does not hold every step from 1 to {step}, to which the "
-                f"last checkpoint belongs: line {len(steps) + 1} is missing or damaged",
-                path=self.path,
+            raise ResumeError.told(
+                "step_missing", metrics=self.metrics, step=step, line=len(steps) + 1, path=self.path
             )
         passes, heldout_size = _leading_rows(self.heldout, records.HeldoutRow, last_step=step)
         if missing := sorted(set(heldout).difference(passes)):
-            raise ResumeError.lost(
-                f"{str(self.heldout)!r} lacks the held-out pass of step {missing[0]}: line "
-                f"{len(passes) + 1} is missing or damaged",
+            raise ResumeError.told(
+                "pass_missing",
+                heldout=self.heldout,
+                step=missing[0],
+                line=len(passes) + 1,
                 path=self.path,
             )
         with writing.disk_errors(self.path):
@@ -193,10 +193,7 @@ def _reading(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as exc:
-        raise ResumeError(
-            f"cannot read {str(path)!r}: {exc.strerror}; repair it, or choose another `out`",
-            path=path,
-        ) from exc
+        raise ResumeError.told("cannot_read", path=path, strerror=exc.strerror) from exc
 
 
 def _rows(path: Path, row_type: type[_Row]) -> Iterator[tuple[_Row | None, bytes]]:

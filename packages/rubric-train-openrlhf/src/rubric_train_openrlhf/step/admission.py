@@ -11,17 +11,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rubric_core import (
-    JudgeResult,
-    RewardError,
-    Rubric,
-    RubricError,
-    Task,
-    admitted_result,
-    admitted_rubric,
-    read_tasks,
-    unbiased_z,
-)
+import rubric_core as core
+from rubric_core import JudgeResult, RewardError, Rubric, RubricError, Task, read_tasks
 from rubric_core.files import read_file
 from rubric_judge.calibration.record import Calibration, CriterionCalibration, read_calibration
 from rubric_judge.capabilities import fingerprint
@@ -54,18 +45,18 @@ class Admission:
 
     def rubric(self, rubric: Rubric) -> Rubric:
         """The rubric that rewards are computed by."""
-        return admitted_rubric(rubric, self.factors) if self.factors else rubric
+        return core.admitted_rubric(rubric, self.factors) if self.factors else rubric
 
     def result(self, result: JudgeResult) -> JudgeResult:
         """A judgement as it counts."""
-        return admitted_result(result, self.factors) if self.factors else result
+        return core.admitted_result(result, self.factors) if self.factors else result
 
     def corrected_z(self, z_M: FloatArray, rubric: Rubric) -> FloatArray:
         """Criterion scores, corrected for the judge's errors where that was asked for."""
         if not self.rates:
             return z_M
         rates_M2 = np.array([self.rates.get(name, (np.nan, np.nan)) for name in rubric.ids])
-        return unbiased_z(z_M, rates_M2[:, 0], rates_M2[:, 1])
+        return core.unbiased_z(z_M, rates_M2[:, 0], rates_M2[:, 1])
 
     def withheld_frac(self, rubrics: Sequence[Rubric]) -> float:
         """Mean share of the rubrics' weight that is kept from the reward."""
@@ -95,12 +86,7 @@ class Admission:
         if not folder.admission.exists():
             write_text(folder.admission, text)
         elif read_file(folder.admission) != text.encode():
-            raise ResumeError(
-                f"{_KEY} admits other criteria, or others by as much, than when the run in "
-                f"{str(folder.path)!r} was started: bring the old file back, or choose another "
-                "`out`",
-                path=folder.path,
-            )
+            raise ResumeError.told("admits_others", key=_KEY, path=folder.path)
 
 
 def read_admission(
@@ -208,10 +194,8 @@ def _read(path: Path) -> Calibration:
     try:
         return read_calibration(path)
     except OSError as error:
-        raise TrainConfigError(
-            f"cannot read the calibration {str(path)!r} ({error.strerror}): write it with "
-            "`rubric-judge calibrate`",
-            location=_KEY,
+        raise TrainConfigError.told(
+            "no_calibration", path=path, strerror=error.strerror, location=_KEY
         ) from None
 
 
@@ -247,11 +231,8 @@ def _rates(
         tpr, fpr = known[name].tpr.value, known[name].fpr.value
         if tpr is None or fpr is None or tpr - fpr < _LEAST_J:
             told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
-            raise TrainConfigError(
-                f"criterion {name!r} cannot be corrected ({told}): its labels must be of both "
-                f"kinds and TPR above FPR by {_LEAST_J:g}; mask it, label more, or "
-                "set judge.correction to none",
-                location="judge.correction",
+            raise TrainConfigError.told(
+                "not_correctable", name=name, told=told, least=_LEAST_J, location="judge.correction"
             )
         found[name] = (tpr, fpr)
     return found

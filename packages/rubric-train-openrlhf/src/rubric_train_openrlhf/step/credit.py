@@ -169,10 +169,12 @@ def check_judge(
         return
     reasons = Counter(result.reason.value for result in results if result.reason is not None)
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-    raise JudgeAbortError(
-        f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
-        "repair the judge and continue with --resume, or raise the limit",
+    raise JudgeAbortError.told(
+        "judge_fails",
         step=step,
+        broken=" and ".join(broken),
+        n=len(results),
+        counts=counts,
         invalid_frac=fracs["invalid"],
         unavailable_frac=fracs["unavailable"],
         reasons=reasons,

@@ -69,14 +69,13 @@ def draw_rounds(
         found += len(kept)
         if found == wanted:
             return rounds
-    raise NoInformativePromptError(
-        f"step {step}: only {found} of {wanted} prompts had responses of different reward, after "
-        f"{drawn} prompts in {dynamic.max_resample_rounds + 1} rounds; check that the judge tells "
-        "responses apart, raise rollout.group_size or dynamic_sampling.max_resample_rounds, or "
-        "switch dynamic_sampling off",
+    raise NoInformativePromptError.told(
+        "no_informative_prompts",
         step=step,
-        wanted=wanted,
         found=found,
+        wanted=wanted,
+        drawn=drawn,
+        rounds=dynamic.max_resample_rounds + 1,
     )
 
 

@@ -83,9 +83,11 @@ def warm_start_flags(
     sft, micro_batch = sft_section(config), config.cluster.warm_start.micro_batch
     processes = warm_start_processes(config)
     if sft.batch_size % (micro_batch * processes):
-        raise TrainConfigError(
-            f"sft.batch_size={sft.batch_size} is not divisible by cluster.warm_start.micro_batch × "
-            f"GPUs of one machine = {micro_batch} × {processes}; change one of them",
+        raise TrainConfigError.told(
+            "batch_not_divisible",
+            batch_size=sft.batch_size,
+            micro_batch=micro_batch,
+            processes=processes,
             location="sft.batch_size",
         )
     return _flags("sft", config, _supervised(config, model, paths))

@@ -20,7 +20,6 @@ from pydantic import TypeAdapter, ValidationError
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
-from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.config.loading import parse_config
@@ -182,12 +181,12 @@ def _shape(subject: check.Subject) -> ModelShape:
     return shape
 
 
-def _gpus(subject: check.Subject) -> tuple[Gpu, ...]:
+def _gpus(subject: check.Subject) -> tuple[sizing.Gpu, ...]:
     """The GPU of this machine if it is one of the cluster's, or else the usual ones."""
     if subject.request.on_cluster and torch.cuda.is_available():
         found = cast("Any", torch.cuda.get_device_properties(0))
-        return (GPUS[0]._replace(name=found.name, memory=float(found.total_memory)),)
-    return GPUS
+        return (sizing.GPUS[0]._replace(name=found.name, memory=float(found.total_memory)),)
+    return sizing.GPUS
 
 
 def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
@@ -195,17 +194,18 @@ def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
     config, shape, gpus = subject.known, _shape(subject), _gpus(subject)
     for gpu in gpus:
         phases = sizing.memory(config, shape, gpu)
-        worst = max(phases, key=lambda name: sum(phases[name].values()))
-        needed = sum(phases[worst].values())
+        phase, parts = max(phases.items(), key=lambda one: sum(one[1].values()))
+        largest, needed = max(parts, key=parts.__getitem__), sum(parts.values())
         cache = sizing.engine_room(config, shape, gpu).cache
-        largest = max(phases[worst], key=lambda part: phases[worst][part])
-        used = {"needed": needed / GB, "memory": gpu.memory / GB, "phase": worst}
-        used |= {"largest": largest, "of_it": phases[worst][largest] / GB, "cache": cache / GB}
-        if cache > 0 and needed <= gpu.memory:
-            yield check.passed(**told("memory_suffices", gpu=gpu.name, **used))
-            continue
-        said = told("no_cache" if cache <= 0 else "no_memory", gpu=gpu.name, **used)
-        yield (check.failed if gpu is gpus[-1] else check.warning)(**said)
+        name = (
+            "no_cache" if cache <= 0 else "no_memory" if needed > gpu.memory else "memory_suffices"
+        )
+        sizes = {"needed": needed, "memory": gpu.memory, "of_it": parts[largest], "cache": cache}
+        in_gb = {size: value / sizing.GB for size, value in sizes.items()}
+        said = told(name, gpu=gpu.name, phase=phase, largest=largest, **in_gb)
+        # A larger GPU may do.
+        problem = check.failed if gpu is gpus[-1] else check.warning
+        yield (check.passed if name == "memory_suffices" else problem)(**said)
 
 
 _FIRST_AND_BEST: Final = 2

@@ -11,15 +11,8 @@ from zlib import crc32
 
 import anyio
 
-from rubric_core import (
-    ConfigError,
-    Judge,
-    JudgeResult,
-    Outcome,
-    RubricError,
-    Task,
-    normalized_reward,
-)
+import rubric_core as core
+from rubric_core import ConfigError, Judge, JudgeResult, Outcome, RubricError, Task
 from rubric_judge import JudgeConfig, JudgePool, JudgeSpec, LexicalConfig, LimitsConfig
 from rubric_judge.capabilities import check as check_there
 from rubric_judge.capabilities import fingerprint
@@ -79,10 +72,8 @@ def chosen(subject: check.Subject) -> Literal["config", "lexical", "fake"]:
     if request.judge == "auto":
         return "config" if judge.language_model is None or request.on_cluster else "fake"
     if request.judge == "fake" and judge.language_model is None:
-        raise TrainConfigError(
-            "--judge fake speaks a language model's protocol, and judge.spec.type="
-            f"{judge.spec.type!r} has none; use --judge config or --judge lexical",
-            location="judge.spec",
+        raise TrainConfigError.told(
+            "no_protocol_to_speak", type=judge.spec.type, location="judge.spec"
         )
     return request.judge
 
@@ -178,7 +169,7 @@ def check_contract(subject: check.Subject) -> check.Finding:
         failed = {"task": task.task_id, "outcome": result.outcome.value, "why": f"{why}{who}"}
         return check.failed(**told("not_scored", **failed))
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
-    reward, criteria = normalized_reward(result, task.rubric), len(task.rubric)
+    reward, criteria = core.normalized_reward(result, task.rubric), len(task.rubric)
     earned = {"criteria": criteria, "seconds": seconds, "reward": reward, "who": who}
     return check.passed(**told("scored", task=task.task_id, **earned))
 

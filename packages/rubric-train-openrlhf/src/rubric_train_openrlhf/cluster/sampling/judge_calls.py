@@ -37,10 +37,7 @@ def find_coordinator(namespace: str) -> Any:
     try:
         return ray.get_actor(COORDINATOR, namespace=namespace)
     except ValueError as error:
-        raise ClusterError(
-            f"no judge coordinator in Ray's namespace {namespace!r}: it has ended for good; see "
-            "the logs of the run"
-        ) from error
+        raise ClusterError.told("no_coordinator", namespace=namespace) from error
 
 
 def ask(method: Any, *args: object) -> Any:
@@ -63,9 +60,8 @@ def ask(method: Any, *args: object) -> Any:
             raise error.cause from None
         except RayActorError as error:
             if patience.ends(error):
-                raise ClusterError(
-                    f"the judge coordinator does not answer ({type(error).__name__}); see the logs "
-                    "of the run and continue with --resume"
+                raise ClusterError.told(
+                    "coordinator_is_silent", kind=type(error).__name__
                 ) from None
         time.sleep(_TRY_AGAIN_S)
 

@@ -184,11 +184,14 @@ def write_prompts(
     # OpenRLHF would cut them from the left: the policy would be asked something else.
     if too_long := {name: n for name, n in lengths.items() if n > max_prompt_tokens}:
         longest = max(too_long, key=too_long.__getitem__)
-        raise TrainConfigError(
-            f"{len(too_long)} of {len(views)} {source} prompts are longer than the "
-            f"{max_prompt_tokens} tokens that rollout.max_new_tokens leaves of cluster.max_len; "
-            f"the longest has {too_long[longest]} (task {longest}): raise cluster.max_len to "
-            "it and the response together, or leave such tasks out",
+        raise TrainConfigError.told(
+            "prompts_too_long",
+            n=len(too_long),
+            total=len(views),
+            source=source,
+            max_prompt_tokens=max_prompt_tokens,
+            tokens=too_long[longest],
+            longest=longest,
             location="cluster.max_len",
         )
     rows = (
@@ -209,9 +212,8 @@ def read_prompts(path: Path) -> list[Prompt]:
             rows = [json.loads(line) for line in file]
         return [Prompt(row["input"], row["label"], row["question"]) for row in rows]
     except (OSError, ValueError, LookupError) as error:
-        raise ClusterError(
-            f"{str(path)!r} cannot be read as a prompt dataset ({type(error).__name__}); start the "
-            "run again, which writes it anew"
+        raise ClusterError.told(
+            "prompts_unreadable", path=path, kind=type(error).__name__
         ) from error
 
 

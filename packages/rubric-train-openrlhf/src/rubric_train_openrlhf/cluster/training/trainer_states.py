@@ -110,10 +110,8 @@ class DeepSpeedStates:
             return 0
         state = self.path(mark.step)
         if wrong := _first_wrong(state, mark.files):
-            raise ResumeError.lost(
-                f"{str(self._mark)!r} marks the state of step {mark.step} as the last whole one, "
-                f"but {wrong}",
-                path=state,
+            raise ResumeError.told(
+                "state_damaged", mark=self._mark, step=mark.step, wrong=wrong, path=state
             )
         return mark.step
 
@@ -142,11 +140,7 @@ class DeepSpeedStates:
             ResumeError: it has loaded another.
         """
         if step != (last := self._last_step):
-            raise ResumeError(
-                f"DeepSpeed has loaded the state of step {step} from {str(self._folder)!r}, where "
-                f"the last whole one is that of step {last}; start with --resume again",
-                path=self._folder,
-            )
+            raise ResumeError.told("another_state_loaded", step=step, path=self._folder, last=last)
 
     @property
     def _last_step(self) -> int:
@@ -159,10 +153,8 @@ class DeepSpeedStates:
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
-            raise ResumeError.lost(
-                f"{str(self._mark)!r} does not tell the last whole state of the run "
-                f"({type(error).__name__})",
-                path=self._mark,
+            raise ResumeError.told(
+                "mark_damaged", path=self._mark, kind=type(error).__name__
             ) from error
 
 
@@ -195,11 +187,8 @@ def check_policies(checkpoints: Path, *, state: int, every: int) -> None:
     step = folders.step_of(later)
     # States come before the policies of their steps.
     if step // every * every > state:
-        raise ResumeError(
-            f"{str(checkpoints)!r} holds the policy of step {step}, but the last state that "
-            f"DeepSpeed can go on from is that of step {state}; bring "
-            f"{str(checkpoints / 'trainer')!r} back from a copy, or start again in another `out`",
-            path=checkpoints,
+        raise ResumeError.told(
+            "state_lost", path=checkpoints, step=step, state=state, trainer=checkpoints / "trainer"
         )
 
 
