@@ -40,7 +40,7 @@ class TrainError(RubricError):
     """Base of all errors of this package."""
 
     @classmethod
-    def told(cls, name: str, **values: Any) -> Self:
+    def told(cls, name: str, /, **values: Any) -> Self:
         """Say what errors.toml has under a name.
 
         Args:

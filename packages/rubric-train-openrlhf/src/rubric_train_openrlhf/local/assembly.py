@@ -28,6 +28,7 @@ from rubric_train_openrlhf.run import checkpoints
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch
 from rubric_train_openrlhf.run.writing import EventWriter, write_text
+from rubric_train_openrlhf.step.credit import Crediting
 
 _log = structlog.get_logger()
 
@@ -83,6 +84,11 @@ class LocalRun:
     start: checkpoints.TrainerState
     """Where the loop begins."""
     watch: Watch
+
+    @property
+    def crediting(self) -> Crediting:
+        """What its judgements are worth."""
+        return Crediting(self.config, self.inputs.admission)
 
 
 @contextlib.contextmanager

@@ -71,7 +71,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
     environment = Environment(  # noqa: S701  # a text for a terminal
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update({"gib": lambda size: f"{size / _GIB:.2f}", "ceil": ceil})
+    environment.filters.update({"gib": _gib, "ceil": ceil})
     return environment.from_string(_TEMPLATE).render(content).rstrip("\n")
 
 
@@ -89,6 +89,10 @@ def parameter_count(model: ModelConfig) -> int | None:
     from rubric_train_openrlhf.policy import load  # loads torch: of this family alone
 
     return load.parameter_count(folder)
+
+
+def _gib(size: float) -> str:
+    return f"{size / _GIB:.2f}"
 
 
 def _memory(config: TrainConfig, *, full: bool) -> Memory | None:
