@@ -62,7 +62,7 @@ def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     content = tomllib.loads((ROOT / "packages" / path).read_text("utf-8"))
     for part in [content[table] for table in tables] or [content]:
         for key, value in part.items():
-            text = value["remedy"] if isinstance(value, dict) else value
+            text = value if isinstance(value, str) else value.get("says") or value["remedy"]
             yield key, re.sub(r"\{[^{}]*\}", "…", text)
 
 

@@ -32,7 +32,7 @@ from rubric_core.files import toml_beside
 
 
 @cache
-def _texts() -> dict[str, str]:
+def _texts() -> dict[str, str | dict[str, str]]:
     return toml_beside(__file__, "errors.toml")
 
 
@@ -44,13 +44,14 @@ class TrainError(RubricError):
         """Say what errors.toml has under a name.
 
         Args:
-            name: of the text.
+            name: of the text, or of it and the `location` in a configuration that it is about.
             values: for its slots; one that is named as an attribute of the error is kept there too.
         """
+        text = _texts()[name]
+        told = {"says": text} if isinstance(text, str) else text
         shown = {key: str(one) if isinstance(one, Path) else one for key, one in values.items()}
-        error = cls(_texts()[name].format(**shown))
-        kept = vars(error).keys() & values.keys()
-        vars(error).update({key: values[key] for key in kept})
+        error, values = cls(told["says"].format(**shown)), told | values
+        vars(error).update({key: values[key] for key in vars(error).keys() & values.keys()})
         return error
 
     def __reduce__(

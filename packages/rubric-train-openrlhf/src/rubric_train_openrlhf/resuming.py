@@ -111,7 +111,7 @@ def check_model(folder: RunFolder, *, path: Path) -> None:
     try:
         changed = first_changed(path, before)
     except OSError as exc:
-        raise ResumeError.told("model_unreadable", path=path, strerror=exc.strerror) from exc
+        raise ResumeError.told("model_unreadable", path=path, error=exc) from exc
     if changed is not None:
         raise ResumeError.told("model_changed", path=path, changed=changed, folder=folder.path)
 

@@ -128,7 +128,7 @@ def _policy(
 ) -> tuple[policies.Policy, checkpoints.TrainerState]:
     """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
     if config.device == "cuda" and not torch.cuda.is_available():
-        raise TrainConfigError.told("no_gpu", location="device")
+        raise TrainConfigError.told("no_gpu")
     chosen = "cuda" if config.device == "auto" and torch.cuda.is_available() else config.device
     device = torch.device("cpu" if chosen == "auto" else chosen)
     named = (("train", inputs.tasks), ("validation", inputs.heldout))
@@ -182,12 +182,8 @@ def _learner(
             optimizer.load_state_dict(start.optimizer)
             schedule.load_state_dict(start.schedule)
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as exc:
-            raise ResumeError.told(
-                "state_does_not_fit",
-                step=start.step,
-                checkpoints=folder.checkpoints,
-                path=folder.path,
-            ) from exc
+            of_run = {"step": start.step, "folder": folder.checkpoints, "path": folder.path}
+            raise ResumeError.told("state_does_not_fit", **of_run) from exc
     reference = None
     if config.objective.kl_coef:  # else the divergence from the policy of step 0 has no weight
         dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32

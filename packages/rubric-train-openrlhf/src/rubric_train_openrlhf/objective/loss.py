@@ -66,9 +66,7 @@ class UpdateSize:
     def __post_init__(self) -> None:
         """Refuse an update without a token: its mean does not exist."""
         if self.tokens < 1 or self.sequences < 1:
-            raise ObjectiveShapeError.told(
-                "no_response_token", tokens=self.tokens, sequences=self.sequences
-            )
+            raise ObjectiveShapeError.told("no_response_token", size=self)
 
 
 def policy_loss(

@@ -144,11 +144,8 @@ def bounded_divergence(
         ObjectiveShapeError: the shapes differ, or f gives another one.
     """
     if logprobs.shape != ref_logprobs.shape:
-        raise ObjectiveShapeError.told(
-            "references_of_another_shape",
-            policy=tuple(logprobs.shape),
-            reference=tuple(ref_logprobs.shape),
-        )
+        shapes = [tuple(one.shape) for one in (logprobs, ref_logprobs)]
+        raise ObjectiveShapeError.told("references_of_another_shape", shapes=shapes)
     u = (ref_logprobs - logprobs).clamp(min=-input_clamp, max=input_clamp)
     divergence = of_log_ratio(u)
     check_shape(divergence, like=u, of="kl")

@@ -114,9 +114,7 @@ class ChatCodec(TextCodec):
             return cast("str", rendered)
         # The named boundary of a template, which is a program that came with the model.
         except Exception as error:
-            raise PolicyLoadError.told(
-                "template_refuses", path=self._path, kind=type(error).__name__
-            ) from error
+            raise PolicyLoadError.told("template_refuses", path=self._path, error=error) from error
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into the tokens that should follow the prompt, the end token last."""

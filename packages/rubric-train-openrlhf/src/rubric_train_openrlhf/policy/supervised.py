@@ -224,17 +224,10 @@ def sft(
     """
     parameters = policy.model.num_parameters()
     if "learning_rate" not in config.model_fields_set and parameters > _TINY_PARAMETERS:
-        raise PolicyInputError.told(
-            "rate_not_set", learning_rate=config.learning_rate, parameters=parameters
-        )
+        raise PolicyInputError.told("rate_not_set", sft=config, parameters=parameters)
     pairs = [(one.prompt, one.answer) for one in fitting(examples, config, policy.codec)]
     if not pairs:
-        raise PolicyInputError.told(
-            "no_example_fits",
-            n=len(examples),
-            max_prompt_tokens=config.max_prompt_tokens,
-            max_answer_tokens=config.max_answer_tokens,
-        )
+        raise PolicyInputError.told("no_example_fits", n=len(examples), sft=config)
     batches = _batches(policy, pairs, config, seed=seed)
     losses = (
         (-response_logprobs(policy.model, batch).logprobs_BT.sum() / tokens, tokens)

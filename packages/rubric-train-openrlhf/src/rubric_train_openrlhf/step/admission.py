@@ -194,9 +194,7 @@ def _read(path: Path) -> Calibration:
     try:
         return read_calibration(path)
     except OSError as error:
-        raise TrainConfigError.told(
-            "no_calibration", path=path, strerror=error.strerror, location=_KEY
-        ) from None
+        raise TrainConfigError.told("no_calibration", path=path, error=error) from None
 
 
 def _uncalibrated(missing: Sequence[str], of: Mapping[str, None], *, path: Path) -> str:
@@ -231,9 +229,7 @@ def _rates(
         tpr, fpr = known[name].tpr.value, known[name].fpr.value
         if tpr is None or fpr is None or tpr - fpr < _LEAST_J:
             told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
-            raise TrainConfigError.told(
-                "not_correctable", name=name, told=told, least=_LEAST_J, location="judge.correction"
-            )
+            raise TrainConfigError.told("not_correctable", name=name, told=told, least=_LEAST_J)
         found[name] = (tpr, fpr)
     return found
 

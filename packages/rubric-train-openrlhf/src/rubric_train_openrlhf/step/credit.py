@@ -219,16 +219,9 @@ def check_judge(
         return
     reasons = Counter(result.reason.value for result in results if result.reason is not None)
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-    raise JudgeAbortError.told(
-        "judge_fails",
-        step=step,
-        broken=" and ".join(broken),
-        n=len(results),
-        counts=counts,
-        invalid_frac=fracs["invalid"],
-        unavailable_frac=fracs["unavailable"],
-        reasons=reasons,
-    )
+    shares = {f"{name}_frac": frac for name, frac in fracs.items()}
+    told = {"step": step, "broken": " and ".join(broken), "n": len(results), "counts": counts}
+    raise JudgeAbortError.told("judge_fails", reasons=reasons, **told, **shares)
 
 
 def by_fallback(results: Iterable[JudgeResult]) -> dict[str, int]:

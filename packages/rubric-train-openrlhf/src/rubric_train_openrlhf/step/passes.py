@@ -64,14 +64,8 @@ def draw_rounds(
         found += len(kept)
         if found == wanted:
             return rounds
-    raise NoInformativePromptError.told(
-        "no_informative_prompts",
-        step=step,
-        found=found,
-        wanted=wanted,
-        drawn=drawn,
-        rounds=dynamic.max_resample_rounds + 1,
-    )
+    told = {"step": step, "found": found, "wanted": wanted, "drawn": drawn, "rounds": len(rounds)}
+    raise NoInformativePromptError.told("no_informative_prompts", **told)
 
 
 _log = structlog.get_logger()

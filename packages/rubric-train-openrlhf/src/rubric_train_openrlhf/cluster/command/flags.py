@@ -83,13 +83,8 @@ def warm_start_flags(
     sft, micro_batch = sft_section(config), config.cluster.warm_start.micro_batch
     processes = warm_start_processes(config)
     if sft.batch_size % (micro_batch * processes):
-        raise TrainConfigError.told(
-            "batch_not_divisible",
-            batch_size=sft.batch_size,
-            micro_batch=micro_batch,
-            processes=processes,
-            location="sft.batch_size",
-        )
+        sizes = {"micro_batch": micro_batch, "processes": processes}
+        raise TrainConfigError.told("batch_not_divisible", sft=sft, **sizes)
     return _flags("sft", config, _supervised(config, model, paths))
 
 

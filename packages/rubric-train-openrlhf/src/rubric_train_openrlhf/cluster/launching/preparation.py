@@ -206,14 +206,10 @@ def check_machine(config: TrainConfig) -> None:
     """
     cluster = config.cluster
     if cluster.nodes > 1 and cluster.ray.is_own:
-        raise TrainConfigError.told(
-            "ray_on_one_machine", nodes=cluster.nodes, location="cluster.nodes"
-        )
+        raise TrainConfigError.told("ray_on_one_machine", cluster=cluster)
     found = torch.cuda.device_count()
     if cluster.ray.is_own and cluster.device == "cuda" and found < cluster.run_gpus:
-        raise TrainConfigError.told(
-            "too_few_gpus", run_gpus=cluster.run_gpus, found=found, location="cluster.gpus_per_node"
-        )
+        raise TrainConfigError.told("too_few_gpus", cluster=cluster, found=found)
 
 
 def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
@@ -234,4 +230,4 @@ def load_chat_codec(path: Path) -> ChatCodec:
     codec = load_codec(path)
     if isinstance(codec, ChatCodec):
         return codec
-    raise TrainConfigError.told("slots_in_vllm", path=path, location="model.path")
+    raise TrainConfigError.told("slots_in_vllm", path=path)

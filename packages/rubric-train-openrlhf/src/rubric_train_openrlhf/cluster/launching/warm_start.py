@@ -112,13 +112,7 @@ def sft_rows(
         for one in fitting(examples, config, codec)
     ]
     if not pairs:
-        raise TrainConfigError.told(
-            "no_answer_fits",
-            n=len(examples),
-            max_prompt_tokens=config.max_prompt_tokens,
-            max_answer_tokens=config.max_answer_tokens,
-            location="sft",
-        )
+        raise TrainConfigError.told("no_answer_fits", n=len(examples), sft=config)
     _log.info("train.sft.examples", used=len(pairs), left_out=len(examples) - len(pairs))
     order = in_rounds(len(pairs), seed=derived_seed(seed, step=0, purpose="sft"))
     rows = [

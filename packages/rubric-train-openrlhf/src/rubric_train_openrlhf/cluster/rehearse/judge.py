@@ -72,9 +72,7 @@ def chosen(subject: check.Subject) -> Literal["config", "lexical", "fake"]:
     if request.judge == "auto":
         return "config" if judge.language_model is None or request.on_cluster else "fake"
     if request.judge == "fake" and judge.language_model is None:
-        raise TrainConfigError.told(
-            "no_protocol_to_speak", type=judge.spec.type, location="judge.spec"
-        )
+        raise TrainConfigError.told("no_protocol_to_speak", type=judge.spec.type)
     return request.judge
 
 

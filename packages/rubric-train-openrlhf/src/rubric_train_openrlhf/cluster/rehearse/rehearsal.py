@@ -151,9 +151,7 @@ def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[check.Check
 def _clear(request: check.Request) -> None:
     """Make room for a new rehearsal where an old one stands, and nowhere else."""
     if not 0 < request.deadline_s < float("inf"):
-        raise TrainConfigError.told(
-            "no_time_to_wait", deadline_s=request.deadline_s, location="--deadline-s"
-        )
+        raise TrainConfigError.told("no_time_to_wait", deadline_s=request.deadline_s)
     folder, problem = request.folder, ""
     try:
         if folder.exists() and not folder.is_dir():

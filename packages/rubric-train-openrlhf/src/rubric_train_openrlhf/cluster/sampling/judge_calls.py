@@ -60,9 +60,7 @@ def ask(method: Any, *args: object) -> Any:
             raise error.cause from None
         except RayActorError as error:
             if patience.ends(error):
-                raise ClusterError.told(
-                    "coordinator_is_silent", kind=type(error).__name__
-                ) from None
+                raise ClusterError.told("coordinator_is_silent", error=error) from None
         time.sleep(_TRY_AGAIN_S)
 
 

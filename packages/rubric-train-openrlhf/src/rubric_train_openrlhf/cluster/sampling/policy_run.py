@@ -82,6 +82,4 @@ def read_policy_run() -> PolicyRun:
     try:
         return PolicyRun.model_validate(json.loads(read_file(path)))
     except (OSError, ValueError, ValidationError) as error:
-        raise ClusterError.told(
-            "run_file_unreadable", path=path, kind=type(error).__name__
-        ) from error
+        raise ClusterError.told("run_file_unreadable", path=path, error=error) from error

@@ -106,14 +106,9 @@ def in_row_order(
     """
     samples = [sample for report in reports for sample in report]
     if len(reports) != shares.ranks or len(samples) % (shares.updates * shares.ranks):
-        raise ClusterError.told(
-            "ranks_unequal",
-            step=step,
-            reports=len(reports),
-            sizes=[len(report) for report in reports],
-            updates=shares.updates,
-            ranks=shares.ranks,
-        )
+        sizes = [len(report) for report in reports]
+        told = {"step": step, "reports": len(reports), "sizes": sizes, "shares": shares}
+        raise ClusterError.told("ranks_unequal", **told)
     by_row = dict(zip(update_order(len(samples), shares), samples, strict=True))
     return [by_row[row] for row in range(len(samples))]
 

@@ -153,9 +153,7 @@ class DeepSpeedStates:
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
-            raise ResumeError.told(
-                "mark_damaged", path=self._mark, kind=type(error).__name__
-            ) from error
+            raise ResumeError.told("mark_damaged", path=self._mark, error=error) from error
 
 
 def _first_wrong(state: Path, files: Mapping[str, int]) -> str | None:
