@@ -14,7 +14,7 @@ from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Form, Row, Table, counted, written
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.grounding import known_questions, revealed_tasks
+from rubric_train_openrlhf.report.contrast import known_questions, revealed_tasks
 from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
