@@ -121,7 +121,7 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
             subject.stand_in("dynamic sampling: off, since a random model earns nothing here")
             small = small.model_copy(update={"dynamic_sampling": None})
         small = _with_admission(subject, small)
-        subject.stand_in(checking.told("size", run=config, small=small)["detail"])
+        subject.stand_in(checking.passed("size", run=config, small=small).detail)
         yield small
 
 

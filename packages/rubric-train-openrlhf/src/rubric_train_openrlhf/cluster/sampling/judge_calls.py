@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -110,17 +111,16 @@ def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
     return Verdict.unreachable(task_id, reason)
 
 
+@dataclass
 class CoordinatorClient:
     """Hands over names of judgements and lengths, never a text.
 
     What was drawn for a step is remembered here: the coordinator may die in between.
     """
 
-    def __init__(self, coordinator: Any) -> None:
-        """Take the coordinator of the run."""
-        self._coordinator = coordinator
-        self._step: int | None = None
-        self._drawn: list[list[str]] = []
+    coordinator: Any
+    _step: int | None = None
+    _drawn: list[list[str]] = field(default_factory=list[list[str]])
 
     def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
         """Whether the rewards of each group differ; once for every round of a step.
@@ -130,7 +130,7 @@ class CoordinatorClient:
         """
         if step != self._step:
             self._step, self._drawn = step, []
-        differs = ask(self._coordinator.spread, step, *_columns(groups), self._drawn)
+        differs = ask(self.coordinator.spread, step, *_columns(groups), self._drawn)
         self._drawn += [group.judgements for group in groups]
         return differs
 
@@ -143,7 +143,7 @@ class CoordinatorClient:
         kept = {tuple(group.judgements) for group in groups}
         drawn = self._drawn if step == self._step else []
         dropped = [names for names in drawn if tuple(names) not in kept]
-        return ask(self._coordinator.credit, step, *_columns(groups), dropped)
+        return ask(self.coordinator.credit, step, *_columns(groups), dropped)
 
     def heldout(self, step: int, groups: Sequence[Group]) -> HeldoutReward:
         """Average the rewards of a held-out pass.
@@ -151,7 +151,7 @@ class CoordinatorClient:
         Raises:
             JudgeAbortError: too many judgements failed.
         """
-        return ask(self._coordinator.heldout, step, [group.judgements for group in groups])
+        return ask(self.coordinator.heldout, step, [group.judgements for group in groups])
 
 
 def _columns(groups: Sequence[Group]) -> tuple[list[list[str]], Sizes]:

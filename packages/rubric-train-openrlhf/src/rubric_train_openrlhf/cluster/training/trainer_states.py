@@ -190,32 +190,27 @@ def check_policies(checkpoints: Path, *, state: int, every: int) -> None:
         )
 
 
+@dataclass
 class PolicyCheckpoints:
-    """The folders `step_*` of a run, and its link `best`."""
+    """The folders `step_*` of a run, and its link `best`.
 
-    def __init__(self, folder: RunFolder, *, config: CheckpointConfig) -> None:
-        """Take the run's folder; without held-out passes in it the last policy is the best.
+    Without held-out passes in the folder the last policy is the best.
+    """
 
-        Args:
-            folder: of the run.
-            config: how many are kept.
-        """
-        self._folder = folder
-        self._config = config
-        self._state_step = 0
+    folder: RunFolder
+    config: CheckpointConfig
+    """How many are kept."""
+    state_step: int = 0
+    """The step that training can go on from."""
 
     def go_back(self, step: int) -> None:
         """Drop what comes after the state of this step; the rows are cut back already."""
-        folders.drop_after(self._folder.checkpoints, step=step)
-        self._state_step = step
-        best = best_step(self._folder, up_to=step)
+        folders.drop_after(self.folder.checkpoints, step=step)
+        self.state_step = step
+        best = best_step(self.folder, up_to=step)
         best = step if best is None else best
         if self.path(best).exists():
-            folders.mark_best(self._folder.checkpoints, step=best)
-
-    def state_saved(self, step: int) -> None:
-        """Note that training can go on from this step."""
-        self._state_step = step
+            folders.mark_best(self.folder.checkpoints, step=best)
 
     def save(self, step: int, write: Callable[[Path], None]) -> None:
         """Save the policy, point `best` at the best, and drop old checkpoints.
@@ -225,11 +220,11 @@ class PolicyCheckpoints:
             write: writes it to the folder it is given.
         """
         write(self.path(step))
-        best = best_step(self._folder, up_to=step)
-        folders.mark_best(self._folder.checkpoints, step=step if best is None else best)
-        resumed_best = best_step(self._folder, up_to=self._state_step)
-        folders.prune(self._folder.checkpoints, keep=self._config.keep, best={best, resumed_best})
+        best = best_step(self.folder, up_to=step)
+        folders.mark_best(self.folder.checkpoints, step=step if best is None else best)
+        resumed_best = best_step(self.folder, up_to=self.state_step)
+        folders.prune(self.folder.checkpoints, keep=self.config.keep, best={best, resumed_best})
 
     def path(self, step: int) -> Path:
         """Folder of a step's policy."""
-        return folders.checkpoint_path(self._folder.checkpoints, step=step)
+        return folders.checkpoint_path(self.folder.checkpoints, step=step)
