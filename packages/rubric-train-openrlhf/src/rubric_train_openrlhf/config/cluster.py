@@ -229,16 +229,12 @@ class ClusterConfig(Section):
             "fitting": _fitting("optim.micro_batch", share, gpus),
             "forward_fitting": _fitting("cluster.deepspeed.forward_micro_batch", batch, gpus),
         }
-        engines = (
-            f"cluster.engines: {self.engine_count} engines × tensor_parallel="
-            f"{self.engines.tensor_parallel} = {self.engine_gpus} GPUs"
-        )
         holds = self._layout_problems() | {
             "no_room": rollout.max_new_tokens >= self.max_len,
             "micro_batch": not left and share % at_once > 0,
             "forward": batch % forward > 0,
         }
-        sections = {"cluster": self, "rollout": rollout, "optim": optim, "engines": engines}
+        sections = {"cluster": self, "rollout": rollout, "optim": optim}
         odd = [
             name for name in self.extra_flags if not name or name[0] == "-" or set("= ") & {*name}
         ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from torch.nn.utils.rnn import pad_sequence
 
 from rubric_train_openrlhf.errors import PolicyInputError
@@ -176,32 +177,27 @@ def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
         raise PolicyInputError.told("group_sizes_differ", n=len(parts))
     width = max(part.tokens_BT.shape[1] for part in parts)
 
-    def joined(tensors: list[torch.Tensor]) -> torch.Tensor:
-        widened = [torch.nn.functional.pad(one, (0, width - one.shape[1])) for one in tensors]
-        return torch.cat(widened)
+    def joined(name: str) -> torch.Tensor:
+        tensors: list[torch.Tensor] = [getattr(part, name) for part in parts]
+        return torch.cat([F.pad(one, (0, width - one.shape[1])) for one in tensors])
 
-    return Rollouts(
-        tuple(prompt for part in parts for prompt in part.prompts),
-        joined([part.tokens_BT for part in parts]),
-        joined([part.logprobs_BT for part in parts]),
-        joined([part.mask_BT for part in parts]),
-        torch.cat([part.ended_B for part in parts]),
-    )
+    prompts = tuple(prompt for part in parts for prompt in part.prompts)
+    rectangles = [joined(name) for name in ("tokens_BT", "logprobs_BT", "mask_BT")]
+    return Rollouts(prompts, *rectangles, torch.cat([part.ended_B for part in parts]))
 
 
 def _shape_problem(rollouts: Rollouts) -> str:
     shape = rollouts.tokens_BT.shape
-    expected = (
-        ("tokens_BT", rollouts.tokens_BT, shape, torch.int64),
-        ("logprobs_BT", rollouts.logprobs_BT, shape, torch.float32),
-        ("mask_BT", rollouts.mask_BT, shape, torch.bool),
-        ("ended_B", rollouts.ended_B, shape[:1], torch.bool),
-    )
-    for name, tensor, wanted, dtype in expected:
-        if tensor.shape != wanted or tensor.dtype != dtype:
-            return (
-                f"{name} is {tuple(tensor.shape)} {tensor.dtype}, expected {tuple(wanted)} {dtype}"
-            )
+    expected = {
+        "tokens_BT": (tuple(shape), torch.int64),
+        "logprobs_BT": (tuple(shape), torch.float32),
+        "mask_BT": (tuple(shape), torch.bool),
+        "ended_B": (tuple(shape[:1]), torch.bool),
+    }
+    for name, (wanted, dtype) in expected.items():
+        tensor: torch.Tensor = getattr(rollouts, name)
+        if (found := tuple(tensor.shape)) != wanted or tensor.dtype != dtype:
+            return f"{name} is {found} {tensor.dtype}, expected {wanted} {dtype}"
     if len(shape) != 2 or not rollouts.prompts or shape[0] % len(rollouts.prompts):  # noqa: PLR2004 -- [B, T]
         return f"tokens_BT of shape {tuple(shape)} has no whole group per prompt"
     return ""
@@ -268,9 +264,8 @@ def pack_responses(
             its prompt bans.
     """
     if not prompts or len(prompts) != len(responses):
-        raise PolicyInputError.told(
-            "unequal_counts", prompts=len(prompts), responses=len(responses)
-        )
+        counts = {"prompts": len(prompts), "responses": len(responses)}
+        raise PolicyInputError.told("unequal_counts", **counts)
     for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
         if not response or not set(prompt.banned_token_ids).isdisjoint(response):
             raise PolicyInputError.told("unfit_response", row=row, tokens=len(response))

@@ -64,12 +64,12 @@ def _found(status: Status, said: str, /, **values: Any) -> Finding:
 
     Args:
         status: how its check ended.
-        said: name of a finding of findings.toml, which is one word; or what is so, in several.
+        said: name of a finding of findings.toml, or what is so itself.
         values: for the slots of its texts; `where` and `remedy` where they are not there.
     """
     shown = {key: str(one) if isinstance(one, Path) else one for key, one in values.items()}
     parts = {part: values[part] for part in ("where", "remedy") if part in values}
-    if " " in said:
+    if said not in _TEXTS:
         return Finding(status, said, **parts)
     texts: dict[str, Any] = {one: text.format(**shown) for one, text in _TEXTS[said].items()}
     return Finding(status, **texts | parts)
