@@ -68,7 +68,7 @@ def _found(status: Status, said: str, /, **values: Any) -> Finding:
         values: for the slots of its texts; `where` and `remedy` where they are not there.
     """
     shown = {key: str(one) if isinstance(one, Path) else one for key, one in values.items()}
-    parts = {part: values[part] for part in ("where", "remedy") if part in values}
+    parts = {part: values[part] for part in ("where", "remedy", "check") if part in values}
     if said not in _TEXTS:
         return Finding(status, said, **parts)
     texts: dict[str, Any] = {one: text.format(**shown) for one, text in _TEXTS[said].items()}
