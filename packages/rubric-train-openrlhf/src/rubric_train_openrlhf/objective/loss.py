@@ -152,14 +152,8 @@ def _token_terms(
         )
     if config.kl_coef > 0:
         loss_BT = loss_BT + config.kl_coef * kl_BT
-    values_BT = (
-        kl_BT,
-        ratio_BT,
-        terms.clipped_BT,
-        terms.dual_clipped_BT,
-        weights_BT,
-        weights_BT != raw_weights_BT,
-    )
+    clipped = (terms.clipped_BT, terms.dual_clipped_BT)
+    values_BT = (kl_BT, ratio_BT, *clipped, weights_BT, weights_BT != raw_weights_BT)
     return loss_BT, dict(zip(METRIC_NAMES, values_BT, strict=True))
 
 

@@ -115,8 +115,11 @@ def read_admission(
     known = {one.criterion: one for one in calibration.criteria}
     weighty = dict.fromkeys(one.id for task in tasks for one in task.rubric if one.weight > 0)
     missing = [name for name in weighty if name not in known]
-    if missing and (config.uncalibrated == "refuse" or len(missing) == len(weighty)):
-        raise TrainConfigError(_uncalibrated(missing, weighty, path=path), location=_KEY)
+    counts = {"path": path, "n": len(missing), "of": len(weighty), "named": _named(missing)}
+    if missing and len(missing) == len(weighty):
+        raise TrainConfigError.told("no_criterion_calibrated", **counts)
+    if missing and config.uncalibrated == "refuse":
+        raise TrainConfigError.told("criteria_not_calibrated", **counts)
     left = 0.0 if config.uncalibrated == "mask" else 1.0
     factors = {name: known[name].factor if name in known else left for name in weighty}
     admission = Admission(factors, _rates(config, known, factors))
@@ -195,19 +198,6 @@ def _read(path: Path) -> Calibration:
         return read_calibration(path)
     except OSError as error:
         raise TrainConfigError.told("no_calibration", path=path, error=error) from None
-
-
-def _uncalibrated(missing: Sequence[str], of: Mapping[str, None], *, path: Path) -> str:
-    if len(missing) == len(of):
-        return (
-            f"{path}: it has none of the {len(of)} criteria of the tasks{_named(missing)}: give "
-            "the calibration of these tasks' rubrics"
-        )
-    return (
-        f"{path}: {len(missing)} of {len(of)} criteria with weight were not calibrated"
-        f"{_named(missing)}: label and calibrate them, or say with judge.uncalibrated whether to "
-        "`admit` or to `mask` them"
-    )
 
 
 def _rates(

@@ -27,8 +27,7 @@ from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.settings import WarmStartPaths
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError, ResumeError, TrainConfigError
-from rubric_train_openrlhf.policy import ChatCodec
-from rubric_train_openrlhf.policy.supervised import fitting, in_rounds
+from rubric_train_openrlhf.policy import ChatCodec, supervised
 from rubric_train_openrlhf.policy_config import SftConfig
 from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.run.writing import disk_errors, write_lines, write_text
@@ -109,12 +108,12 @@ def sft_rows(
     codec = ChatCodec(tokenizer)
     pairs = [
         (codec.prompt_text(one.view), f"{codec.answer_text(one.text)}{codec.eos_text}")
-        for one in fitting(examples, config, codec)
+        for one in supervised.fitting(examples, config, codec)
     ]
     if not pairs:
         raise TrainConfigError.told("no_answer_fits", n=len(examples), sft=config)
     _log.info("train.sft.examples", used=len(pairs), left_out=len(examples) - len(pairs))
-    order = in_rounds(len(pairs), seed=derived_seed(seed, step=0, purpose="sft"))
+    order = supervised.in_rounds(len(pairs), seed=derived_seed(seed, step=0, purpose="sft"))
     rows = [
         json.dumps({"input": prompt, "output": answer}, ensure_ascii=False)
         for prompt, answer in pairs

@@ -21,8 +21,7 @@ from rubric_core import Task, group_advantages, read_tasks
 from rubric_core.data.leak import hidden_texts
 from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
-from rubric_train_openrlhf.cluster.command import refusals
-from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
@@ -268,7 +267,8 @@ def check_asymmetry(
     heldout = [] if validation is None else list(read_tasks(validation))
     hidden = _hidden_texts(train, heldout, learns_answers=config.sft is not None)
     files = sorted(path for path in _policy_files(config, folder) if path.is_file())
-    arguments = [" ".join(command_words(grpo_flags(config))).encode(), *arguments]
+    command = flags.command_words(flags.grpo_flags(config))
+    arguments = [" ".join(command).encode(), *arguments]
     root, process = folder.path.parent, "an argument or a variable of a process"
     read = ((path.relative_to(root).as_posix(), read_file(path)) for path in files)
     places = chain(read, ((process, argument) for argument in arguments))
