@@ -182,8 +182,8 @@ def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
         return torch.cat([F.pad(one, (0, width - one.shape[1])) for one in tensors])
 
     prompts = tuple(prompt for part in parts for prompt in part.prompts)
-    rectangles = [joined(name) for name in ("tokens_BT", "logprobs_BT", "mask_BT")]
-    return Rollouts(prompts, *rectangles, torch.cat([part.ended_B for part in parts]))
+    rectangles = {name: joined(name) for name in ("tokens_BT", "logprobs_BT", "mask_BT")}
+    return Rollouts(prompts, **rectangles, ended_B=torch.cat([part.ended_B for part in parts]))
 
 
 def _shape_problem(rollouts: Rollouts) -> str:

@@ -13,14 +13,9 @@ import anyio
 
 import rubric_core as core
 from rubric_core import ConfigError, Judge, JudgeResult, Outcome, RubricError, Task
-from rubric_judge import (
-    JudgeConfig,
-    JudgePool,
-    JudgeSpec,
-    LexicalConfig,
-    LimitsConfig,
-    capabilities,
-)
+from rubric_judge import JudgeConfig, JudgePool, JudgeSpec, LexicalConfig, LimitsConfig
+from rubric_judge.capabilities import check as check_there
+from rubric_judge.capabilities import fingerprint
 from rubric_judge.load import load_replicas
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import checking as check
@@ -189,7 +184,7 @@ def check_admission(subject: check.Subject) -> check.Finding:
     if not tasks:
         return check.unchecked("no task of the run is on this machine")
     try:
-        judge = capabilities.fingerprint(load_replicas(config.judge.spec)[0])
+        judge = fingerprint(load_replicas(config.judge.spec)[0])
         admission = read_admission(config.judge, tasks, judge_fingerprint=judge)
     except ConfigError as error:
         return check.failed(str(error), remedy="calibrate this judge on these rubrics")
@@ -205,7 +200,7 @@ async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str 
     async def ask(judge: Judge, address: str | None) -> None:
         try:
             with anyio.fail_after(_CHECK_WITHIN_S):
-                await capabilities.check(judge)
+                await check_there(judge)
         except TimeoutError:
             said[address] = f"no answer of {address or judge.name} within {_CHECK_WITHIN_S:.0f} s"
         except RubricError as error:
