@@ -109,4 +109,6 @@ def _split(message: str) -> tuple[str, str]:
 
 def _cell(text: str) -> str:
     shown = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-    return re.sub(r"(?<!`)(--[\w-]+|\[\w+\])(?!`)", r"`\1`", shown)
+    # What stands in code already, as it is.
+    found = re.compile(r"`[^`]*`|--[\w-]+|\[\w+\]")
+    return found.sub(lambda one: one[0] if one[0][0] == "`" else f"`{one[0]}`", shown)
