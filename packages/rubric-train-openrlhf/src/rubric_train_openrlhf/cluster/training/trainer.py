@@ -194,7 +194,7 @@ class RubricPPOTrainer(_Trainer):
         row = self._passes.pass_if_due(step) if self._run.heldout else None
         if row is None:
             return False
-        self._summary_file.heldout(row)
+        self._summary_file.heldout()
         events.write("heldout", row, step=step)
         self.tensorboard_logger.log_eval(step, row.model_dump(exclude={"step", "best", "criteria"}))
         return row.best
