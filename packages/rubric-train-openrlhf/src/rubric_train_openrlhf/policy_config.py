@@ -30,11 +30,15 @@ def check_model_folder(folder: Path) -> None:
             raise PolicyLoadError.told("no_model", what=what, wanted=wanted, path=folder)
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class Section(BaseModel):
+    """Base of all settings: frozen, no unknown keys, fields documented by their docstrings."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
-class TinyConfig(_Settings):
+class TinyConfig(Section):
     """Shape of the tiny policy; the default has 1.16 million parameters."""
 
     vocab_size: int = Field(default=3000, ge=300)
@@ -62,7 +66,7 @@ class TinyConfig(_Settings):
         return self
 
 
-class PretrainConfig(_Settings):
+class PretrainConfig(Section):
     """Schedule of language-model training, in steps."""
 
     decay: ClassVar[Literal["cosine", "linear"]] = "cosine"
@@ -83,7 +87,7 @@ class PretrainConfig(_Settings):
     """Of AdamW."""
 
 
-class SftConfig(_Settings):
+class SftConfig(Section):
     """Schedule of the warm start, in steps."""
 
     decay: ClassVar[Literal["cosine", "linear"]] = "linear"
