@@ -305,6 +305,7 @@ class JudgeCoordinator:
                 return self._credited[1]
             side = await self._side()
             results_PG, dropped = side.results(judgements_PG), side.results(dropped_PG)
+            check_judge([*results_PG, *dropped], config=self._config.judge, step=step)
             tasks_P = side.tasks(judgements_PG)
             credit, rows = side.crediting.of_step(step, results_PG, tasks_P, sizes, dropped)
             credit = replace(credit, judge_restarts=side.take_restarts())

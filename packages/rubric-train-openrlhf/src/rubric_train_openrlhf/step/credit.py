@@ -84,10 +84,8 @@ class Crediting:
             What crosses to the policy's side, and the rows of the judgements, which do not.
 
         Raises:
-            JudgeAbortError: too many judgements failed.
             UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
         """
-        check_judge([*results_PG, *dropped_PG], config=self.config.judge, step=step)
         rubrics_P = [self.admission.rubric(task.rubric) for task in tasks_P]
         rewards, shaped_PG = self._shaped(results_PG, tasks_P, sizes)
         credit = earned.assign_credit(rewards, shaped_PG, estimator=self.config.advantage)
