@@ -10,7 +10,8 @@ from pydantic import Field, field_validator, model_validator
 from rubric_core.configuration import said_where
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
-from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, Section, leaves
+from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, leaves
+from rubric_train_openrlhf.policy_config import Section
 
 FlagValue = bool | int | float | str | tuple[int | float | str, ...]
 """Value of a flag of OpenRLHF: true is the bare flag, a list becomes several words."""
