@@ -39,6 +39,8 @@ TABLES: Final = {
     "What lint finds in a task": ("rubric-judge/src/rubric_judge/lint/findings.toml", ()),
 }
 """Headings, with the file of the texts and the tables in it that are texts by their keys."""
+_CATALOGUES: Final = "packages/*/src/*/errors.toml"
+"""Messages by the names that an error is `told` with."""
 
 
 def errors_page() -> str:
@@ -60,20 +62,29 @@ def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     content = tomllib.loads((ROOT / "packages" / path).read_text("utf-8"))
     for part in [content[table] for table in tables] or [content]:
         for key, value in part.items():
-            text = value["remedy"] if isinstance(value, dict) else value
+            text = value if isinstance(value, str) else value.get("says") or value["remedy"]
             yield key, re.sub(r"\{[^{}]*\}", "…", text)
 
 
 def _messages() -> dict[str, set[tuple[str, str]]]:
     """Messages with a remedy, as said and remedy, by the type of the exception."""
     found: dict[str, set[tuple[str, str]]] = {}
+    catalogues = (path.relative_to(ROOT / "packages") for path in ROOT.glob(_CATALOGUES))
+    told = {name: text for path in catalogues for name, text in _texts(str(path), ())}
     for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
-                kind = ast.unparse(node.exc.func).rpartition(".")[2]
-                said, remedy = _split(_shown(node.exc.args[0]))
-                if remedy and re.fullmatch(r"[A-Z]\w+Error", kind):
-                    found.setdefault(kind, set()).add((said, remedy))
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(value=ast.Name(kind), attr="told"), args=[ast.Constant(name)]
+                ):
+                    message = told.get(str(name), "")
+                case ast.Raise(exc=ast.Call(func=raised, args=[first, *_])):
+                    kind, message = ast.unparse(raised).rpartition(".")[2], _shown(first)
+                case _:
+                    continue
+            said, remedy = _split(message)
+            if remedy and re.fullmatch(r"[A-Z]\w+Error", kind):
+                found.setdefault(kind, set()).add((said, remedy))
     return found
 
 
@@ -98,4 +109,6 @@ def _split(message: str) -> tuple[str, str]:
 
 def _cell(text: str) -> str:
     shown = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
-    return re.sub(r"(?<!`)(--[\w-]+|\[\w+\])(?!`)", r"`\1`", shown)
+    # What stands in code already, as it is.
+    found = re.compile(r"`[^`]*`|--[\w-]+|\[\w+\]")
+    return found.sub(lambda one: one[0] if one[0][0] == "`" else f"`{one[0]}`", shown)

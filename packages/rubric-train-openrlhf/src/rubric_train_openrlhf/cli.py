@@ -86,6 +86,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     with Progress.of(app.name[0], at_once=True) as progress:
         with progress.phase("reading the configuration"):
             # These take seconds to import; `--help` should not.
+            from rubric_train_openrlhf.backend import train
             from rubric_train_openrlhf.config.loading import parse_config, read_values
 
             values = read_values(config, overrides=overrides)
@@ -97,10 +98,6 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         if resume and (ended := _silent_end(loaded.out)) is not None:
             print(ended, file=sys.stderr)
         try:
-            if loaded.backend == "openrlhf":
-                from rubric_train_openrlhf.cluster.launching.launch import launch as train
-            else:
-                from rubric_train_openrlhf.local.start import run_grpo as train
             summary = train(loaded, resume=resume, progress=progress)
         except (KeyboardInterrupt, SystemExit):
             print(_stopped(loaded.out, go_on=go_on), file=sys.stderr)
@@ -174,18 +171,14 @@ def plan(
         full: print the resolved configuration and what the sizes are made of too, and for OpenRLHF
             its command, which its own parser is asked about where it is installed.
     """
+    from rubric_train_openrlhf.backend import describe_plan
     from rubric_train_openrlhf.config.loading import parse_config, read_values
 
     values = read_values(config, overrides=overrides)
     if (backend := _backend_from_elsewhere(values)) is not None:
         print(backend.plan(values))
         return
-    loaded = parse_config(values, source=str(config))
-    if loaded.backend == "openrlhf":
-        from rubric_train_openrlhf.cluster.planning.plan import describe_plan
-    else:
-        from rubric_train_openrlhf.local.plan import describe_plan
-    print(describe_plan(loaded, full=full))
+    print(describe_plan(parse_config(values, source=str(config)), full=full))
     if not full:
         print("more, such as the resolved configuration: --full")
 

@@ -9,15 +9,8 @@ import os
 from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    NonNegativeFloat,
-    NonNegativeInt,
-    PositiveInt,
-    model_validator,
-)
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from rubric_train_openrlhf.errors import PolicyLoadError
 
@@ -34,18 +27,18 @@ def check_model_folder(folder: Path) -> None:
     for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
         # Unlike the method of a path, false for a name that is too long too.
         if not os.path.exists(wanted):  # noqa: PTH110
-            raise PolicyLoadError(
-                f"no {what} at {str(wanted)!r}; give a folder that holds a Hugging Face causal "
-                "language model (config.json, safetensors weights, tokenizer)",
-                path=folder,
-            )
+            raise PolicyLoadError.told("no_model", what=what, wanted=wanted, path=folder)
 
 
-class _Settings(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+class Section(BaseModel):
+    """Base of all settings: frozen, no unknown keys, fields documented by their docstrings."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
-class TinyConfig(_Settings):
+class TinyConfig(Section):
     """Shape of the tiny policy; the default has 1.16 million parameters."""
 
     vocab_size: int = Field(default=3000, ge=300)
@@ -63,7 +56,7 @@ class TinyConfig(_Settings):
     max_positions: PositiveInt = 512
     """Longest prompt plus answer, in tokens."""
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _check_heads(self) -> Self:
         if self.hidden_size % (2 * self.heads) or self.heads % self.kv_heads:
             raise ValueError(
@@ -73,7 +66,7 @@ class TinyConfig(_Settings):
         return self
 
 
-class PretrainConfig(_Settings):
+class PretrainConfig(Section):
     """Schedule of language-model training, in steps."""
 
     decay: ClassVar[Literal["cosine", "linear"]] = "cosine"
@@ -94,7 +87,7 @@ class PretrainConfig(_Settings):
     """Of AdamW."""
 
 
-class SftConfig(_Settings):
+class SftConfig(Section):
     """Schedule of the warm start, in steps."""
 
     decay: ClassVar[Literal["cosine", "linear"]] = "linear"

@@ -6,6 +6,7 @@ No generator outlives the step that made it, so a resumed run draws what a kille
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,18 +20,17 @@ def derived_seed(seed: int, *, step: int, purpose: Purpose, part: int = 0) -> in
     return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
+@dataclass(frozen=True)
 class PromptOrder:
     """An endless order of n prompts: every epoch is its own permutation."""
 
-    def __init__(self, n: int, *, seed: int) -> None:
-        """Draw nothing yet."""
-        self._n = n
-        self._seed = seed
+    n: int
+    seed: int
 
     def take(self, n: int, *, start: int) -> list[int]:
         """Indices of n prompts in a row, from a position counted from the start of the run."""
-        first, last = start // self._n, (start + n - 1) // self._n
-        seeds = [derived_seed(self._seed, step=k, purpose="order") for k in range(first, last + 1)]
-        epochs = [np.random.default_rng(seed).permutation(self._n) for seed in seeds]
-        skipped = start - first * self._n
+        first, last = start // self.n, (start + n - 1) // self.n
+        seeds = [derived_seed(self.seed, step=k, purpose="order") for k in range(first, last + 1)]
+        epochs = [np.random.default_rng(seed).permutation(self.n) for seed in seeds]
+        skipped = start - first * self.n
         return np.concatenate(epochs)[skipped : skipped + n].tolist()

@@ -38,25 +38,14 @@ def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool)
     """
     if not folder.holds_run:
         if taken := folder.names_taken:
-            raise ResumeError(
-                f"{str(folder.path)!r} holds no run, but already has {', '.join(taken)}, which a "
-                "run would write over; choose another `out`, or move them away",
-                path=folder.path,
-            )
+            raise ResumeError.told("names_taken", path=folder.path, taken=", ".join(taken))
         return False
     if not resume:
-        raise ResumeError(
-            f"{str(folder.path)!r} holds a run; continue it with --resume or choose another `out`",
-            path=folder.path,
-        )
+        raise ResumeError.told("holds_run", path=folder.path)
     _check_config(folder, config=config)
     done = folder.steps_done
     if config.steps < done:
-        raise ResumeError(
-            f"{str(folder.path)!r} has done {done} steps, and steps={config.steps} asks for fewer; "
-            f"give at least {done}, or choose another `out`",
-            path=folder.path,
-        )
+        raise ResumeError.told("fewer_steps", path=folder.path, done=done, steps=config.steps)
     return True
 
 
@@ -109,11 +98,7 @@ def check_tasks(
         if (what := _changed(before.get(name), sha256))
     ]
     if changed:
-        raise ResumeError(
-            f"{'; '.join(changed)} since the run in {str(folder.path)!r} was started; bring the "
-            "old file back, or choose another `out`",
-            path=folder.path,
-        )
+        raise ResumeError.told("tasks_changed", changed="; ".join(changed), path=folder.path)
 
 
 def check_model(folder: RunFolder, *, path: Path) -> None:
@@ -126,16 +111,9 @@ def check_model(folder: RunFolder, *, path: Path) -> None:
     try:
         changed = first_changed(path, before)
     except OSError as exc:
-        raise ResumeError(
-            f"model.path ({str(path)!r}) cannot be read: {exc.strerror}", path=path
-        ) from exc
+        raise ResumeError.told("model_unreadable", path=path, error=exc) from exc
     if changed is not None:
-        raise ResumeError(
-            f"model.path ({str(path)!r}): {changed} is missing, or is another than when the run in "
-            f"{str(folder.path)!r} was started, whose reference it is; bring the old one back, or "
-            "choose another `out`",
-            path=path,
-        )
+        raise ResumeError.told("model_changed", path=path, changed=changed, folder=folder.path)
 
 
 def _changed(before: object, now: Mapping[str, str]) -> str:
@@ -166,10 +144,8 @@ def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
         and not any(key == name or key.startswith(f"{name}.") for name in _MAY_CHANGE)
     )
     if changed:
-        raise ResumeError(
-            f"{str(folder.path)!r} was started with other values of {', '.join(changed)}; a "
-            "resumed run must be the same run: set them back, or choose another `out`",
-            path=folder.path,
+        raise ResumeError.told(
+            "configuration_changed", path=folder.path, changed=", ".join(changed)
         )
 
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
+import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -25,3 +28,20 @@ def test_every_error_is_in_the_tree_and_can_be_pickled(cls: type[errors.TrainErr
     assert isinstance(copy, RubricError)
     assert (str(copy), vars(copy)) == (str(error), vars(error))
     assert cls is errors.TrainError or cls.__name__ in (errors.__doc__ or "")
+
+
+def test_every_text_is_told_and_every_one_that_is_told_is_there() -> None:
+    folder = Path(inspect.getfile(errors)).parent
+    texts = tomllib.loads((folder / "errors.toml").read_text("utf-8"))
+    source = "\n".join(path.read_text("utf-8") for path in folder.rglob("*.py"))
+
+    assert sorted(texts) == sorted(re.findall(r'Error\.told\(\s*"(\w+)"', source))
+
+
+def test_an_error_keeps_what_it_is_told_about() -> None:
+    found = errors.ResumeError.told("holds_run", path=Path("runs/a"))
+    assert str(found) == ("'runs/a' holds a run; continue it with --resume or choose another `out`")
+    assert found.path == Path("runs/a")
+    assert errors.TrainConfigError.told("no_gpu").location == "device"
+    unfit = errors.NonFiniteUpdateError.told("update_not_finite", step=3, loss=1.0, grad_norm=2.0)
+    assert pickle.loads(pickle.dumps(unfit)).step == 3

@@ -7,8 +7,13 @@ import pytest
 import torch
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
-from rubric_train_openrlhf.policy import EncodedPrompt, products, response_logprobs, sample_groups
-from rubric_train_openrlhf.policy.products import can_pack, product, rms_norm
+from rubric_train_openrlhf.policy import (
+    EncodedPrompt,
+    llama_decoding,
+    response_logprobs,
+    sample_groups,
+)
+from rubric_train_openrlhf.policy.llama_decoding import can_pack, product, rms_norm
 from rubric_train_openrlhf.policy.rollouts import pack_rollouts
 
 if TYPE_CHECKING:
@@ -19,9 +24,9 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def _asked_anew() -> Iterator[None]:
-    products._has_onednn.cache_clear()
+    llama_decoding._has_onednn.cache_clear()
     yield
-    products._has_onednn.cache_clear()
+    llama_decoding._has_onednn.cache_clear()
 
 
 @pytest.mark.parametrize("bias", [True, False])
@@ -82,7 +87,7 @@ def test_a_torch_that_does_not_pack_still_samples(
         "_linear_pointwise": lambda x, weight, *_: 2 * x @ weight.T,
     }
     monkeypatch.setattr(
-        products, "_ONEDNN", SimpleNamespace(**(other if lacks == "its meaning" else {}))
+        llama_decoding, "_ONEDNN", SimpleNamespace(**(other if lacks == "its meaning" else {}))
     )
     assert not can_pack(torch.zeros(2, 2))
     assert _gap(tiny_policy) < 1e-4

@@ -23,8 +23,7 @@ from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.admission import Admission, described, read_admission
-from rubric_train_openrlhf.step.credit import step_credit
-from rubric_train_openrlhf.step.passes import heldout_reward
+from rubric_train_openrlhf.step.credit import Crediting
 from rubric_train_openrlhf.step.rewards import Sizes, judge_rewards
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def config(tmp_path: Path) -> TrainConfig:
 def test_a_masked_criterion_is_in_no_reward_share_attribution_or_m_eff(
     config: TrainConfig,
 ) -> None:
-    credit, rows = step_credit(1, [GROUP], [TASK], SIZES, config=config, admission=MASKED)
+    credit, rows = Crediting(config, MASKED).of_step(1, [GROUP], [TASK], SIZES)
 
     rewards = np.array([[1.0, 1 / 3, 1 / 3]])
     np.testing.assert_allclose(credit.rewards_PG, rewards)
@@ -83,14 +82,14 @@ def test_a_masked_criterion_is_in_no_reward_share_attribution_or_m_eff(
     assert sum(rows[0].attribution.values()) == pytest.approx(credit.advantages_PG[0, 0])
     assert rows[1].result.scores["parameters"] == 3, "what the judge said is kept as it was"
     assert rows[0].task_id == TASK.task_id
-    passed = heldout_reward([GROUP], [TASK], config=config.judge, step=1, admission=MASKED)
+    passed = Crediting(config, MASKED).of_heldout(1, [GROUP], [TASK])
     assert passed.reward_mean == pytest.approx(rewards.mean())
 
 
 def test_a_calibration_that_admits_all_changes_nothing(config: TrainConfig) -> None:
     all_admitted = Admission(dict.fromkeys(RUBRIC.ids, 1.0))
-    credit, rows = step_credit(1, [GROUP], [TASK], SIZES, config=config, admission=all_admitted)
-    plain, plain_rows = step_credit(1, [GROUP], [TASK], SIZES, config=config)
+    credit, rows = Crediting(config, all_admitted).of_step(1, [GROUP], [TASK], SIZES)
+    plain, plain_rows = Crediting(config).of_step(1, [GROUP], [TASK], SIZES)
     np.testing.assert_array_equal(credit.rewards_PG, plain.rewards_PG)
     np.testing.assert_array_equal(credit.advantages_PG, plain.advantages_PG)
     assert rows == plain_rows
@@ -122,7 +121,7 @@ def test_noise_rates_make_the_rewards_of_verdicts_unbiased() -> None:
 
 def test_advantages_of_corrected_rewards_are_shared_out_by_criterion(config: TrainConfig) -> None:
     admission = Admission(MASKED.factors, {"named": (0.9, 0.3), "returns": (0.6, 0.2)})
-    credit, rows = step_credit(1, [GROUP], [TASK], SIZES, config=config, admission=admission)
+    credit, rows = Crediting(config, admission).of_step(1, [GROUP], [TASK], SIZES)
     advantages = [sum(row.attribution.values()) for row in rows]
     np.testing.assert_allclose(credit.advantages_PG, [advantages], atol=1e-9)
     # Within a rubric the correction weighs a criterion by 1/J.

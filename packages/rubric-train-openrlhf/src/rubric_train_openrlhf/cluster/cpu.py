@@ -173,10 +173,7 @@ def _replaced(stand_ins: Mapping[str, ModuleType | None]) -> Generator[None]:
 
 def _absent(name: str) -> Callable[..., NoReturn]:
     def refuse(*_args: object, **_options: object) -> NoReturn:
-        raise ClusterError(
-            f"{name} was called, and flash-attn does not run without a GPU; leave packed samples "
-            "and ring attention off where cluster.device is 'cpu'"
-        )
+        raise ClusterError.told("no_flash_attention", name=name)
 
     return refuse
 
@@ -282,10 +279,7 @@ class CpuWorkerExtension:
         host: Any = self
         expected = host.model_config.dtype
         if dtype != expected:
-            raise ClusterError(
-                f"the policy sends {name!r} as {dtype}, the engine computes in {expected}; give "
-                "both one precision"
-            )
+            raise ClusterError.told("other_precision", name=name, dtype=dtype, expected=expected)
         import torch  # which vLLM has loaded by then
 
         weight = torch.empty(shape, dtype=dtype)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import ChainMap
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import ExitStack, aclosing, suppress
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -27,8 +27,7 @@ from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutReward
 from rubric_train_openrlhf.step.admission import read_admission
-from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informative, step_credit
-from rubric_train_openrlhf.step.passes import heldout_reward
+from rubric_train_openrlhf.step.credit import Crediting, StepCredit, check_judge
 from rubric_train_openrlhf.step.rewards import Sizes, judge_rewards
 from rubric_train_openrlhf.step.tasks import read_task_sets
 
@@ -95,23 +94,18 @@ class JudgeSide:
         self._deadline_s = judge.deadline_s
         self._ledger = Ledger(self.folder.ledger)
         shared: dict[str, Any] = {"micro_batch": judge.micro_batch, "ledger": self._ledger}
-        self.pool: JudgePool | RayJudgePool
-        try:
-            if isinstance(spec, LexicalConfig):
-                self.pool = JudgePool(load_replicas(spec), workers=judge.workers, **shared)
-            else:
-                self.pool = RayJudgePool(spec, actors=judge.workers, hedge=judge.hedge, **shared)
-        except BaseException:
-            self._ledger.close()
-            raise
-        try:
-            self.admission = read_admission(
-                judge, self._tasks.values(), judge_fingerprint=self.pool.fingerprint
+        with ExitStack() as where_it_fails:
+            where_it_fails.callback(self._ledger.close)
+            self.pool: JudgePool | RayJudgePool = (
+                JudgePool(load_replicas(spec), workers=judge.workers, **shared)
+                if isinstance(spec, LexicalConfig)
+                else RayJudgePool(spec, actors=judge.workers, hedge=judge.hedge, **shared)
             )
-            self.admission.keep(self.folder)
-        except BaseException:
-            self._ledger.close()
-            raise
+            tasks, identity = self._tasks.values(), self.pool.fingerprint
+            admission = read_admission(judge, tasks, judge_fingerprint=identity)
+            admission.keep(self.folder)
+            where_it_fails.pop_all()
+        self.crediting = Crediting(config, admission)
         self._under_way: dict[str, asyncio.Task[JudgeResult]] = {}
         self._warming: dict[str, asyncio.Task[JudgeResult]] = {}
         self._recent: dict[str, JudgeResult] = {}
@@ -126,17 +120,13 @@ class JudgeSide:
         """
         if (task := self._tasks.get(task_id)) is not None:
             return task
-        raise ClusterError(
-            f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
-            "judge's; start the run again in another `out`"
-        )
+        raise ClusterError.told("no_such_task", task_id=task_id)
 
     def reward(self, task_id: str, result: JudgeResult) -> float:
         """Reward of a judgement that happened, of what is admitted."""
         rubrics = [self.task(task_id).rubric]
-        rewards = judge_rewards(
-            [[result]], rubrics, on_unavailable="mask", admission=self.admission
-        )
+        admission = self.crediting.admission
+        rewards = judge_rewards([[result]], rubrics, on_unavailable="mask", admission=admission)
         return float(rewards.rewards_PG[0, 0])
 
     async def judge(self, task_id: str, response: str) -> tuple[str, JudgeResult]:
@@ -285,13 +275,7 @@ class JudgeCoordinator:
         side = await self._side()
         before, results_PG = side.results(before_PG), side.results(judgements_PG)
         check_judge([*before, *results_PG], config=self._config.judge, step=step)
-        return informative(
-            results_PG,
-            side.tasks(judgements_PG),
-            sizes,
-            config=self._config,
-            admission=side.admission,
-        )
+        return side.crediting.informative(results_PG, side.tasks(judgements_PG), sizes)
 
     async def credit(
         self,
@@ -322,15 +306,8 @@ class JudgeCoordinator:
             side = await self._side()
             results_PG, dropped = side.results(judgements_PG), side.results(dropped_PG)
             check_judge([*results_PG, *dropped], config=self._config.judge, step=step)
-            credit, rows = step_credit(
-                step,
-                results_PG,
-                side.tasks(judgements_PG),
-                sizes,
-                dropped_PG=dropped,
-                config=self._config,
-                admission=side.admission,
-            )
+            tasks_P = side.tasks(judgements_PG)
+            credit, rows = side.crediting.of_step(step, results_PG, tasks_P, sizes, dropped)
             credit = replace(credit, judge_restarts=side.take_restarts())
             await asyncio.to_thread(side.folder.write_judgements, step, rows)
             side.forget(chain(*judgements_PG, *dropped_PG))
@@ -350,13 +327,7 @@ class JudgeCoordinator:
         """
         side = await self._side()
         results_NS, tasks_N = side.results(judgements_NS), side.tasks(judgements_NS)
-        reward = heldout_reward(
-            results_NS,
-            tasks_N,
-            config=self._config.judge,
-            step=step,
-            admission=side.admission,
-        )
+        reward = side.crediting.of_heldout(step, results_NS, tasks_N)
         side.forget(chain(*judgements_NS))
         return reward
 

@@ -197,20 +197,16 @@ def clear_abandoned() -> None:
                     _clear(folder, logs=Path(logs) if logs else None, was_left=True)
 
 
-def keep_logs(source: Path, target: Path) -> None:
-    """Copy what Ray's processes wrote; that a run failed must not hide behind a full disk."""
-    with contextlib.suppress(OSError, shutil.Error):
-        target.mkdir(parents=True, exist_ok=True)
-        for file in sorted(source.glob("*.*")):
-            if file.is_file() and file.stat().st_size:
-                shutil.copy2(file, target / file.name)
-
-
 def _clear(folder: Path, *, logs: Path | None, was_left: bool = False) -> None:
     ended = end_processes(folder)
     if was_left:
         _log.warning("cluster.left_behind", folder=str(folder), processes=ended)
-    # A run folder that has been removed since is not made again.
-    if logs is not None and logs.parent.exists():
-        keep_logs(folder / "session_latest" / "logs", logs)
+    # That a run failed must not hide behind a full disk.
+    with contextlib.suppress(OSError, shutil.Error):
+        # A run folder that has been removed since is not made again.
+        if logs is not None and logs.parent.exists():
+            logs.mkdir(exist_ok=True)
+            for file in sorted((folder / "session_latest" / "logs").glob("*.*")):
+                if file.is_file() and file.stat().st_size:
+                    shutil.copy2(file, logs / file.name)
     shutil.rmtree(folder, ignore_errors=True)

@@ -10,12 +10,8 @@ from pydantic import Field, field_validator, model_validator
 from rubric_core.configuration import said_where
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
-from rubric_train_openrlhf.config.sections import (
-    OptimConfig,
-    RolloutConfig,
-    Section,
-    leaves,
-)
+from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, leaves
+from rubric_train_openrlhf.policy_config import Section
 
 FlagValue = bool | int | float | str | tuple[int | float | str, ...]
 """Value of a flag of OpenRLHF: true is the bare flag, a list becomes several words."""
@@ -234,16 +230,12 @@ class ClusterConfig(Section):
             "fitting": _fitting("optim.micro_batch", share, gpus),
             "forward_fitting": _fitting("cluster.deepspeed.forward_micro_batch", batch, gpus),
         }
-        engines = (
-            f"cluster.engines: {self.engine_count} engines × tensor_parallel="
-            f"{self.engines.tensor_parallel} = {self.engine_gpus} GPUs"
-        )
         holds = self._layout_problems() | {
             "no_room": rollout.max_new_tokens >= self.max_len,
             "micro_batch": not left and share % at_once > 0,
             "forward": batch % forward > 0,
         }
-        sections = {"cluster": self, "rollout": rollout, "optim": optim, "engines": engines}
+        sections = {"cluster": self, "rollout": rollout, "optim": optim}
         odd = [
             name for name in self.extra_flags if not name or name[0] == "-" or set("= ") & {*name}
         ]

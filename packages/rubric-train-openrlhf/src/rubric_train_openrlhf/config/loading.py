@@ -75,9 +75,7 @@ def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
     for token in tokens:
         name, equals, text = token.removeprefix("--").partition("=")
         if not token.startswith("--") or not name:
-            raise TrainConfigError(
-                f"{token!r} is not an override; write --section.key value", location=token
-            )
+            raise TrainConfigError.told("no_override", token=token, location=token)
         value = text if equals else next(tokens, None)
         if value is None:
             raise TrainConfigError(f"--{name} needs a value", location=name)

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from rubric_core import Decoding
 from rubric_judge import Hedging, HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
-from rubric_train_openrlhf.policy_config import PretrainConfig, TinyConfig
+from rubric_train_openrlhf.policy_config import PretrainConfig, Section, TinyConfig
 
 
 def _with_home(path: Path) -> Path:
@@ -32,14 +32,6 @@ LARGEST_BATCH = 65_536
 
 _HELDOUT: Final = Decoding()
 """How held-out evaluations are decoded unless they say otherwise."""
-
-
-class Section(BaseModel):
-    """Base of the tree: frozen, no unknown keys, fields documented by their docstrings."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
-    )
 
 
 class DataConfig(Section):

@@ -14,12 +14,12 @@ from rubric_judge.config import ListwiseConfig
 from rubric_train_openrlhf.config import sections
 from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.objective import ObjectiveConfig
-from rubric_train_openrlhf.policy_config import SftConfig
+from rubric_train_openrlhf.policy_config import Section, SftConfig
 
 _TEXTS: Final[dict[str, str]] = toml_beside(__file__, "problems.toml")["run"]
 
 
-class PolicySettings(sections.Section):
+class PolicySettings(Section):
     """What the policy's side of a run may know of its configuration: no task file, no judge."""
 
     steps: Annotated[int, Field(ge=1)]

@@ -52,10 +52,7 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     """
     cores = os.cpu_count() or 1
     if config.threads is not None and config.threads > cores:
-        raise TrainConfigError(
-            f"threads={config.threads}, but this machine has {cores} cores; use at most {cores}",
-            location="threads",
-        )
+        raise TrainConfigError.told("more_threads_than_cores", threads=config.threads, cores=cores)
     checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
     sets = read_task_sets(config)
     tasks, heldout = sets["train"], sets.get("validation")
@@ -69,11 +66,7 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     if checkpoint is not None:  # it holds the policy
         return inputs
     if config.sft is not None and not tasks.reference_answers():
-        raise TrainConfigError(
-            f"sft is on, but no task of {str(config.data.train)!r} has a reference_answer; add "
-            "them or remove the section",
-            location="sft",
-        )
+        raise TrainConfigError.told("no_reference_answers", train=config.data.train)
     if not isinstance(config.model, TinyModel):
         check_model_folder(config.model.folder())
         return inputs
@@ -100,18 +93,10 @@ def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
     try:
         rows = [_text_row(path, line, row) for line, row in read_each_line(path)]
     except OSError as exc:
-        raise TrainConfigError(
-            f"cannot read the documents {str(path)!r} ({type(exc).__name__}); write them with "
-            "`rubric-synth collect`",
-            location="model.documents",
-        ) from exc
+        raise TrainConfigError.told("no_documents", path=path, error=exc) from exc
     texts = [text for text, doc_hash in rows if doc_hash is None or doc_hash in doc_hashes]
     if not texts:
-        raise TrainConfigError(
-            f"none of the {len(rows)} documents in {str(path)!r} belongs to a training task; give "
-            "those that the tasks were made from",
-            location="model.documents",
-        )
+        raise TrainConfigError.told("no_training_documents", n=len(rows), path=path)
     return texts
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 import torch
 
-from rubric_core import JudgeResult
+from rubric_core import JudgeResult, Task
 from rubric_train_openrlhf.local.assembly import LocalRun
 from rubric_train_openrlhf.local.rollout import JudgedGroup, sizes_of
 from rubric_train_openrlhf.local.update import UpdateBatch
@@ -19,7 +19,7 @@ from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune
 from rubric_train_openrlhf.run.live_summary import best_step
 from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, Timing
 from rubric_train_openrlhf.step import passes, rows
-from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
+from rubric_train_openrlhf.step.credit import check_judge
 
 _log = structlog.get_logger()
 
@@ -57,21 +57,15 @@ def _one_step(
     started = time.perf_counter()
     rounds, timing = sample_step(run, step=step, position=position)
     groups = [drawn[place] for drawn, places in rounds for place in places]
-    credit, judgements = step_credit(
-        step,
-        [group.results for group in groups],
-        [run.inputs.tasks[group.view.task_id] for group in groups],
-        sizes_of(groups),
-        dropped_PG=[
-            group.results
-            for drawn, places in rounds
-            for place, group in enumerate(drawn)
-            if place not in places
-        ],
-        config=run.config,
-        admission=run.inputs.admission,
+    dropped_PG = [
+        group.results
+        for drawn, places in rounds
+        for place, group in enumerate(drawn)
+        if place not in places
+    ]
+    credit, judgements = run.crediting.of_step(
+        step, *_judged(run, groups), sizes_of(groups), dropped_PG
     )
-
     judged_at = time.perf_counter()
     advantages_B = credit.advantages_PG.reshape(-1)
     to_train = UpdateBatch(
@@ -159,18 +153,18 @@ def sample_step(
         return groups
 
     def differs(groups: Sequence[JudgedGroup]) -> list[bool]:
-        results_PG = [group.results for group in groups]
-        tasks_P = [tasks[group.view.task_id] for group in groups]
-        return informative(
-            results_PG,
-            tasks_P,
-            sizes_of(groups),
-            config=config,
-            admission=run.inputs.admission,
-        )
+        return run.crediting.informative(*_judged(run, groups), sizes_of(groups))
 
     rounds = passes.draw_rounds(draw, spread=differs, config=config, step=step)
     return rounds, passes.total_timing(timings)
+
+
+def _judged(
+    run: LocalRun, groups: Sequence[JudgedGroup]
+) -> tuple[list[tuple[JudgeResult, ...]], list[Task]]:
+    """The results of each group, and its task."""
+    tasks = [run.inputs.tasks[group.view.task_id] for group in groups]
+    return [group.results for group in groups], tasks
 
 
 def answers(groups: Sequence[JudgedGroup], advantages_B: Sequence[float]) -> list[rows.Answer]:
@@ -213,11 +207,5 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
         sampling=rollout.model_copy(update=asked),
         seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
-    reward = passes.heldout_reward(
-        [group.results for group in groups],
-        list(tasks.values()),
-        config=config.judge,
-        step=step,
-        admission=run.inputs.admission,
-    )
-    return reward, lengths(groups)
+    results_NS = [group.results for group in groups]
+    return run.crediting.of_heldout(step, results_NS, list(tasks.values())), lengths(groups)

@@ -5,10 +5,15 @@ Neither torch nor a weight is loaded; `full` reads the tokenizer too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import ceil
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from jinja2 import Environment, StrictUndefined
 
 from rubric_core import read_tasks
+from rubric_core.files import read_file
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import ModelConfig, PathModel, SmolLM2Model, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -17,6 +22,7 @@ from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_s
 from rubric_train_openrlhf.step.admission import admission_lines
 from rubric_train_openrlhf.step.tasks import heldout_questions
 
+_TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _GIB = 2**30
 _PROCESS_BYTES = round(0.57 * _GIB)
 """Measured, on Linux without a GPU: what is there before any weights."""
@@ -31,6 +37,20 @@ _ALLOCATED = 1.4
 four."""
 
 
+class Memory(NamedTuple):
+    """Bytes that a run needs."""
+
+    parameters: int
+    """Their number."""
+    held: Mapping[str, int]
+    """From start to end, by what for."""
+    sampling: int | None = None
+    """On top while it samples, as `update` is in an update; None for another kind of model."""
+    update: float | None = None
+    prompt_tokens: int = 0
+    """Longest question that both are for."""
+
+
 def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
     """Say what a run does in each step, how much memory it needs, and what is not there yet.
 
@@ -39,16 +59,20 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         full: put the resolved configuration before it, and say what the memory is made of; its
             questions are then counted in the model's own tokens.
     """
-    return "\n".join(
-        [
-            *([dump_config(config)] if full else []),
-            _steps_text(config),
-            *_heldout_lines(config),
-            *admission_lines(config),
-            _memory_line(config, full=full),
-            *_missing_lines(config),
-        ]
+    content: dict[str, Any] = {
+        "config": config,
+        "full": full,
+        "resolved": dump_config(config),
+        "heldout": heldout_questions(config),
+        "admission": admission_lines(config),
+        "memory": _memory(config, full=full),
+        "missing": _missing_lines(config),
+    }
+    environment = Environment(  # noqa: S701  # a text for a terminal
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.filters.update({"gib": _gib, "ceil": ceil})
+    return environment.from_string(_TEMPLATE).render(content).rstrip("\n")
 
 
 def parameter_count(model: ModelConfig) -> int | None:
@@ -67,67 +91,26 @@ def parameter_count(model: ModelConfig) -> int | None:
     return load.parameter_count(folder)
 
 
-def _steps_text(config: TrainConfig) -> str:
-    rollout, optim = config.rollout, config.optim
-    share = config.batch_size // optim.updates_per_rollout
-    return (
-        f"each of {config.steps} steps:\n"
-        f"  sample  {rollout.prompts} prompts × {rollout.group_size} responses = "
-        f"{config.batch_size}, at most {config.batch_size * rollout.max_new_tokens:,} tokens, "
-        f"{rollout.micro_batch} prompts at a time\n"
-        f"  judge   {config.batch_size} responses with {config.judge.spec.type!r}, "
-        f"{config.judge.workers} workers × {config.judge.micro_batch}\n"
-        f"  update  {optim.updates_per_rollout} × {share} responses, each in "
-        f"{ceil(share / optim.micro_batch)} passes of at most {optim.micro_batch}\n"
-        f"learning rate {optim.learning_rate:g} after {optim.warmup_steps} warm-up steps; "
-        f"{config.steps * optim.updates_per_rollout} optimiser updates in all"
-    )
+def _gib(size: float) -> str:
+    return f"{size / _GIB:.2f}"
 
 
-def _heldout_lines(config: TrainConfig) -> Iterator[str]:
-    if config.data.validation is None:
-        return
-    n, samples = heldout_questions(config), config.validation.samples
-    answers = "?" if n is None else f"{n * samples:,}"
-    yield (
-        f"{1 + ceil(config.steps / config.validation.every)} held-out passes, the first before "
-        f"step 1: {n or '?'} questions × {samples} responses = {answers}, each of at most "
-        f"{config.rollout.max_new_tokens} tokens"
-    )
-
-
-def _memory_line(config: TrainConfig, *, full: bool) -> str:
+def _memory(config: TrainConfig, *, full: bool) -> Memory | None:
     count = parameter_count(config.model)
     if count is None:
-        return "memory: unknown, there is no model at model.path yet"
+        return None
     # float32 weights and gradients, and AdamW's two moments.
-    parts = {"weights": 4 * count, "gradients": 4 * count, "AdamW": 8 * count}
+    held = {"weights": 4 * count, "gradients": 4 * count, "AdamW": 8 * count}
     if config.objective.kl_coef > 0:
-        parts["reference"] = _number_bytes(config) * count
+        held["reference"] = _number_bytes(config) * count
     if config.precision == "bfloat16":
-        parts["bfloat16 copies"] = 2 * count  # autocast keeps them for the length of a pass
-    parts["Python and torch"] = _PROCESS_BYTES
-    shown = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items())
-    begins, held = f"memory: {count:,} parameters; ", sum(parts.values())
+        held["bfloat16 copies"] = 2 * count  # autocast keeps them for the length of a pass
+    held["Python and torch"] = _PROCESS_BYTES
     if (shape := _shape(config.model)) is None:
-        return (
-            f"{begins}{held / _GIB:.2f} GiB ({shown}), and beside it the cache of the prompts "
-            "sampled at once, which rollout.micro_batch bounds, or the activations, which "
-            "optim.micro_batch and optim.gradient_checkpointing bound: unknown for this kind of "
-            "model"
-        )
+        return Memory(count, held)
     tokens = _prompt_tokens(config, counted=full)
     cache, update = _cache_bytes(config, shape, tokens), _update_bytes(config, shape, tokens)
-    begins = f"{begins}about {(held + max(cache, update)) / _GIB:.2f} GiB at the most"
-    if not full:
-        return f"{begins}, for questions of about {tokens} tokens"
-    return (
-        f"{begins} ({shown}; and "
-        f"{cache / _GIB:.2f} of keys, values and copied weights while it samples, which "
-        f"rollout.micro_batch bounds, or {update / _GIB:.2f} in an update, which "
-        f"optim.micro_batch and optim.gradient_checkpointing bound), for questions of {tokens} "
-        "tokens"
-    )
+    return Memory(count, held, cache, update, tokens)
 
 
 def _shape(model: ModelConfig) -> ModelShape | None:

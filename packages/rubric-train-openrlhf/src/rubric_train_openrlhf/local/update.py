@@ -101,10 +101,8 @@ class Learner:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.max_grad_norm)
         )
         if not (math.isfinite(grad_norm) and math.isfinite(totals["loss"])):
-            raise NonFiniteUpdateError(
-                f"step {step}: loss {totals['loss']!r}, gradient norm {grad_norm!r}; lower "
-                "optim.learning_rate, or set objective.kl_output_clamp or objective.dual_clip",
-                step=step,
+            raise NonFiniteUpdateError.told(
+                "update_not_finite", step=step, loss=totals["loss"], grad_norm=grad_norm
             )
         self.optimizer.step()
         return {**totals, "grad_norm": grad_norm}

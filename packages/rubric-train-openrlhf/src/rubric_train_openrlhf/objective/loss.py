@@ -14,13 +14,7 @@ import torch
 from torch import Tensor
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
-from rubric_train_openrlhf.objective import surrogate, variants
-from rubric_train_openrlhf.objective.ratio import (
-    mean_over_tokens,
-    sequence_token_ratio,
-    token_ratio,
-)
-from rubric_train_openrlhf.objective.surrogate import check_mask, check_tokens
+from rubric_train_openrlhf.objective import ratio, surrogate, variants
 
 METRIC_NAMES: Final = (
     "kl",
@@ -72,10 +66,7 @@ class UpdateSize:
     def __post_init__(self) -> None:
         """Refuse an update without a token: its mean does not exist."""
         if self.tokens < 1 or self.sequences < 1:
-            raise ObjectiveShapeError(
-                f"an update needs at least one response token, got {self.tokens!r} tokens in "
-                f"{self.sequences!r} responses: skip the update if every response is masked"
-            )
+            raise ObjectiveShapeError.told("no_response_token", size=self)
 
 
 def policy_loss(
@@ -141,7 +132,7 @@ def _token_terms(
         weights_BT = variants.importance_weights(
             base_BT, gen_BT, mask_BT=mask_BT, importance=importance
         )
-    ratio_of = token_ratio if config.ratio == "token" else sequence_token_ratio
+    ratio_of = ratio.token_ratio if config.ratio == "token" else ratio.sequence_token_ratio
     ratio_BT = ratio_of(logprobs_BT, base_BT, mask_BT=mask_BT)
     clips = surrogate.Clips(low=config.clip_low, high=config.clip_high, dual=config.dual_clip)
     terms = config.surrogate.of_ratio(ratio_BT, batch.advantages_B, clips=clips)
@@ -161,14 +152,8 @@ def _token_terms(
         )
     if config.kl_coef > 0:
         loss_BT = loss_BT + config.kl_coef * kl_BT
-    values_BT = (
-        kl_BT,
-        ratio_BT,
-        terms.clipped_BT,
-        terms.dual_clipped_BT,
-        weights_BT,
-        weights_BT != raw_weights_BT,
-    )
+    clipped = (terms.clipped_BT, terms.dual_clipped_BT)
+    values_BT = (kl_BT, ratio_BT, *clipped, weights_BT, weights_BT != raw_weights_BT)
     return loss_BT, dict(zip(METRIC_NAMES, values_BT, strict=True))
 
 
@@ -181,17 +166,11 @@ def _prepared(
     if batch.ref_logprobs_BT is not None:
         tokens_BT["ref_logprobs_BT"] = batch.ref_logprobs_BT
     elif config.kl_coef > 0:
-        raise ObjectiveShapeError(
-            f"ref_logprobs_BT is missing while kl_coef={config.kl_coef!r}: give the reference's "
-            "log-probabilities or set kl_coef to 0"
-        )
+        raise ObjectiveShapeError.told("no_reference", kl_coef=config.kl_coef)
     if batch.old_logprobs_BT is not None:
         tokens_BT["old_logprobs_BT"] = batch.old_logprobs_BT
     elif config.importance.type != "none":
-        raise ObjectiveShapeError(
-            f"old_logprobs_BT is missing while importance={config.importance.type!r}: give the "
-            "trainer's log-probabilities from before the update"
-        )
+        raise ObjectiveShapeError.told("no_old_logprobs", type=config.importance.type)
     surrogate.check_tokens(mask_BT, **tokens_BT)
     surrogate.check_rows(mask_BT.shape[0], advantages_B=batch.advantages_B)
     dtype = torch.promote_types(logprobs_BT.dtype, torch.float32)
@@ -219,7 +198,7 @@ def update_size(mask_BT: Tensor) -> UpdateSize:
 
     Source: paper, §3.2, Eq. total_loss.
     """
-    check_mask(mask_BT)
+    surrogate.check_mask(mask_BT)
     return UpdateSize(
         tokens=int(mask_BT.sum().item()), sequences=int(mask_BT.any(dim=-1).sum().item())
     )
@@ -266,10 +245,10 @@ def sequence_mean(values_BT: Tensor, *, mask_BT: Tensor, total_sequences: int) -
 
     Source: arXiv 2507.18071 (GSPO).
     """
-    return mean_over_tokens(_on_tokens(values_BT, mask_BT), mask_BT).sum() / total_sequences
+    return ratio.mean_over_tokens(_on_tokens(values_BT, mask_BT), mask_BT).sum() / total_sequences
 
 
 def _on_tokens(values_BT: Tensor, mask_BT: Tensor) -> Tensor:
-    check_tokens(mask_BT, values_BT=values_BT)
+    surrogate.check_tokens(mask_BT, values_BT=values_BT)
     # Selecting, not multiplying: 0 · NaN on padding would be NaN.
     return torch.where(mask_BT, values_BT, torch.zeros_like(values_BT))

@@ -154,6 +154,16 @@ class _Leveled(ImportanceCorrection):
             old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, level=self.level
         )
 
+    def weights(
+        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    ) -> Tensor:
+        """Return the ratios within the bounds."""
+        return self.bounded(self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT))
+
+    @abstractmethod
+    def bounded(self, ratio_BT: Tensor) -> Tensor:
+        """Return what is left of the ratios, [B, T], ≥ 0."""
+
 
 class Truncated(_Leveled):
     """TIS: weights π_old / π_gen capped from above.
@@ -165,12 +175,9 @@ class Truncated(_Leveled):
     cap: float = Field(default=2.0, gt=0)
     """C, the largest weight; infinity is plain importance sampling."""
 
-    def weights(
-        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
-    ) -> Tensor:
+    def bounded(self, ratio_BT: Tensor) -> Tensor:
         """Return `truncated_weights`."""
-        plain_BT = self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
-        return formulas.truncated_weights(plain_BT, cap=self.cap)
+        return formulas.truncated_weights(ratio_BT, cap=self.cap)
 
 
 class _Banded(ImportanceCorrection):
@@ -198,12 +205,9 @@ class IcePop(_Banded, _Leveled):
     high: float = Field(default=5.0, gt=0)
     """Largest weight that is kept."""
 
-    def weights(
-        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
-    ) -> Tensor:
+    def bounded(self, ratio_BT: Tensor) -> Tensor:
         """Return `icepop_weights`."""
-        plain_BT = self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
-        return formulas.icepop_weights(plain_BT, low=self.low, high=self.high)
+        return formulas.icepop_weights(ratio_BT, low=self.low, high=self.high)
 
 
 class SeqMaskTruncated(_Banded):

@@ -80,11 +80,7 @@ class ChatCodec(TextCodec):
         super().__init__(tokenizer)
         self.end_token_ids = (ends or end_tokens(tokenizer)).ids
         if not self.end_token_ids:
-            raise PolicyLoadError(
-                f"the tokenizer at {self._path!r} has no end-of-sequence token; set "
-                "eos_token in its tokenizer_config.json",
-                path=self._path,
-            )
+            raise PolicyLoadError.told("no_end_token", path=self._path)
         self.eos_token_id = self.end_token_ids[0]
         pad = tokenizer.pad_token or tokenizer.eos_token
         self.pad_token_id = self._vocabulary[pad] if pad else self.eos_token_id
@@ -118,11 +114,7 @@ class ChatCodec(TextCodec):
             return cast("str", rendered)
         # The named boundary of a template, which is a program that came with the model.
         except Exception as error:
-            raise PolicyLoadError(
-                f"the chat template of {self._path!r} cannot render a question "
-                f"({type(error).__name__}); repair chat_template in the tokenizer's files",
-                path=self._path,
-            ) from error
+            raise PolicyLoadError.told("template_refuses", path=self._path, error=error) from error
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into the tokens that should follow the prompt, the end token last."""
@@ -194,11 +186,7 @@ class SlotCodec(TextCodec):
         wanted = [*SLOT_TOKENS, *(token or "a start, end or padding token" for token in control)]
         missing = [token for token in wanted if token not in self._vocabulary]
         if missing:
-            raise PolicyLoadError(
-                f"the tokenizer at {self._path!r} lacks the tokens {missing!r} that a "
-                "slot codec needs; build it with build_tokenizer",
-                path=self._path,
-            )
+            raise PolicyLoadError.told("no_slot_tokens", path=self._path, missing=missing)
         ids = [self._vocabulary[token] for token in wanted]
         *self._slot_ids, self._bos_id, self.eos_token_id, self.pad_token_id = ids
         self.end_token_ids = (self.eos_token_id,)

@@ -113,10 +113,7 @@ class ForwardDecoder:
 
     def _live_cache(self) -> Cache:
         if not isinstance(self._cache, Cache):
-            raise PolicyInputError(
-                f"{type(self._model).__name__} gave no key-value cache that can be shared and "
-                "thinned out; use a transformer language model whose forward takes use_cache"
-            )
+            raise PolicyInputError.told("no_cache", kind=type(self._model).__name__)
         return self._cache
 
     def _forward(self, token_ids_NS: torch.Tensor, positions_NS: torch.Tensor) -> torch.Tensor:

@@ -21,15 +21,13 @@ from transformers.utils import logging as transformers_logging
 
 from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import read_settings
-from rubric_core.files import read_file, replacing_folder
+from rubric_core.files import replacing_folder
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 from rubric_train_openrlhf.policy.codec import SLOT_TOKENS, ChatCodec, SlotCodec, TextCodec
 from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
 
-DTYPES: Final = {
-    "float32": torch.float32,
-    "bfloat16": torch.bfloat16,
-    "float16": torch.float16,
+DTYPES: Final[dict[str, torch.dtype]] = {
+    name: getattr(torch, name) for name in ("float32", "bfloat16", "float16")
 }
 """By their names in a configuration."""
 _log = structlog.get_logger()
@@ -79,11 +77,7 @@ class Policy:
             with replacing_folder(target) as fresh:
                 self.write(fresh)
         except (OSError, SafetensorError) as error:
-            raise DiskWriteError(
-                f"the policy could not be written to {str(target)!r}: {error}; free space or "
-                "choose another folder",
-                path=target,
-            ) from error
+            raise DiskWriteError.told("policy_not_written", path=target, error=error) from error
 
     def write(self, folder: Path) -> None:
         """Write the files of the model and of its codec into a folder."""
@@ -124,13 +118,9 @@ def load_policy(
         model, report = read.from_pretrained(
             folder, dtype=dtype, local_files_only=True, output_loading_info=True
         )
-    lacking = sorted(report["missing_keys"])
-    if lacking:
-        raise PolicyLoadError(
-            f"the weights in {str(folder)!r} lack {len(lacking)} tensors, the first "
-            f"{lacking[0]!r}; copy the whole model folder again",
-            path=folder,
-        )
+    if lacking := sorted(report["missing_keys"]):
+        told = {"path": folder, "n": len(lacking), "first": lacking[0]}
+        raise PolicyLoadError.told("weights_lack_tensors", **told)
     _switch_dropout_off(model)
     torch.nn.Module.to(model, device).eval()
     return Policy(model, codec, DTYPES.get(folder_dtype(folder) or ""))
@@ -174,10 +164,7 @@ def load_codec(path: Path | str) -> TextCodec:
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise PolicyLoadError(
-            f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer",
-            path=folder,
-        )
+        raise PolicyLoadError.told("no_model_folder", path=folder)
     with reading(folder, f"the tokenizer in {str(folder)!r}"):
         return _codec(folder)
 
@@ -216,16 +203,9 @@ def _codec(folder: Path) -> TextCodec:
         if ends.differ:
             _say_differ(**ends.named(tokenizer))
         return ChatCodec(tokenizer, ends)
-    try:
-        mark = json.loads(read_file(path))
-    except (OSError, ValueError, RecursionError):
-        mark = None
-    if mark != {"slot_tokens": list(SLOT_TOKENS)}:
-        raise PolicyLoadError(
-            f"{str(path)!r} does not name the slots {', '.join(SLOT_TOKENS)}; copy the whole model "
-            "folder again",
-            path=folder,
-        )
+    if read_settings(path) != {"slot_tokens": list(SLOT_TOKENS)}:
+        slots = ", ".join(SLOT_TOKENS)
+        raise PolicyLoadError.told("other_slots", file=path, slots=slots, path=folder)
     return SlotCodec(tokenizer)
 
 
@@ -338,7 +318,6 @@ def with_random_weights(build: Callable[[Any], _Model], config: object, *, seed:
         config: its shape.
         seed: of the weights.
     """
-    generator = torch.Generator().manual_seed(seed)
     state = torch.get_rng_state()
     model = build(config)
     torch.set_rng_state(state)

@@ -225,9 +225,7 @@ def response_logprobs(
         PolicyInputError: a temperature that is not positive.
     """
     if not temperature > 0:
-        raise PolicyInputError(
-            f"temperature {temperature!r} must be above 0 to compute log-probabilities"
-        )
+        raise PolicyInputError.told("temperature_not_positive", temperature=temperature)
     mask_BT = batch.response_mask_BT
     rows_N, steps_N = mask_BT.nonzero(as_tuple=True)
     tokens_N = batch.response_tokens_BT[rows_N, steps_N]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import torch
+import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from torch.nn.utils.rnn import pad_sequence
 
 from rubric_train_openrlhf.errors import PolicyInputError
@@ -25,9 +26,7 @@ class EncodedPrompt:
     def __post_init__(self) -> None:
         """Refuse an empty prompt and negative ids."""
         if not self.token_ids:
-            raise PolicyInputError(
-                "a prompt needs at least one token; encode a question that is not empty"
-            )
+            raise PolicyInputError.told("empty_prompt")
         if min(self.token_ids) < 0 or min(self.banned_token_ids, default=0) < 0:
             raise PolicyInputError("token ids are 0 or larger; a prompt holds a negative one")
 
@@ -69,17 +68,12 @@ class PaddedPrompts:
             return None
         largest = max(max(ids, default=0) for ids in banned)
         if largest >= vocab_size:
-            raise PolicyInputError(
-                f"banned token id {largest!r} is outside the vocabulary of {vocab_size} tokens; "
-                "encode the prompts with the codec of this model"
-            )
+            raise PolicyInputError.told("banned_outside", largest=largest, vocab_size=vocab_size)
         mask = torch.zeros(len(banned), vocab_size, dtype=torch.bool, device=self.mask_PS.device)
         rows = [row for row, ids in enumerate(banned) for _ in ids]
         mask[rows, [token for ids in banned for token in ids]] = True
         if bool(mask.all(dim=1).any()):
-            raise PolicyInputError(
-                "a prompt bans every token of the vocabulary; leave at least one to sample"
-            )
+            raise PolicyInputError.told("all_banned")
         return mask
 
 
@@ -124,9 +118,7 @@ class Rollouts:
         """Check shapes, types and that each response is one run of tokens from the left."""
         problem = _shape_problem(self) or _value_problem(self)
         if problem:
-            raise PolicyInputError(
-                f"these are not rollouts of {len(self.prompts)} prompts: {problem}"
-            )
+            raise PolicyInputError.told("no_rollouts", prompts=len(self.prompts), problem=problem)
 
     @property
     def group_size(self) -> int:
@@ -182,37 +174,30 @@ def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
         PolicyInputError: no part, or parts of different group sizes.
     """
     if len({part.group_size for part in parts}) != 1:
-        raise PolicyInputError(
-            f"{len(parts)} rollouts with one group size are wanted to put together"
-        )
+        raise PolicyInputError.told("group_sizes_differ", n=len(parts))
     width = max(part.tokens_BT.shape[1] for part in parts)
 
-    def joined(tensors: list[torch.Tensor]) -> torch.Tensor:
-        widened = [torch.nn.functional.pad(one, (0, width - one.shape[1])) for one in tensors]
-        return torch.cat(widened)
+    def joined(name: str) -> torch.Tensor:
+        tensors: list[torch.Tensor] = [getattr(part, name) for part in parts]
+        return torch.cat([F.pad(one, (0, width - one.shape[1])) for one in tensors])
 
-    return Rollouts(
-        tuple(prompt for part in parts for prompt in part.prompts),
-        joined([part.tokens_BT for part in parts]),
-        joined([part.logprobs_BT for part in parts]),
-        joined([part.mask_BT for part in parts]),
-        torch.cat([part.ended_B for part in parts]),
-    )
+    prompts = tuple(prompt for part in parts for prompt in part.prompts)
+    rectangles = {name: joined(name) for name in ("tokens_BT", "logprobs_BT", "mask_BT")}
+    return Rollouts(prompts, **rectangles, ended_B=torch.cat([part.ended_B for part in parts]))
 
 
 def _shape_problem(rollouts: Rollouts) -> str:
     shape = rollouts.tokens_BT.shape
-    expected = (
-        ("tokens_BT", rollouts.tokens_BT, shape, torch.int64),
-        ("logprobs_BT", rollouts.logprobs_BT, shape, torch.float32),
-        ("mask_BT", rollouts.mask_BT, shape, torch.bool),
-        ("ended_B", rollouts.ended_B, shape[:1], torch.bool),
-    )
-    for name, tensor, wanted, dtype in expected:
-        if tensor.shape != wanted or tensor.dtype != dtype:
-            return (
-                f"{name} is {tuple(tensor.shape)} {tensor.dtype}, expected {tuple(wanted)} {dtype}"
-            )
+    expected = {
+        "tokens_BT": (tuple(shape), torch.int64),
+        "logprobs_BT": (tuple(shape), torch.float32),
+        "mask_BT": (tuple(shape), torch.bool),
+        "ended_B": (tuple(shape[:1]), torch.bool),
+    }
+    for name, (wanted, dtype) in expected.items():
+        tensor: torch.Tensor = getattr(rollouts, name)
+        if (found := tuple(tensor.shape)) != wanted or tensor.dtype != dtype:
+            return f"{name} is {found} {tensor.dtype}, expected {wanted} {dtype}"
     if len(shape) != 2 or not rollouts.prompts or shape[0] % len(rollouts.prompts):  # noqa: PLR2004 -- [B, T]
         return f"tokens_BT of shape {tuple(shape)} has no whole group per prompt"
     return ""
@@ -279,15 +264,11 @@ def pack_responses(
             its prompt bans.
     """
     if not prompts or len(prompts) != len(responses):
-        raise PolicyInputError(
-            f"{len(prompts)} prompts and {len(responses)} responses: give one of each per row"
-        )
+        counts = {"prompts": len(prompts), "responses": len(responses)}
+        raise PolicyInputError.told("unequal_counts", **counts)
     for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
         if not response or not set(prompt.banned_token_ids).isdisjoint(response):
-            raise PolicyInputError(
-                f"the response of row {row} ({len(response)} tokens) is empty or holds a token "
-                "that its prompt bans; encode both with the same codec"
-            )
+            raise PolicyInputError.told("unfit_response", row=row, tokens=len(response))
     target = torch.device(device)
     distinct = list(dict.fromkeys(prompts))
     places = {prompt: place for place, prompt in enumerate(distinct)}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, count, islice
+from itertools import islice
 from typing import NamedTuple
 
 import torch
 
 from rubric_core import PolicyView, SftExample
 from rubric_train_openrlhf.errors import PolicyInputError
+from rubric_train_openrlhf.policy.codec import TextCodec
 from rubric_train_openrlhf.policy.load import Policy
 from rubric_train_openrlhf.policy.logprobs import response_logprobs
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, TokenBatch, pack_responses
@@ -131,9 +132,8 @@ def _windows(
     width = config.window_tokens + 1
     last_start = len(token_ids) - width
     if last_start < 0:
-        raise PolicyInputError(
-            f"{len(texts)} texts hold {len(token_ids)} tokens, fewer than one window of "
-            f"{width}; give more text or lower window_tokens"
+        raise PolicyInputError.told(
+            "too_little_text", texts=len(texts), tokens=len(token_ids), width=width
         )
     stream = torch.tensor(token_ids, dtype=torch.long)
     usable = torch.tensor([start for start in starts if start <= last_start])
@@ -152,6 +152,36 @@ def _next_token_loss(policy: Policy, windows_NS: torch.Tensor) -> torch.Tensor:
     return torch.nn.functional.cross_entropy(
         logits_NSV.flatten(0, 1).float(), windows_NS[:, 1:].flatten()
     )
+
+
+class FittingExample(NamedTuple):
+    """An example within the configured lengths."""
+
+    view: PolicyView
+    text: str
+    """The answer."""
+    prompt: EncodedPrompt
+    answer: tuple[int, ...]
+    """Its tokens, the end token last."""
+
+
+def fitting(
+    examples: Iterable[SftExample], config: SftConfig, codec: TextCodec
+) -> Iterator[FittingExample]:
+    """Encode examples, and leave out those that are longer than configured."""
+    for one in examples:
+        view = PolicyView(task_id=one.task_id, question=one.question)
+        prompt, answer = codec.encode_prompt(view), codec.encode_answer(view, one.answer)
+        fits = len(prompt.token_ids) <= config.max_prompt_tokens
+        if fits and len(answer) <= config.max_answer_tokens:
+            yield FittingExample(view, one.answer, prompt, answer)
+
+
+def in_rounds(n: int, *, seed: int) -> Iterator[int]:
+    """Go through n examples again and again, in another order each time."""
+    generator = torch.Generator().manual_seed(seed)
+    while True:
+        yield from torch.randperm(n, generator=generator).tolist()
 
 
 class SftReport(NamedTuple):
@@ -194,24 +224,10 @@ def sft(
     """
     parameters = policy.model.num_parameters()
     if "learning_rate" not in config.model_fields_set and parameters > _TINY_PARAMETERS:
-        raise PolicyInputError(
-            f"learning_rate is not set, and its default, {config.learning_rate:g}, is for a tiny "
-            f"policy: set one for a model of {parameters:,} parameters"
-        )
-    pairs: list[tuple[EncodedPrompt, tuple[int, ...]]] = []
-    for example in examples:
-        view = PolicyView(task_id=example.task_id, question=example.question)
-        prompt = policy.codec.encode_prompt(view)
-        answer = policy.codec.encode_answer(view, example.answer)
-        fits = len(prompt.token_ids) <= config.max_prompt_tokens
-        if fits and len(answer) <= config.max_answer_tokens:
-            pairs.append((prompt, answer))
+        raise PolicyInputError.told("rate_not_set", sft=config, parameters=parameters)
+    pairs = [(one.prompt, one.answer) for one in fitting(examples, config, policy.codec)]
     if not pairs:
-        raise PolicyInputError(
-            f"none of {len(examples)} examples has a question of at most "
-            f"{config.max_prompt_tokens} tokens and an answer of at most "
-            f"{config.max_answer_tokens}; raise the limits or shorten the answers"
-        )
+        raise PolicyInputError.told("no_example_fits", n=len(examples), sft=config)
     batches = _batches(policy, pairs, config, seed=seed)
     losses = (
         (-response_logprobs(policy.model, batch).logprobs_BT.sum() / tokens, tokens)
@@ -229,11 +245,7 @@ def _batches(
     *,
     seed: int,
 ) -> Iterator[TokenBatch]:
-    """Go through the shuffled pairs again and again, every pair once per round."""
-    generator = torch.Generator().manual_seed(seed)
-    size = min(config.batch_size, len(pairs))
-    rounds = (torch.randperm(len(pairs), generator=generator) for _ in count())
-    order = (int(index) for index in chain.from_iterable(rounds))
+    size, order = min(config.batch_size, len(pairs)), in_rounds(len(pairs), seed=seed)
     for _ in range(config.steps):
         prompts, answers = zip(*(pairs[index] for index in islice(order, size)), strict=True)
         yield pack_responses(prompts, answers, device=policy.device)

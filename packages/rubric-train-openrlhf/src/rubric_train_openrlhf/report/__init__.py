@@ -1,10 +1,10 @@
 """The report of a run: one self-contained HTML page made from the run folder's files alone.
 
     reading      rows of the folder, checked, with the file and line of a broken one
-    contrast     the optional comparison.json: stages, controls, paired differences
+    contrast     the optional comparison.json: stages, controls, paired differences; what the judge
+                 knew, where whoever makes the page asks for it
     excerpt      which rollouts the page holds, and what it leaves out
     charts       what is drawn: series by name and role
-    grounding    what the judge knew, where whoever makes the page asks for it
     page         the numbers at the top, and the parts put into the template
     several      runs side by side
 

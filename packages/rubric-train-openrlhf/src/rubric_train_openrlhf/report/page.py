@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -11,25 +11,17 @@ from typing import Final
 from rubric_core.files import toml_beside
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import (
-    Cell,
-    Column,
-    Figure,
-    Form,
-    Row,
-    Table,
-    counted,
-    written,
-)
+from rubric_judge.page.tables import Figure, Form, TextTable, counted, written
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.grounding import known_questions, revealed_tasks
+from rubric_train_openrlhf.report.contrast import known_questions, revealed_tasks
 from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
 from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
 
 _TABLE_STEPS: Final = 100
-_COLUMNS: Final[list[list[str]]] = toml_beside(__file__, "tables.toml")["steps"]["columns"]
+_TABLES: Final = toml_beside(__file__, "tables.toml")
+_COLUMNS: Final[list[list[str]]] = _TABLES["steps"]["columns"]
 """Of the table of steps: title, field of the row and how it is written."""
 _WINDOW: Final = 5
 """Most steps that the first and the last training figures are averaged over."""
@@ -93,23 +85,16 @@ def write_report(run_dir: Path, *, reveal: Revealed | None = None, out: Path | N
     return path
 
 
-def _steps_table(metrics: Sequence[MetricsRow]) -> Table:
+def _steps_table(metrics: Sequence[MetricsRow]) -> TextTable:
     """All steps, or evenly spaced ones with the ends among them."""
+
+    def cell(row: MetricsRow, field: str, form: str) -> str:
+        return "" if (value := getattr(row, field)) is None else format(value, form)
+
     shown = [metrics[place] for place in spread(range(len(metrics)), _TABLE_STEPS)]
-    columns = [Column(key=field, title=title, form="text") for title, field, _ in _COLUMNS]
-    rows = [
-        Row(
-            name=str(row.step),
-            cells=tuple(
-                Cell(text="" if (value := getattr(row, field)) is None else format(value, form))
-                for _, field, form in _COLUMNS
-            ),
-        )
-        for row in shown
-    ]
-    return Table(
-        key="steps", title="", caption="", first="Step", columns=tuple(columns), rows=tuple(rows)
-    )
+    header = ("Step", *(title for title, _, _ in _COLUMNS))
+    rows = ((str(row.step), *(cell(row, *told) for _, *told in _COLUMNS)) for row in shown)
+    return TextTable("Step", header, tuple(rows))
 
 
 def _heldout_figures(run: Run) -> list[Figure]:
@@ -134,13 +119,10 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     alone = len(metrics) == 1
     window = "" if alone else f"first and last {counted(window_steps, 'step')}"
 
-    def figure(label: str, form: Form, value: Callable[[MetricsRow], float]) -> Figure:
-        before, after = (written(fmean(map(value, rows)), form) for rows in (head, tail))
+    def figure(label: str, field: str, form: Form) -> Figure:
+        ends = [fmean(getattr(row, field) for row in rows) for rows in (head, tail)]
+        before, after = (written(end, form) for end in ends)
         return Figure(label, after, "" if alone else before, window)
 
-    return [
-        figure("Training reward, %", "percent", lambda row: row.reward_mean),
-        figure("Zero reward, %", "percent", lambda row: row.zero_reward_frac),
-        figure("Tokens a response", "count", lambda row: row.response_tokens_mean),
-        Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step"),
-    ]
+    kl = Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step")
+    return [*(figure(*told) for told in _TABLES["figures"]["of_steps"]), kl]

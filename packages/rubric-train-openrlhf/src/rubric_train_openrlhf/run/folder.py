@@ -138,18 +138,12 @@ class RunFolder:
         """
         steps, metrics_size = _leading_rows(self.metrics, records.MetricsRow, last_step=step)
         if steps != list(range(1, step + 1)):
-            raise ResumeError.lost(
-                f"{str(self.metrics)!r} does not hold every step from 1 to {step}, to which the "
-                f"last checkpoint belongs: line {len(steps) + 1} is missing or damaged",
-                path=self.path,
-            )
+            where = {"file": self.metrics, "line": len(steps) + 1, "path": self.path}
+            raise ResumeError.told("step_missing", step=step, **where)
         passes, heldout_size = _leading_rows(self.heldout, records.HeldoutRow, last_step=step)
         if missing := sorted(set(heldout).difference(passes)):
-            raise ResumeError.lost(
-                f"{str(self.heldout)!r} lacks the held-out pass of step {missing[0]}: line "
-                f"{len(passes) + 1} is missing or damaged",
-                path=self.path,
-            )
+            where = {"file": self.heldout, "line": len(passes) + 1, "path": self.path}
+            raise ResumeError.told("pass_missing", step=missing[0], **where)
         with writing.disk_errors(self.path):
             writing.remove_unfinished(self.path)
             for file, size in ((self.metrics, metrics_size), (self.heldout, heldout_size)):
@@ -193,10 +187,7 @@ def _reading(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as exc:
-        raise ResumeError(
-            f"cannot read {str(path)!r}: {exc.strerror}; repair it, or choose another `out`",
-            path=path,
-        ) from exc
+        raise ResumeError.told("cannot_read", path=path, error=exc) from exc
 
 
 def _rows(path: Path, row_type: type[_Row]) -> Iterator[tuple[_Row | None, bytes]]:

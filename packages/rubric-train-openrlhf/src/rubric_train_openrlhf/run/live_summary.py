@@ -32,10 +32,9 @@ _FEWEST_IN_A_QUARTER: Final = 3
 """Means of fewer steps say little."""
 _AGAIN_AFTER_S: Final = 5.0
 """A summary older than this is written again, so that a reader sees that the run goes on."""
-_FIGURES: Final = (
-    *("steps", "wall_s", "best_step", "best_heldout_reward"),
-    *("first_heldout_reward", "last_heldout_reward", "admission"),
-)
+_BEST: Final = ("best_step", "best_heldout_reward")
+_OF_HELDOUT: Final = (*_BEST, "first_heldout_reward", "last_heldout_reward")
+_FIGURES: Final = ("steps", "wall_s", "admission", *_OF_HELDOUT)
 _PLACE: Final = ("phase", "phase_done", "phase_total", "note")
 
 _log = structlog.get_logger()
@@ -106,14 +105,9 @@ class LiveSummary:
         """Note a step that is on disk."""
         self._figures["steps"] = row.step
 
-    def heldout(self, row: HeldoutRow) -> None:
-        """Note a held-out pass that is on disk."""
-        figures = {"last_heldout_reward": row.reward_mean}
-        if self._figures.get("first_heldout_reward") is None:
-            figures["first_heldout_reward"] = row.reward_mean
-        if row.best:
-            figures |= {"best_step": row.step, "best_heldout_reward": row.reward_mean}
-        self._figures |= figures
+    def heldout(self) -> None:
+        """Note that another held-out pass is on disk."""
+        self._figures |= summed_up(self._folder).model_dump(include=set(_OF_HELDOUT))
 
     def note_phase(self, snapshot: PhaseSnapshot) -> None:
         """Note where the run is; `Progress` calls it, also from its thread."""
@@ -254,7 +248,7 @@ class Watch:
 
     def heldout(self, row: HeldoutRow) -> None:
         """A held-out pass is on disk."""
-        self.summary_file.heldout(row)
+        self.summary_file.heldout()
         if self.on_heldout is not None:
             self.on_heldout(row)
 

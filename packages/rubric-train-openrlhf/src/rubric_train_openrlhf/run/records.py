@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from operator import not_
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import JudgeResult  # pydantic resolves it at runtime
 
 Status = Literal["running", "finished", "failed", "interrupted"]
+
+
+def _is_none(value: object) -> bool:
+    return value is None
 
 
 class _Row(BaseModel):
@@ -61,10 +66,10 @@ class JudgingFigures(_Row):
     three."""
     unavailable_frac: float
     degenerate_group_frac: float
-    by_fallback: dict[str, int] = Field(default_factory=dict)
+    by_fallback: dict[str, int] = Field(default_factory=dict, exclude_if=not_)
     """How many judgements each fallback of a `litellm_config` gave; left out of a row where none
     did."""
-    withheld_weight_frac: float | None = None
+    withheld_weight_frac: float | None = Field(default=None, exclude_if=_is_none)
     """Mean share of the rubrics' weight that a calibration keeps from the reward; `m_eff_mean` and
     `criteria` are of what it admits. Left out of a row without a calibration."""
 
@@ -119,19 +124,8 @@ class MetricsRow(Timing, UpdateMetrics, JudgingFigures, _StepRow):
     update_s: float
     step_s: float
     resampled_prompts: int
-    cluster: ClusterStep | None = None
+    cluster: ClusterStep | None = Field(default=None, exclude_if=_is_none)
     """Left out of the row where the backend is not a cluster."""
-
-    @model_serializer(mode="wrap")
-    def _without_absent(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        row: dict[str, Any] = serialize(self)
-        if self.cluster is None:
-            row.pop("cluster", None)
-        if not self.by_fallback:
-            row.pop("by_fallback", None)
-        if self.withheld_weight_frac is None:
-            row.pop("withheld_weight_frac", None)
-        return row
 
 
 class HeldoutReward(_Row):

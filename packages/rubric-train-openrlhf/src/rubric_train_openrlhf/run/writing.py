@@ -46,11 +46,7 @@ def disk_errors(path: Path) -> Generator[None]:
 
 
 def _disk_error(path: Path, reason: str) -> DiskWriteError:
-    return DiskWriteError(
-        f"cannot write {str(path)!r}: {reason}; make room or choose another `out`, "
-        "then continue the run with --resume",
-        path=path,
-    )
+    return DiskWriteError.told("cannot_write", path=path, reason=reason)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -11,17 +11,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rubric_core import (
-    JudgeResult,
-    RewardError,
-    Rubric,
-    RubricError,
-    Task,
-    admitted_result,
-    admitted_rubric,
-    read_tasks,
-    unbiased_z,
-)
+import rubric_core as core
+from rubric_core import JudgeResult, RewardError, Rubric, RubricError, Task, read_tasks
 from rubric_core.files import read_file
 from rubric_judge.calibration.record import Calibration, CriterionCalibration, read_calibration
 from rubric_judge.capabilities import fingerprint
@@ -54,18 +45,18 @@ class Admission:
 
     def rubric(self, rubric: Rubric) -> Rubric:
         """The rubric that rewards are computed by."""
-        return admitted_rubric(rubric, self.factors) if self.factors else rubric
+        return core.admitted_rubric(rubric, self.factors) if self.factors else rubric
 
     def result(self, result: JudgeResult) -> JudgeResult:
         """A judgement as it counts."""
-        return admitted_result(result, self.factors) if self.factors else result
+        return core.admitted_result(result, self.factors) if self.factors else result
 
     def corrected_z(self, z_M: FloatArray, rubric: Rubric) -> FloatArray:
         """Criterion scores, corrected for the judge's errors where that was asked for."""
         if not self.rates:
             return z_M
         rates_M2 = np.array([self.rates.get(name, (np.nan, np.nan)) for name in rubric.ids])
-        return unbiased_z(z_M, rates_M2[:, 0], rates_M2[:, 1])
+        return core.unbiased_z(z_M, rates_M2[:, 0], rates_M2[:, 1])
 
     def withheld_frac(self, rubrics: Sequence[Rubric]) -> float:
         """Mean share of the rubrics' weight that is kept from the reward."""
@@ -95,12 +86,7 @@ class Admission:
         if not folder.admission.exists():
             write_text(folder.admission, text)
         elif read_file(folder.admission) != text.encode():
-            raise ResumeError(
-                f"{_KEY} admits other criteria, or others by as much, than when the run in "
-                f"{str(folder.path)!r} was started: bring the old file back, or choose another "
-                "`out`",
-                path=folder.path,
-            )
+            raise ResumeError.told("admits_others", key=_KEY, path=folder.path)
 
 
 def read_admission(
@@ -129,8 +115,11 @@ def read_admission(
     known = {one.criterion: one for one in calibration.criteria}
     weighty = dict.fromkeys(one.id for task in tasks for one in task.rubric if one.weight > 0)
     missing = [name for name in weighty if name not in known]
-    if missing and (config.uncalibrated == "refuse" or len(missing) == len(weighty)):
-        raise TrainConfigError(_uncalibrated(missing, weighty, path=path), location=_KEY)
+    counts = {"path": path, "n": len(missing), "of": len(weighty), "named": _named(missing)}
+    if missing and len(missing) == len(weighty):
+        raise TrainConfigError.told("no_criterion_calibrated", **counts)
+    if missing and config.uncalibrated == "refuse":
+        raise TrainConfigError.told("criteria_not_calibrated", **counts)
     left = 0.0 if config.uncalibrated == "mask" else 1.0
     factors = {name: known[name].factor if name in known else left for name in weighty}
     admission = Admission(factors, _rates(config, known, factors))
@@ -208,24 +197,7 @@ def _read(path: Path) -> Calibration:
     try:
         return read_calibration(path)
     except OSError as error:
-        raise TrainConfigError(
-            f"cannot read the calibration {str(path)!r} ({error.strerror}): write it with "
-            "`rubric-judge calibrate`",
-            location=_KEY,
-        ) from None
-
-
-def _uncalibrated(missing: Sequence[str], of: Mapping[str, None], *, path: Path) -> str:
-    if len(missing) == len(of):
-        return (
-            f"{path}: it has none of the {len(of)} criteria of the tasks{_named(missing)}: give "
-            "the calibration of these tasks' rubrics"
-        )
-    return (
-        f"{path}: {len(missing)} of {len(of)} criteria with weight were not calibrated"
-        f"{_named(missing)}: label and calibrate them, or say with judge.uncalibrated whether to "
-        "`admit` or to `mask` them"
-    )
+        raise TrainConfigError.told("no_calibration", path=path, error=error) from None
 
 
 def _rates(
@@ -247,12 +219,7 @@ def _rates(
         tpr, fpr = known[name].tpr.value, known[name].fpr.value
         if tpr is None or fpr is None or tpr - fpr < _LEAST_J:
             told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
-            raise TrainConfigError(
-                f"criterion {name!r} cannot be corrected ({told}): its labels must be of both "
-                f"kinds and TPR above FPR by {_LEAST_J:g}; mask it, label more, or "
-                "set judge.correction to none",
-                location="judge.correction",
-            )
+            raise TrainConfigError.told("not_correctable", name=name, told=told, least=_LEAST_J)
         found[name] = (tpr, fpr)
     return found
 

@@ -1,6 +1,6 @@
 """The credit of a step: what the judgements of its groups make of every response.
 
-Both backends call `step_credit`. What crosses to the policy's side holds numbers, ids of criteria
+Both backends ask `Crediting`. What crosses to the policy's side holds numbers, ids of criteria
 and names of reasons; the rows of the judgements stay with the judge.
 """
 
@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from rubric_core import JudgeResult, Outcome, Rubric, Task
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
-from rubric_train_openrlhf.run.records import JudgementRow, JudgingFigures, row_id
+from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, JudgingFigures, row_id
 from rubric_train_openrlhf.step import rewards as earned
 from rubric_train_openrlhf.step.admission import Admission
 from rubric_train_openrlhf.step.rewards import ALL, BoolArray, Credit, FloatArray, Rewards, Sizes
+
+Results: TypeAlias = Sequence[Sequence[JudgeResult]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,85 +47,130 @@ class StepCredit:
     """Processes of the judge that died since the step before and were replaced."""
 
 
-def informative(
-    results_PG: Sequence[Sequence[JudgeResult]],
-    tasks_P: Sequence[Task],
-    sizes: Sizes,
-    *,
-    config: TrainConfig,
-    admission: Admission = ALL,
-) -> list[bool]:
-    """Tell which groups have a spread of rewards, penalties included.
+@dataclass(frozen=True)
+class Crediting:
+    """What judgements are worth in a run, of whose criteria a calibration may admit some alone."""
 
-    Raises:
-        UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
-    """
-    rewards, shaped_PG = _shaped(results_PG, tasks_P, sizes, config=config, admission=admission)
-    return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
+    config: TrainConfig
+    admission: Admission = ALL
 
+    def informative(self, results_PG: Results, tasks_P: Sequence[Task], sizes: Sizes) -> list[bool]:
+        """Tell which groups have a spread of rewards, penalties included.
 
-def step_credit(  # noqa: PLR0913  # what is admitted is the sixth thing that credit is made of
-    step: int,
-    results_PG: Sequence[Sequence[JudgeResult]],
-    tasks_P: Sequence[Task],
-    sizes: Sizes,
-    *,
-    dropped_PG: Sequence[Sequence[JudgeResult]] = (),
-    config: TrainConfig,
-    admission: Admission = ALL,
-) -> tuple[StepCredit, list[JudgementRow]]:
-    """Work out the credit of a step.
+        Raises:
+            UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
+        """
+        rewards, shaped_PG = self._shaped(results_PG, tasks_P, sizes)
+        return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
 
-    Args:
-        step: number of the step.
-        results_PG: P groups of G results.
-        tasks_P: the task of each group.
-        sizes: the responses' lengths, and whether they ended.
-        dropped_PG: groups without a spread, which were judged for the step too.
-        config: of the run.
-        admission: which criteria count, and how much.
+    def of_step(
+        self,
+        step: int,
+        results_PG: Results,
+        tasks_P: Sequence[Task],
+        sizes: Sizes,
+        dropped_PG: Results = (),
+    ) -> tuple[StepCredit, list[JudgementRow]]:
+        """Work out the credit of a step.
 
-    Returns:
-        What crosses to the policy's side, and the rows of the judgements, which do not.
+        Args:
+            step: number of the step.
+            results_PG: P groups of G results.
+            tasks_P: the task of each group.
+            sizes: the responses' lengths, and whether they ended.
+            dropped_PG: groups without a spread, which were judged for the step too.
 
-    Raises:
-        UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
-    """
-    rubrics_P = [admission.rubric(task.rubric) for task in tasks_P]
-    results = tuple(chain.from_iterable(results_PG))
-    rewards, shaped_PG = _shaped(results_PG, tasks_P, sizes, config=config, admission=admission)
-    credit = earned.assign_credit(rewards, shaped_PG, estimator=config.advantage)
-    informative_P = earned.informative_groups(shaped_PG, rewards.valid_PG)
-    judged = [*results, *chain.from_iterable(dropped_PG)]
-    for_policy = StepCredit(
-        rewards_PG=rewards.rewards_PG,
-        shaped_PG=shaped_PG,
-        advantages_PG=credit.advantages_PG,
-        valid_PG=rewards.valid_PG,
-        outcomes_PG=tuple(tuple(one.outcome.value for one in group) for group in results_PG),
-        figures=JudgingFigures(
-            zero_reward_by_reason=zero_reasons(results, rewards),
-            criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_P),
-            m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in rubrics_P])),
+        Returns:
+            What crosses to the policy's side, and the rows of the judgements, which do not.
+
+        Raises:
+            UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
+        """
+        rubrics_P = [self.admission.rubric(task.rubric) for task in tasks_P]
+        rewards, shaped_PG = self._shaped(results_PG, tasks_P, sizes)
+        credit = earned.assign_credit(rewards, shaped_PG, estimator=self.config.advantage)
+        for_policy = StepCredit(
+            rewards_PG=rewards.rewards_PG,
+            shaped_PG=shaped_PG,
+            advantages_PG=credit.advantages_PG,
+            valid_PG=rewards.valid_PG,
+            outcomes_PG=tuple(tuple(one.outcome.value for one in group) for group in results_PG),
+            figures=self._figures(results_PG, tasks_P, rewards, shaped_PG, dropped_PG),
+            attribution_abs=criterion_means(
+                np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P
+            ),
+        )
+        named_P = [(task.task_id, rubric) for task, rubric in zip(tasks_P, rubrics_P, strict=True)]
+        return for_policy, list(_judgement_rows(step, results_PG, named_P, rewards, credit))
+
+    def of_heldout(self, step: int, results_NS: Results, tasks_N: Sequence[Task]) -> HeldoutReward:
+        """Average the judge's rewards over questions, without penalties.
+
+        Args:
+            step: number of the step that the pass comes after.
+            results_NS: S results for each of N questions.
+            tasks_N: the task of each question.
+
+        Raises:
+            JudgeAbortError: the judge fails too often for the mean to say anything.
+            UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
+        """
+        check_judge(results_NS, config=self.config.judge, step=step)
+        rubrics_N = [self.admission.rubric(task.rubric) for task in tasks_N]
+        rewards = self._rewards(results_NS, tasks_N)
+        judged_N = rewards.valid_PG.any(axis=1)
+        means_N = np.nanmean(rewards.rewards_PG[judged_N], axis=1)
+        zeros = zero_reasons(tuple(chain.from_iterable(results_NS)), rewards)
+        return HeldoutReward(
+            reward_mean=float(means_N.mean()),
+            reward_std=float(means_N.std()),
+            zero_reward_frac=sum(zeros.values()),
+            n=int(judged_N.sum()),
+            criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_N),
+        )
+
+    def _rewards(self, results_PG: Results, tasks_P: Sequence[Task]) -> Rewards:
+        return earned.judge_rewards(
+            results_PG,
+            [task.rubric for task in tasks_P],
+            on_unavailable=self.config.judge.on_unavailable,
+            admission=self.admission,
+        )
+
+    def _shaped(
+        self, results_PG: Results, tasks_P: Sequence[Task], sizes: Sizes
+    ) -> tuple[Rewards, FloatArray]:
+        """The judge's rewards, and those with the penalties that are on."""
+        rewards = self._rewards(results_PG, tasks_P)
+        return rewards, earned.shaped_rewards(rewards.rewards_PG, sizes, config=self.config)
+
+    def _figures(
+        self,
+        results_PG: Results,
+        tasks_P: Sequence[Task],
+        rewards: Rewards,
+        shaped_PG: FloatArray,
+        dropped_PG: Results,
+    ) -> JudgingFigures:
+        rubrics_P, admission = [task.rubric for task in tasks_P], self.admission
+        admitted_P = [admission.rubric(rubric) for rubric in rubrics_P]
+        informative = int(earned.informative_groups(shaped_PG, rewards.valid_PG).sum())
+        judged = [*chain.from_iterable(results_PG), *chain.from_iterable(dropped_PG)]
+        return JudgingFigures(
+            zero_reward_by_reason=zero_reasons(judged[: rewards.valid_PG.size], rewards),
+            criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, admitted_P),
+            m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in admitted_P])),
             invalid_frac=outcome_frac(judged, Outcome.INVALID),
             unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
-            degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(tasks_P) + len(dropped_PG)),
+            degenerate_group_frac=1.0 - informative / (len(tasks_P) + len(dropped_PG)),
             by_fallback=by_fallback(judged),
-            withheld_weight_frac=admission.withheld_frac([task.rubric for task in tasks_P])
-            if admission.factors
-            else None,
-        ),
-        attribution_abs=criterion_means(
-            np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P
-        ),
-    )
-    named_P = [(task.task_id, rubric) for task, rubric in zip(tasks_P, rubrics_P, strict=True)]
-    return for_policy, list(_judgement_rows(step, results_PG, named_P, rewards, credit))
+            withheld_weight_frac=admission.withheld_frac(rubrics_P) if admission.factors else None,
+        )
 
 
 def _judgement_rows(
     step: int,
-    results_PG: Sequence[Sequence[JudgeResult]],
+    results_PG: Results,
     named_P: Sequence[tuple[str, Rubric]],
     rewards: Rewards,
     credit: Credit,
@@ -169,14 +217,9 @@ def check_judge(
         return
     reasons = Counter(result.reason.value for result in results if result.reason is not None)
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-    raise JudgeAbortError(
-        f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
-        "repair the judge and continue with --resume, or raise the limit",
-        step=step,
-        invalid_frac=fracs["invalid"],
-        unavailable_frac=fracs["unavailable"],
-        reasons=reasons,
-    )
+    shares = {f"{name}_frac": frac for name, frac in fracs.items()}
+    told = {"step": step, "broken": " and ".join(broken), "n": len(results), "counts": counts}
+    raise JudgeAbortError.told("judge_fails", reasons=reasons, **told, **shares)
 
 
 def by_fallback(results: Iterable[JudgeResult]) -> dict[str, int]:
@@ -210,24 +253,6 @@ def criterion_means(
         for criterion_id, values_G in zip(rubric.ids, values_GM[valid_G].T, strict=False):
             found[criterion_id].extend(values_G[~np.isnan(values_G)].tolist())
     return {name: float(np.mean(values)) for name, values in found.items() if values}
-
-
-def _shaped(
-    results_PG: Sequence[Sequence[JudgeResult]],
-    tasks_P: Sequence[Task],
-    sizes: Sizes,
-    *,
-    config: TrainConfig,
-    admission: Admission,
-) -> tuple[Rewards, FloatArray]:
-    """The judge's rewards, and those with the penalties that are on."""
-    rewards = earned.judge_rewards(
-        results_PG,
-        [task.rubric for task in tasks_P],
-        on_unavailable=config.judge.on_unavailable,
-        admission=admission,
-    )
-    return rewards, earned.shaped_rewards(rewards.rewards_PG, sizes, config=config)
 
 
 def _by_id(rubric: Rubric, values_M: FloatArray) -> dict[str, float]:

@@ -10,16 +10,11 @@ from typing import TypeVar
 import numpy as np
 import structlog
 
-from rubric_core import JudgeResult, Task
 from rubric_judge.console.progress import Progress
-from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutReward, HeldoutRow, Timing
-from rubric_train_openrlhf.step.admission import Admission
-from rubric_train_openrlhf.step.credit import check_judge, criterion_means, zero_reasons
-from rubric_train_openrlhf.step.rewards import ALL, judge_rewards
 
 _Round = TypeVar("_Round")
 
@@ -69,59 +64,11 @@ def draw_rounds(
         found += len(kept)
         if found == wanted:
             return rounds
-    raise NoInformativePromptError(
-        f"step {step}: only {found} of {wanted} prompts had responses of different reward, after "
-        f"{drawn} prompts in {dynamic.max_resample_rounds + 1} rounds; check that the judge tells "
-        "responses apart, raise rollout.group_size or dynamic_sampling.max_resample_rounds, or "
-        "switch dynamic_sampling off",
-        step=step,
-        wanted=wanted,
-        found=found,
-    )
+    told = {"step": step, "found": found, "wanted": wanted, "drawn": drawn, "rounds": len(rounds)}
+    raise NoInformativePromptError.told("no_informative_prompts", **told)
 
 
 _log = structlog.get_logger()
-
-
-def heldout_reward(
-    results_NS: Sequence[Sequence[JudgeResult]],
-    tasks_N: Sequence[Task],
-    *,
-    config: JudgingConfig,
-    step: int,
-    admission: Admission = ALL,
-) -> HeldoutReward:
-    """Average the judge's rewards over questions.
-
-    Args:
-        results_NS: S results for each of N questions.
-        tasks_N: the task of each question.
-        config: what failures mean, and how many there may be.
-        step: number of the step that the pass comes after.
-        admission: which criteria count, and how much.
-
-    Raises:
-        JudgeAbortError: the judge fails too often for the mean to say anything.
-        UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
-    """
-    rubrics_N = [admission.rubric(task.rubric) for task in tasks_N]
-    check_judge(results_NS, config=config, step=step)
-    rewards = judge_rewards(
-        results_NS,
-        [task.rubric for task in tasks_N],
-        on_unavailable=config.on_unavailable,
-        admission=admission,
-    )
-    results = tuple(result for group in results_NS for result in group)
-    judged_N = rewards.valid_PG.any(axis=1)
-    means_N = np.nanmean(rewards.rewards_PG[judged_N], axis=1)
-    return HeldoutReward(
-        reward_mean=float(means_N.mean()),
-        reward_std=float(means_N.std()),
-        zero_reward_frac=sum(zero_reasons(results, rewards).values()),
-        n=int(judged_N.sum()),
-        criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_N),
-    )
 
 
 @dataclass(frozen=True)

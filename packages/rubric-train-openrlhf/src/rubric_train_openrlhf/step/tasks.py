@@ -112,10 +112,7 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
     named = f" ({key})" if key else ""
     # Unlike the method of a path, false for a name that is too long or holds a null character too.
     if not os.path.isfile(path):  # noqa: PTH113
-        raise TrainConfigError(
-            f"no task file at {str(path)!r}{named}; write one with `rubric-synth run`",
-            location=str(path),
-        )
+        raise TrainConfigError.told("no_task_file", path=path, named=named, location=str(path))
     tasks = list(read_tasks(path))
     if not tasks:
         raise TrainConfigError(f"{str(path)!r}{named} holds no task", location=str(path))

@@ -11,7 +11,7 @@ import torch
 from rubric_core import Criterion, Grounding, JudgeResult, Reason, Rubric, Task
 from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.policy import load_policy, sample_groups
-from rubric_train_openrlhf.step.credit import informative, step_credit
+from rubric_train_openrlhf.step.credit import Crediting
 from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
@@ -151,11 +151,11 @@ class CoreCoordinator:
     def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
         del step
         results, tasks = self._results(groups), [TASK] * len(groups)
-        return informative(results, tasks, sizes(groups), config=self.config)
+        return Crediting(self.config).informative(results, tasks, sizes(groups))
 
     def credit(self, step: int, groups: Sequence[Group]) -> StepCredit:
         results, tasks = self._results(groups), [TASK] * len(groups)
-        credit, _ = step_credit(step, results, tasks, sizes(groups), config=self.config)
+        credit, _ = Crediting(self.config).of_step(step, results, tasks, sizes(groups))
         return credit
 
     def _results(self, groups: Sequence[Group]) -> list[list[JudgeResult]]:

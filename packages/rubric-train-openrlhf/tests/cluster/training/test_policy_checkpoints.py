@@ -30,7 +30,7 @@ class SmallRun:
         for step, reward in rewards.items():
             improved = self._evaluate(step, reward)
             if step and step % EVERY == 0:
-                self.checkpoints.state_saved(step)
+                self.checkpoints.state_step = step
             if improved or step % EVERY == 0:
                 self.checkpoints.save(step, lambda path: path.mkdir(parents=True, exist_ok=True))
 

@@ -206,19 +206,10 @@ def check_machine(config: TrainConfig) -> None:
     """
     cluster = config.cluster
     if cluster.nodes > 1 and cluster.ray.is_own:
-        raise TrainConfigError(
-            f"cluster.nodes={cluster.nodes}: the Ray that a run starts is on this machine alone; "
-            "start it on all of them and give cluster.ray.address or cluster.ray.dashboard",
-            location="cluster.nodes",
-        )
+        raise TrainConfigError.told("ray_on_one_machine", cluster=cluster)
     found = torch.cuda.device_count()
     if cluster.ray.is_own and cluster.device == "cuda" and found < cluster.run_gpus:
-        raise TrainConfigError(
-            f"the run takes {cluster.run_gpus} GPUs, and this machine has {found}; set "
-            "cluster.gpus_per_node to what is there, join a cluster with cluster.ray.address or "
-            "cluster.ray.dashboard, or say cluster.device: cpu for a test without GPUs",
-            location="cluster.gpus_per_node",
-        )
+        raise TrainConfigError.told("too_few_gpus", cluster=cluster, found=found)
 
 
 def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
@@ -239,8 +230,4 @@ def load_chat_codec(path: Path) -> ChatCodec:
     codec = load_codec(path)
     if isinstance(codec, ChatCodec):
         return codec
-    raise TrainConfigError(
-        f"the policy at {str(path)!r} reads its prompts through slots, which "
-        "vLLM does not know; use one with an ordinary tokenizer",
-        location="model.path",
-    )
+    raise TrainConfigError.told("slots_in_vllm", path=path)

@@ -13,21 +13,21 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import structlog
-import torch
 from transformers import AutoTokenizer
 
-from rubric_core import PolicyView, SftExample
+from rubric_core import SftExample
 from rubric_core.files import open_file, open_to_append, read_file
 from rubric_judge.console.progress import current
 from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.settings import WarmStartPaths
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError, ResumeError, TrainConfigError
-from rubric_train_openrlhf.policy import ChatCodec
+from rubric_train_openrlhf.policy import ChatCodec, supervised
 from rubric_train_openrlhf.policy_config import SftConfig
 from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.run.writing import disk_errors, write_lines, write_text
@@ -105,31 +105,20 @@ def sft_rows(
     Raises:
         TrainConfigError: no example is within the configured lengths.
     """
-    codec, pairs = ChatCodec(tokenizer), list[tuple[str, str]]()
-    for example in examples:
-        view = PolicyView(task_id=example.task_id, question=example.question)
-        prompt_length = len(codec.encode_prompt(view).token_ids)
-        answer_length = len(codec.encode_answer(view, example.answer))
-        if prompt_length <= config.max_prompt_tokens and answer_length <= config.max_answer_tokens:
-            answer = f"{codec.answer_text(example.answer)}{codec.eos_text}"
-            pairs.append((codec.prompt_text(view), answer))
+    codec = ChatCodec(tokenizer)
+    pairs = [
+        (codec.prompt_text(one.view), f"{codec.answer_text(one.text)}{codec.eos_text}")
+        for one in supervised.fitting(examples, config, codec)
+    ]
     if not pairs:
-        raise TrainConfigError(
-            f"none of {len(examples)} reference answers has a question of at most "
-            f"{config.max_prompt_tokens} tokens and an answer of at most "
-            f"{config.max_answer_tokens}; raise the limits of sft, or add answers",
-            location="sft",
-        )
+        raise TrainConfigError.told("no_answer_fits", n=len(examples), sft=config)
     _log.info("train.sft.examples", used=len(pairs), left_out=len(examples) - len(pairs))
-    return _in_order(pairs, n=config.steps * config.batch_size, seed=seed)
-
-
-def _in_order(pairs: Sequence[tuple[str, str]], *, n: int, seed: int) -> Iterator[str]:
-    generator = torch.Generator().manual_seed(derived_seed(seed, step=0, purpose="sft"))
-    for left in range(n, 0, -len(pairs)):
-        order: list[int] = torch.randperm(len(pairs), generator=generator).tolist()
-        for prompt, answer in (pairs[index] for index in order[:left]):
-            yield json.dumps({"input": prompt, "output": answer}, ensure_ascii=False)
+    order = supervised.in_rounds(len(pairs), seed=derived_seed(seed, step=0, purpose="sft"))
+    rows = [
+        json.dumps({"input": prompt, "output": answer}, ensure_ascii=False)
+        for prompt, answer in pairs
+    ]
+    return (rows[index] for index in islice(order, config.steps * config.batch_size))
 
 
 def _put_model(config: TrainConfig, paths: WarmStartPaths, *, model: Path) -> None:
@@ -211,8 +200,4 @@ def _check_same(paths: WarmStartPaths, made_of: dict[str, object]) -> None:
     except (OSError, ValueError):
         before = None
     if before != made_of or not (paths.model / "config.json").is_file():
-        raise ResumeError(
-            f"{str(paths.folder)!r} holds a warm start of another model, section or answers; "
-            "delete it to do it again, or choose another `out`",
-            path=paths.folder,
-        )
+        raise ResumeError.told("another_warm_start", path=paths.folder)

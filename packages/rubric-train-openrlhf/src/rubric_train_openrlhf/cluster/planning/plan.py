@@ -15,9 +15,8 @@ from jinja2 import Environment, StrictUndefined
 
 from rubric_core.configuration import said_where
 from rubric_core.files import read_file, toml_beside
-from rubric_train_openrlhf.cluster.command import flags as command
-from rubric_train_openrlhf.cluster.command import refusals
-from rubric_train_openrlhf.cluster.planning import shapes, sizing
+from rubric_train_openrlhf.cluster.command import flags, refusals
+from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -47,7 +46,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
             it is installed, its own parser refuses the command.
         PolicyLoadError: the model's config.json cannot be read.
     """
-    commands, heldout = command.commands(config), heldout_questions(config)
+    commands, heldout = flags.commands(config), heldout_questions(config)
     shape = model_shape(refusals.model_path(config))
     content: dict[str, Any] = {
         "config": config,
@@ -56,14 +55,14 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "sft_program": refusals.SFT_PROGRAM,
         "resolved": dump_config(config),
         "shape": shape,
-        "gpus": shapes.planned_gpus(config.cluster.run_gpus)
+        "gpus": sizing.planned_gpus(config.cluster.run_gpus)
         if shape and config.cluster.device == "cuda"
         else (),
         "sizing": sizing,
-        "assumptions": shapes.ASSUMPTIONS.values(),
+        "assumptions": sizing.ASSUMPTIONS.values(),
         "flags": commands[refusals.GRPO_PROGRAM],
         "sft_flags": commands.get(refusals.SFT_PROGRAM),
-        "printed": command.printed_by_openrlhf(commands)
+        "printed": flags.printed_by_openrlhf(commands)
         if full and refusals.openrlhf_installed()
         else None,
         "admission": tuple(admission_lines(config)),
@@ -90,13 +89,13 @@ def _filters(config: TrainConfig, shape: ModelShape | None) -> dict[str, Callabl
         **{size.__name__: partial(size, config, shape) for size in of_gpu},
         "judge_load": partial(sizing.judge_load, config),
         "total": lambda parts: sum(parts.values()),
-        "gb": lambda size: f"{size / shapes.GB:.1f}",
+        "gb": lambda size: f"{size / sizing.GB:.1f}",
         "million": lambda count: f"{count / 1e6:.1f}",
         "seconds": lambda seconds: f"{seconds:.0f}" if seconds >= 1 else f"{seconds:.1f}",
         "whole": lambda number: f"{number:,.0f}",
         "number": lambda value: f"{value:.6g}" if value < _LONG else f"{value:.2e}",
         "calls_per_s": lambda load: f"{config.batch_size / load.seconds:.1f}",
-        "shell": lambda flags: shlex.join(command.command_words(flags)),
+        "shell": lambda of: shlex.join(flags.command_words(of)),
     }
 
 

@@ -2,11 +2,46 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
-from rubric_train_openrlhf.cluster.planning.shapes import Gpu, assumed
+from rubric_core.files import toml_beside
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy.shape import ModelShape
+
+GB = 1e9
+
+
+class Gpu(NamedTuple):
+    """What a data sheet says."""
+
+    name: str
+    memory: float
+    """Bytes."""
+    bandwidth: float
+    """Bytes a second."""
+    flops: float
+    """16-bit matrix operations a second, dense."""
+
+
+# NVIDIA's data sheets of the SXM modules.
+GPUS = (Gpu("H100 80 GB", 80 * GB, 3.35e12, 989e12), Gpu("H200 141 GB", 141 * GB, 4.8e12, 989e12))
+# NVIDIA's white paper on the Ada architecture, appendix A; 16-bit products summed in 32 bits.
+SMALL_GPU = Gpu("RTX 4090 24 GB", 24 * GB, 1.008e12, 165.2e12)
+
+
+def planned_gpus(run_gpus: int) -> tuple[Gpu, ...]:
+    """Return the GPUs that a plan is worked out for; a small one where the run has a single one."""
+    return (SMALL_GPU, *GPUS) if run_gpus == 1 else GPUS
+
+
+ASSUMPTIONS: Final[dict[str, dict[str, Any]]] = toml_beside(__file__, "assumptions.toml")
+"""Every guess by its name: its value, what it means, and its source."""
+
+
+def assumed(name: str) -> float:
+    """Value of a guess."""
+    return ASSUMPTIONS[name]["value"]
+
 
 _OPTIMISER_SPLIT, _GRADIENTS_SPLIT, _WEIGHTS_SPLIT = 1, 2, 3
 """The stage of ZeRO from which each is split."""

@@ -21,10 +21,8 @@ from rubric_core import Task, group_advantages, read_tasks
 from rubric_core.data.leak import hidden_texts
 from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
-from rubric_train_openrlhf.cluster.command import refusals
-from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -50,10 +48,10 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if odd := [name for name, value in figures.items() if not isfinite(value)]:
         return check.failed(f"not a finite number: {', '.join(odd)}")
     if any(row.grad_norm for row in rows):
-        return check.passed(**told("steps_done", steps=len(rows), last=rows[-1]))
+        return check.passed("steps_done", steps=len(rows), last=rows[-1])
     if any(row.advantage_abs_mean for row in rows):
-        return check.failed(**told("nothing_learnt", steps=len(rows)))
-    return check.warning(**told("no_update", steps=len(rows)))
+        return check.failed("nothing_learnt", steps=len(rows))
+    return check.warning("no_update", steps=len(rows))
 
 
 def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Finding]:
@@ -61,33 +59,33 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[check.Find
     rows = [row for step in _rollouts(config, folder) for group in step for row in group]
     rewards = [row.reward for row in rows if row.reward is not None]
     if outside := [reward for reward in rewards if not 0 <= reward <= 1]:
-        yield check.failed(**told("rewards_outside", n=len(outside), first=outside[0]))
+        yield check.failed("rewards_outside", n=len(outside), first=outside[0])
     if failures := Counter(row.outcome for row in rows if row.outcome != "scored"):
         counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(failures.items()))
-        yield check.failed(**told("judgements_failed", n=len(rows), counts=counts))
+        yield check.failed("judgements_failed", n=len(rows), counts=counts)
     if not rewards or min(rewards) == max(rewards):
-        yield check.warning(**told("rewards_equal"))
+        yield check.warning("rewards_equal")
     elif not outside and not failures:
         ends = {"least": min(rewards), "most": max(rewards)}
-        yield check.passed(**told("rewards_scored", n=len(rewards), **ends))
+        yield check.passed("rewards_scored", n=len(rewards), **ends)
 
 
 def check_advantages(config: TrainConfig, folder: RunFolder) -> check.Finding:
     """Recompute every advantage from the rewards on disk."""
     estimator = config.advantage
     if type(estimator) is not GroupAdvantages:
-        return check.unchecked(**told("advantages_of_criteria", estimator=estimator.estimator))
+        return check.unchecked("advantages_of_criteria", estimator=estimator.estimator)
     steps = list(_rollouts(config, folder))
     expected = np.concatenate([_recomputed(config, groups, estimator).ravel() for groups in steps])
     written = np.array([row.advantage for groups in steps for group in groups for row in group])
     worst, nonzero = float(np.abs(expected - written).max()), int(np.count_nonzero(written))
     count = len(written)
     if worst <= _LARGEST_DIFFERENCE and nonzero == 0:
-        return check.unchecked(**told("advantages_zero", n=count))
-    said = told("advantages_differ", n=count, nonzero=nonzero, worst=worst)
+        return check.unchecked("advantages_zero", n=count)
+    said = {"n": count, "nonzero": nonzero, "worst": worst}
     if worst > _LARGEST_DIFFERENCE:
-        return check.failed(**said, where="advantage")
-    return check.passed(**said)
+        return check.failed("advantages_differ", **said, where="advantage")
+    return check.passed("advantages_differ", **said)
 
 
 def _rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[list[RolloutRow]]]:
@@ -118,11 +116,11 @@ def check_sync(config: TrainConfig, folder: RunFolder) -> check.Finding:
     if len(gaps) < config.steps:
         return check.failed("the steps do not say how far engines and policy are apart")
     limit = _LARGEST_GAP[config.precision]
-    said = told("gap", first=gaps[0], last=gaps[-1], limit=limit)["detail"]
+    said = check.passed("gap", first=gaps[0], last=gaps[-1], limit=limit).detail
     if gaps[-1] > limit:
-        return check.failed(**told("other_weights", gap=said))
+        return check.failed("other_weights", gap=said)
     if not any(row.grad_norm for row in rows[:-1]):
-        return check.unchecked(**told("no_weight_moved", gap=said))
+        return check.unchecked("no_weight_moved", gap=said)
     return check.passed(f"{said}, with KL {rows[-1].kl:.3g} to the start")
 
 
@@ -269,19 +267,20 @@ def check_asymmetry(
     heldout = [] if validation is None else list(read_tasks(validation))
     hidden = _hidden_texts(train, heldout, learns_answers=config.sft is not None)
     files = sorted(path for path in _policy_files(config, folder) if path.is_file())
-    arguments = [" ".join(command_words(grpo_flags(config))).encode(), *arguments]
+    command = flags.command_words(flags.grpo_flags(config))
+    arguments = [" ".join(command).encode(), *arguments]
     root, process = folder.path.parent, "an argument or a variable of a process"
     read = ((path.relative_to(root).as_posix(), read_file(path)) for path in files)
     places = chain(read, ((process, argument) for argument in arguments))
     leaks = dict.fromkeys((at, kind) for at, text in places for kind in hidden.kinds_in(text))
     for at, kind in leaks:
-        yield check.failed(**told("holds_hidden_text", at=at, kind=kind))
+        yield check.failed("holds_hidden_text", at=at, kind=kind)
     if not hidden.kinds:
         yield check.warning("what is hidden from the policy is too short to be searched for")
     elif not leaks:
         searched = {"files": len(files), "arguments": len(arguments)}
         tasks = len(train) + len(heldout)
-        yield check.passed(**told("hidden", runs=len(hidden.kinds), tasks=tasks, **searched))
+        yield check.passed("hidden", runs=len(hidden.kinds), tasks=tasks, **searched)
 
 
 def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:

@@ -56,17 +56,29 @@ class Finding:
     """Time of the whole check."""
 
 
-passed = partial(Finding, Status.PASSED)
-failed = partial(Finding, Status.FAILED)
-warning = partial(Finding, Status.WARNING)
-unchecked = partial(Finding, Status.UNCHECKED)
-
-_TEXTS: Final = toml_beside(__file__, "findings.toml")
+_TEXTS: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "findings.toml")
 
 
-def told(name: str, **values: object) -> dict[str, Any]:
-    """Detail, remedy and place of a finding of findings.toml, with values in their slots."""
-    return {part: text.format(**values) for part, text in _TEXTS[name].items()}
+def _found(status: Status, said: str, /, **values: Any) -> Finding:
+    """Make a finding.
+
+    Args:
+        status: how its check ended.
+        said: name of a finding of findings.toml, or what is so itself.
+        values: for the slots of its texts; `where` and `remedy` where they are not there.
+    """
+    shown = {key: str(one) if isinstance(one, Path) else one for key, one in values.items()}
+    parts = {part: values[part] for part in ("where", "remedy", "check") if part in values}
+    if said not in _TEXTS:
+        return Finding(status, said, **parts)
+    texts: dict[str, Any] = {one: text.format(**shown) for one, text in _TEXTS[said].items()}
+    return Finding(status, **texts | parts)
+
+
+passed = partial(_found, Status.PASSED)
+failed = partial(_found, Status.FAILED)
+warning = partial(_found, Status.WARNING)
+unchecked = partial(_found, Status.UNCHECKED)
 
 
 class Report(BaseModel):
@@ -366,7 +378,7 @@ def _asked(check: Check, subject: Subject) -> list[Finding]:
     # The named boundary of a rehearsal: what a model folder, a stack or a disk raises is not known
     # beforehand, and the other checks still have something to say.
     except Exception as error:  # noqa: BLE001
-        return [failed(**told("check_broke", kind=type(error).__name__, error=_short(error)))]
+        return [failed("check_broke", kind=type(error).__name__, error=_short(error))]
     return findings or [passed("as it should be")]
 
 

@@ -20,9 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
-from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
@@ -81,8 +79,8 @@ def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
         problems = subject.config.problems() if whole else lines
         return [check.failed(problem, where=_key_in(problem)) for problem in problems]
     if config.backend != "openrlhf":
-        return [check.failed(**told("no_cluster_backend", backend=config.backend))]
-    return [check.passed(**told("configured", run=config))]
+        return [check.failed("no_cluster_backend", backend=config.backend)]
+    return [check.passed("configured", run=config)]
 
 
 def check_refusals(subject: check.Subject) -> check.Finding:
@@ -99,10 +97,10 @@ def check_flags(subject: check.Subject) -> Iterable[check.Finding]:
         commands = flags.commands(config, model=path)
         printed = flags.printed_by_openrlhf(commands)
     except ImportError as error:
-        return [check.unchecked(**told("no_parser", error=error))]
+        return [check.unchecked("no_parser", error=error)]
     except TrainConfigError as error:
         where = error.location or ("cluster.extra_flags" if config.cluster.extra_flags else "")
-        return [check.failed(**told("flag_is_wrong", error=error), where=where)]
+        return [check.failed("flag_is_wrong", error=error, where=where)]
     said = [check.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed]
     count = sum(len(flags.command_words(one)) for one in commands.values())
     return said or [check.passed(f"OpenRLHF's parser takes all {count} words of the command")]
@@ -125,18 +123,17 @@ def check_output_folder(subject: check.Subject) -> Iterable[check.Finding]:
         holds_run = (out / "config.resolved.yaml").exists()
     except OSError as error:
         name = str(out)[:_LONGEST_PATH]  # it may be too long for any file system
-        return [check.failed(**told("no_such_folder", path=name, why=error.strerror))]
+        return [check.failed("no_such_folder", path=name, why=error.strerror)]
     if not parent.is_dir():
-        return [check.failed(**told("no_folder_below_a_file", parent=str(parent), out=str(out)))]
-    run = [check.warning(**told("holds_run", out=str(out)))] if holds_run else []
+        return [check.failed("no_folder_below_a_file", parent=parent, out=out)]
+    run = [check.warning("holds_run", out=out)] if holds_run else []
     if not os.access(parent, os.W_OK | os.X_OK):
-        return [*run, subject.absent(**told("not_writable", path=str(parent)))]
+        return [*run, subject.absent("not_writable", path=parent)]
     try:
         with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
             Path(made, "probe").write_text("probe\n", encoding="utf-8")
     except OSError as error:
-        broken = told("cannot_be_written", path=str(parent), why=error.strerror)
-        return [*run, check.failed(**broken)]
+        return [*run, check.failed("cannot_be_written", path=parent, why=error.strerror)]
     return [*run, check.passed(f"{str(parent)!r} is writable")]
 
 
@@ -161,7 +158,7 @@ def check_bytecode(_: check.Subject) -> check.Finding:
     plain = [name for name, file in compiled.items() if not Path(file).exists()]
     if not plain or not sys.dont_write_bytecode:
         return check.passed("what the processes import is compiled once for all of them")
-    return check.warning(**told("compiled_at_every_start", packages=", ".join(plain)))
+    return check.warning("compiled_at_every_start", packages=", ".join(plain))
 
 
 def _shape(subject: check.Subject) -> ModelShape:
@@ -177,17 +174,16 @@ def _shape(subject: check.Subject) -> ModelShape:
     except PolicyLoadError:
         raise check.EndedError(check.needs("model")) from None
     if shape is None:
-        unknown = told("sizes_unknown", model=subject.model_name)
-        raise check.EndedError(check.unchecked(**unknown))
+        raise check.EndedError(check.unchecked("sizes_unknown", model=subject.model_name))
     return shape
 
 
-def _gpus(subject: check.Subject) -> tuple[Gpu, ...]:
+def _gpus(subject: check.Subject) -> tuple[sizing.Gpu, ...]:
     """The GPU of this machine if it is one of the cluster's, or else the usual ones."""
     if subject.request.on_cluster and torch.cuda.is_available():
         found = cast("Any", torch.cuda.get_device_properties(0))
-        return (GPUS[0]._replace(name=found.name, memory=float(found.total_memory)),)
-    return GPUS
+        return (sizing.GPUS[0]._replace(name=found.name, memory=float(found.total_memory)),)
+    return sizing.GPUS
 
 
 def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
@@ -195,17 +191,18 @@ def check_memory(subject: check.Subject) -> Iterator[check.Finding]:
     config, shape, gpus = subject.known, _shape(subject), _gpus(subject)
     for gpu in gpus:
         phases = sizing.memory(config, shape, gpu)
-        worst = max(phases, key=lambda name: sum(phases[name].values()))
-        needed = sum(phases[worst].values())
+        phase, parts = max(phases.items(), key=lambda one: sum(one[1].values()))
+        largest, needed = max(parts, key=parts.__getitem__), sum(parts.values())
         cache = sizing.engine_room(config, shape, gpu).cache
-        largest = max(phases[worst], key=lambda part: phases[worst][part])
-        used = {"needed": needed / GB, "memory": gpu.memory / GB, "phase": worst}
-        used |= {"largest": largest, "of_it": phases[worst][largest] / GB, "cache": cache / GB}
-        if cache > 0 and needed <= gpu.memory:
-            yield check.passed(**told("memory_suffices", gpu=gpu.name, **used))
-            continue
-        said = told("no_cache" if cache <= 0 else "no_memory", gpu=gpu.name, **used)
-        yield (check.failed if gpu is gpus[-1] else check.warning)(**said)
+        name = (
+            "no_cache" if cache <= 0 else "no_memory" if needed > gpu.memory else "memory_suffices"
+        )
+        sizes = {"needed": needed, "memory": gpu.memory, "of_it": parts[largest], "cache": cache}
+        in_gb = {size: value / sizing.GB for size, value in sizes.items()}
+        # A larger GPU may do.
+        problem = check.failed if gpu is gpus[-1] else check.warning
+        finding = check.passed if name == "memory_suffices" else problem
+        yield finding(name, gpu=gpu.name, phase=phase, largest=largest, **in_gb)
 
 
 _FIRST_AND_BEST: Final = 2
@@ -225,10 +222,10 @@ def check_disk(subject: check.Subject) -> check.Finding:
         return check.unchecked(f"there is no disk to look at: {error.strerror}")
     sizes = {"models": models, "states": states, "needed": taken / _GIB, "free": free / _GIB}
     if taken <= free:
-        return check.passed(**told("disk_suffices", **sizes))
+        return check.passed("disk_suffices", **sizes)
     if subject.request.on_cluster:
-        return check.failed(**told("disk_too_small", **sizes))
-    return check.unchecked(**told("disk_too_small_here", **sizes))
+        return check.failed("disk_too_small", **sizes)
+    return check.unchecked("disk_too_small_here", **sizes)
 
 
 _LARGEST_SHARE: Final = 0.5
@@ -242,8 +239,9 @@ def check_capacity(subject: check.Subject) -> check.Finding:
     if times.judging is None:
         return check.unchecked("the judge is no server of yours, whose speed could be worked out")
     is_slow = isfinite(times.total) and times.judging > _LARGEST_SHARE * times.total
-    said = told("judging_is_slow" if is_slow else "judging_keeps_up", times=times, gpu=gpu)
-    return (check.warning if is_slow else check.passed)(**said)
+    if is_slow:
+        return check.warning("judging_is_slow", times=times, gpu=gpu)
+    return check.passed("judging_keeps_up", times=times, gpu=gpu)
 
 
 def check_only_on_gpus(subject: check.Subject) -> Iterator[check.Finding]:
@@ -259,4 +257,4 @@ def check_only_on_gpus(subject: check.Subject) -> Iterator[check.Finding]:
         "cuda_graphs": not cluster.engines.enforce_eager,
     }
     for name in (name for name, is_so in holds.items() if is_so):
-        yield check.unchecked(**told(name, cluster=cluster))
+        yield check.unchecked(name, cluster=cluster)

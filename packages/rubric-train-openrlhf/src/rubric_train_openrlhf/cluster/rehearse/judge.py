@@ -11,22 +11,14 @@ from zlib import crc32
 
 import anyio
 
-from rubric_core import (
-    ConfigError,
-    Judge,
-    JudgeResult,
-    Outcome,
-    RubricError,
-    Task,
-    normalized_reward,
-)
+import rubric_core as core
+from rubric_core import ConfigError, Judge, JudgeResult, Outcome, RubricError, Task
 from rubric_judge import JudgeConfig, JudgePool, JudgeSpec, LexicalConfig, LimitsConfig
 from rubric_judge.capabilities import check as check_there
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.load import load_replicas
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.cluster.rehearse.tasks import TRAIN
 from rubric_train_openrlhf.config.cluster import ClusterConfig
@@ -79,11 +71,7 @@ def chosen(subject: check.Subject) -> Literal["config", "lexical", "fake"]:
     if request.judge == "auto":
         return "config" if judge.language_model is None or request.on_cluster else "fake"
     if request.judge == "fake" and judge.language_model is None:
-        raise TrainConfigError(
-            "--judge fake speaks a language model's protocol, and judge.spec.type="
-            f"{judge.spec.type!r} has none; use --judge config or --judge lexical",
-            location="judge.spec",
-        )
+        raise TrainConfigError.told("no_protocol_to_speak", type=judge.spec.type)
     return request.judge
 
 
@@ -155,12 +143,12 @@ def check_reachable(subject: check.Subject) -> check.Finding:
     if len(addresses) > 1:
         said += f" ({len(silent)} of {len(addresses)} servers)"
     if chosen(subject) == "config" or request.on_cluster:
-        return check.failed(**told("judge_is_silent", said=said))
+        return check.failed("judge_is_silent", said=said)
     if request.judge != "auto":
-        return check.warning(**told("done_without_judge", said=said, judge=request.judge))
+        return check.warning("done_without_judge", said=said, judge=request.judge)
     if reasons[first]:
-        return check.warning(**told("judge_is_there", said=said, where=reasons[first]))
-    return check.failed(**told("judge_is_silent_here", said=said))
+        return check.warning("judge_is_there", said=said, place=reasons[first])
+    return check.failed("judge_is_silent_here", said=said)
 
 
 def check_contract(subject: check.Subject) -> check.Finding:
@@ -170,17 +158,17 @@ def check_contract(subject: check.Subject) -> check.Finding:
         with judging_with(subject) as spec:
             result = anyio.run(_judge_one, spec, task)
     except RubricError as error:
-        return check.failed(**told("judge_is_wrong", error=error))
+        return check.failed("judge_is_wrong", error=error)
     judge = chosen(subject)
     who = "" if judge == "config" else f" (the {judge} judge)"
     if result.outcome is not Outcome.SCORED:
         why = ", ".join(filter(None, (result.reason or "no reason", result.detail)))
         failed = {"task": task.task_id, "outcome": result.outcome.value, "why": f"{why}{who}"}
-        return check.failed(**told("not_scored", **failed))
+        return check.failed("not_scored", **failed)
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
-    reward, criteria = normalized_reward(result, task.rubric), len(task.rubric)
+    reward, criteria = core.normalized_reward(result, task.rubric), len(task.rubric)
     earned = {"criteria": criteria, "seconds": seconds, "reward": reward, "who": who}
-    return check.passed(**told("scored", task=task.task_id, **earned))
+    return check.passed("scored", task=task.task_id, **earned)
 
 
 def check_admission(subject: check.Subject) -> check.Finding:

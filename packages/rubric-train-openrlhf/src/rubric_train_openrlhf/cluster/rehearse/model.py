@@ -15,7 +15,6 @@ from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.launching import preparation
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy import ChatCodec
 
@@ -29,9 +28,9 @@ def check_model(subject: check.Subject) -> Sequence[check.Finding]:
     """Architecture and weights: every file that the index names."""
     folder = subject.find_model()
     if folder is not None and folder.exists() and not folder.is_dir():
-        return [check.failed(**told("model_is_a_file", path=str(folder)))]
+        return [check.failed("model_is_a_file", path=folder)]
     if folder is None or not (folder / "config.json").is_file():
-        return [subject.absent(**told("no_model", path=str(folder)))]
+        return [subject.absent("no_model", path=folder)]
     try:
         architecture = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
     # What a broken or an unknown config.json makes transformers raise is not known beforehand.
@@ -39,7 +38,7 @@ def check_model(subject: check.Subject) -> Sequence[check.Finding]:
         return [_unusable(folder / "config.json", error)]
     kind = (architecture.architectures or [type(architecture).__name__])[0]
     if "CausalLM" not in kind and "LMHead" not in kind:
-        return [check.failed(**told("writes_no_text", path=str(folder), kind=kind))]
+        return [check.failed("writes_no_text", path=folder, kind=kind)]
     return [*_misfits(subject, architecture), _weights(subject, folder, kind)]
 
 
@@ -48,11 +47,11 @@ def _misfits(subject: check.Subject, architecture: Any) -> Iterator[check.Findin
     cluster = subject.known.cluster
     longest = getattr(architecture, "max_position_embeddings", None)
     if isinstance(longest, int) and cluster.max_len > longest:
-        yield check.failed(**told("beyond_positions", most=cluster.max_len, positions=longest))
+        yield check.failed("beyond_positions", most=cluster.max_len, positions=longest)
     heads = getattr(architecture, "num_attention_heads", None)
     parallel = cluster.engines.tensor_parallel
     if isinstance(heads, int) and heads % parallel:
-        yield check.failed(**told("heads_do_not_split", parallel=parallel, heads=heads))
+        yield check.failed("heads_do_not_split", parallel=parallel, heads=heads)
     why = preparation.refused_head_width(architecture) if cluster.device == "cpu" else None
     if why is not None:
         yield check.failed(why, remedy=preparation.REMEDY)
@@ -70,7 +69,7 @@ def _weights(subject: check.Subject, folder: Path, kind: str) -> check.Finding:
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         return _unusable(index, error)
     if missing:
-        return subject.absent(**told("no_weights", kind=kind, n=len(missing), first=missing[0]))
+        return subject.absent("no_weights", kind=kind, n=len(missing), first=missing[0])
     return check.passed(f"{kind} with its weights at {str(folder)!r}")
 
 
@@ -81,18 +80,18 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
         # Beside its weights a tokenizer is not elsewhere, but forgotten.
         is_forgotten = folder is not None and any(folder.glob("*.safetensors"))
         finding = check.failed if is_forgotten else subject.absent
-        return [finding(**told("no_tokenizer", path=str(folder)))]
+        return [finding("no_tokenizer", path=folder)]
     try:
         codec = preparation.load_chat_codec(folder)
     except PolicyLoadError as error:
-        return [check.failed(**told("tokenizer_is_wrong", error=error))]
+        return [check.failed("tokenizer_is_wrong", error=error)]
     try:
         shown = codec.prompt_text(_VIEW)
     except PolicyLoadError as error:
         return [check.failed(f"{error}: {error.__cause__}")]
     subject.codec = codec
     changed = [
-        check.failed(**told("text_comes_back_changed", text=text))
+        check.failed("text_comes_back_changed", text=text)
         for text in _TEXTS
         if codec.decode(_VIEW, codec.encode_text(text)) != text
     ]
@@ -102,19 +101,17 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
 def _unusable(file: Path, error: Exception) -> check.Finding:
     why = str(error).strip().partition("\n")[0]
     by = transformers.__version__
-    return check.failed(
-        **told("unusable", path=str(file), version=by, kind=type(error).__name__, why=why)
-    )
+    return check.failed("unusable", path=file, version=by, kind=type(error).__name__, why=why)
 
 
 def _check_end(folder: Path, codec: ChatCodec, shown: str) -> Iterator[check.Finding]:
     """The chat template, the tokenizer and the settings should name one token that ends a turn."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:
-        yield check.warning(**told("no_template", path=str(folder), shown=shown))
+        yield check.warning("no_template", path=folder, shown=shown)
         return
     ends = end_tokens(tokenizer, settings_end(folder))
     if ends.differ:
         named = "; ".join(f"{part} {text}" for part, text in ends.named(tokenizer).items())
-        yield check.warning(**told("ends_differ", named=named, trained=codec.eos_text))
+        yield check.warning("ends_differ", named=named, trained=codec.eos_text)
     yield check.passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}")

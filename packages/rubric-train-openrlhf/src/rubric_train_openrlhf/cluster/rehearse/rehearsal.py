@@ -13,7 +13,6 @@ from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse import aftermath, configuration, judge, model, tasks
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.cluster.rehearse.checking import told
 from rubric_train_openrlhf.cluster.rehearse.stage import run_process, staged
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -108,7 +107,7 @@ def _run_two_steps(
 ) -> check.Finding:
     request = subject.request
     if lacking := [name for name in ("openrlhf", "vllm") if find_spec(name) is None]:
-        return check.unchecked(**told("not_installed", lacking=" and ".join(lacking)))
+        return check.unchecked("not_installed", lacking=" and ".join(lacking))
     on_start()
     with staged(subject) as small:
         subject.rehearsed = small
@@ -120,7 +119,7 @@ def _run_two_steps(
     if ended.status == 0:
         return check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
     name = "not_done" if ended.status is None else "ended_badly"
-    return check.failed(**told(name, ended=ended), where=str(ended.log))
+    return check.failed(name, ended=ended, where=str(ended.log))
 
 
 _AFTER: Final = {
@@ -151,11 +150,7 @@ def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[check.Check
 def _clear(request: check.Request) -> None:
     """Make room for a new rehearsal where an old one stands, and nowhere else."""
     if not 0 < request.deadline_s < float("inf"):
-        raise TrainConfigError(
-            f"--deadline-s {request.deadline_s:g} is no time to wait; give a positive number of "
-            "seconds",
-            location="--deadline-s",
-        )
+        raise TrainConfigError.told("no_time_to_wait", deadline_s=request.deadline_s)
     folder, problem = request.folder, ""
     try:
         if folder.exists() and not folder.is_dir():

@@ -84,11 +84,6 @@ def _put(
             _put(values[name], cast("dict[str, Any]", change), chosen)
 
 
-def what_shrinks(config: TrainConfig, small: TrainConfig) -> str:
-    """One sentence for the report."""
-    return str(checking.told("size", run=config, small=small)["detail"])
-
-
 def _shrink_batch(rollout: dict[str, Any], optim: dict[str, Any]) -> None:
     """Few responses, in as many updates as the production run makes of its own."""
     updates, size = optim["updates_per_rollout"], rollout["group_size"]
@@ -126,7 +121,7 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
             subject.stand_in("dynamic sampling: off, since a random model earns nothing here")
             small = small.model_copy(update={"dynamic_sampling": None})
         small = _with_admission(subject, small)
-        subject.stand_in(what_shrinks(config, small))
+        subject.stand_in(checking.passed("size", run=config, small=small).detail)
         yield small
 
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -24,43 +24,22 @@ _TABLES: Final = toml_beside(__file__, "stand_ins.toml")
 
 def made_tasks() -> tuple[Task, ...]:
     """Tasks whose rubrics both a program and a language model can score, one document each."""
-    return tuple(_task(*fact) for fact in _TABLES["facts"])
+    names, facts = _TABLES["names"], _TABLES["facts"]
+    return tuple(_task(dict(zip(names, fact, strict=True))) for fact in facts)
 
 
-def _task(thing: str, action: str, means: str, outcome: str, passage: str) -> Task:
-    criteria = (
-        ("action", 3, "Says what happens", action),
-        ("means", 2, "Names what is needed", means),
-        ("outcome", 1, "Names the outcome", outcome),
-    )
+def _task(fact: dict[str, str]) -> Task:
+    told = {part: text.format(**fact) for part, text in _TABLES["task"].items()}
+    criteria = [
+        Criterion(**criterion, expected_keywords=(fact[criterion["id"]],))
+        for criterion in _TABLES["criteria"]
+    ]
     return Task(
-        question=f"How does {thing} work? Name what it does, what it needs, and what comes of it.",
-        grounding=Grounding(text=f"{passage} Key facts: {action}; {means}; {outcome}."),
-        rubric=Rubric(
-            criteria=tuple(
-                Criterion(id=name, weight=weight, description=said, expected_keywords=(keyword,))
-                for name, weight, said, keyword in criteria
-            )
-        ),
-        reference_answer=f"It {action} by means of {means}, which leads to {outcome}.",
+        question=told["question"],
+        grounding=Grounding(text=told["passage"]),
+        rubric=Rubric(criteria=tuple(criteria)),
+        reference_answer=told["reference_answer"],
     )
-
-
-class Family(NamedTuple):
-    """How models of a family are called, and what stands around a message."""
-
-    named: list[str]
-    """Words in a model's name."""
-    model_type: str
-    """As transformers names it."""
-    bos: str
-    eos: str
-    """Ends an answer."""
-    pad: str
-    special: list[str]
-    """Further special tokens of the chat template."""
-    template: str
-    """Jinja, one message after the other."""
 
 
 _VOCABULARY: Final = 2048
@@ -102,15 +81,16 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
     Returns:
         What it is, for the report.
     """
-    families = (Family(**family) for family in _TABLES["families"])
     # Llama 3 where the name says nothing.
-    family = next(one for one in families if any(word in name.lower() for word in one.named))
-    control = family.pad, family.bos, family.eos
-    tokenizer: Any = build_tokenizer(texts, _VOCABULARY, control=control, special=family.special)
-    tokenizer.chat_template = family.template
+    family: dict[str, Any] = next(
+        one for one in _TABLES["families"] if any(word in name.lower() for word in one["named"])
+    )
+    control, special = (family["pad"], family["bos"], family["eos"]), family["special"]
+    tokenizer: Any = build_tokenizer(texts, _VOCABULARY, control=control, special=special)
+    tokenizer.chat_template = family["template"]
     tokenizer.save_pretrained(out)
     config: Any = AutoConfig.for_model(
-        family.model_type,
+        family["model_type"],
         vocab_size=len(tokenizer),
         max_position_embeddings=_POSITIONS,
         bos_token_id=tokenizer.bos_token_id,

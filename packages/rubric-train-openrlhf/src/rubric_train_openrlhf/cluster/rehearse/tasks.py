@@ -12,7 +12,6 @@ from rubric_core import RubricFileError, Task
 from rubric_core.data.dataset import read_each_task
 from rubric_core.data.leak import leaked_ngrams
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.cluster.rehearse.checking import told
 
 _REPORTED: Final = 5
 """Lines that are reported one by one; the rest are counted."""
@@ -27,7 +26,7 @@ def check_training_tasks(subject: check.Subject) -> Iterable[check.Finding]:
         return _read(subject, configured, key=TRAIN)
     subject.stand_in(f"tasks: {str(given)!r} instead of {str(configured)!r}")
     if not given.exists():
-        return [check.failed(**told("no_given_tasks", path=str(given)))]
+        return [check.failed("no_given_tasks", path=given)]
     return _read(subject, given, key=TRAIN)
 
 
@@ -35,15 +34,15 @@ def check_heldout_tasks(subject: check.Subject) -> Iterable[check.Finding]:
     """Read every row of the held-out file, if the run has one."""
     path = subject.known.data.validation
     if path is None:
-        return [check.warning(**told("no_heldout"))]
+        return [check.warning("no_heldout")]
     return _read(subject, path, key=HELDOUT)
 
 
 def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Finding]:
     if path.exists() and not path.is_file():
-        return [check.failed(**told("tasks_are_a_folder", path=str(path)))]
+        return [check.failed("tasks_are_a_folder", path=path)]
     if not path.is_file():
-        return [subject.absent(**told("no_tasks_file", path=str(path)))]
+        return [subject.absent("no_tasks_file", path=path)]
     tasks: list[Task] = []
     wrong: list[RubricFileError] = []
     try:
@@ -58,18 +57,18 @@ def _read(subject: check.Subject, path: Path, *, key: str) -> Iterable[check.Fin
     subject.tasks[key] = tuple({task.task_id: task for task in tasks}.values())
     if wrong:
         name = "row_is_wrong" if wrong[0].line else "no_file_of_tasks"
-        return _first([told(name, error=error) for error in wrong], f"rows of {path}")
+        return _first([check.failed(name, error=one) for one in wrong], f"rows of {path}")
     if not tasks:
-        return [check.failed(**told("no_task", path=str(path)))]
+        return [check.failed("no_task", path=path)]
     found = [check.passed(f"{len(tasks)} tasks in {str(path)!r}")]
     if repeated := len(tasks) - len(subject.tasks[key]):
-        found.append(check.warning(**told("rows_repeat", n=repeated)))
+        found.append(check.warning("rows_repeat", n=repeated))
     return found
 
 
-def _first(problems: Sequence[dict[str, Any]], others: str) -> Iterator[check.Finding]:
+def _first(problems: Sequence[check.Finding], others: str) -> Iterator[check.Finding]:
     """The first problems one by one, and how many more there are."""
-    yield from (check.failed(**one) for one in problems[:_REPORTED])
+    yield from problems[:_REPORTED]
     if (more := len(problems) - _REPORTED) > 0:
         yield check.failed(f"and {more} more {others}")
 
@@ -79,14 +78,14 @@ def check_enough_tasks(subject: check.Subject) -> check.Finding:
     prompts, tasks = subject.known.rollout.prompts, len(subject.train_tasks)
     if tasks >= prompts:
         return check.passed(f"{tasks} tasks for steps of {prompts}")
-    return check.warning(**told("few_tasks", prompts=prompts, tasks=tasks))
+    return check.warning("few_tasks", prompts=prompts, tasks=tasks)
 
 
 def check_splits(subject: check.Subject) -> check.Finding:
     """No document may be on both sides of the split."""
     train, heldout = subject.train_tasks, subject.heldout_tasks
     if shared := {task.doc_hash for task in train} & {task.doc_hash for task in heldout}:
-        return check.failed(**told("split_leaks", n=len(shared), first=min(shared)))
+        return check.failed("split_leaks", n=len(shared), first=min(shared))
     if not heldout:
         return check.unchecked("there are no held-out tasks to compare with")
     return check.passed(f"no document of {len(heldout)} held-out tasks is trained on")
@@ -97,12 +96,14 @@ def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
     n = subject.known.data.leak_ngram
     tasks = {task.task_id: task for task in (*subject.heldout_tasks, *subject.train_tasks)}
     leaks = [
-        told("question_leaks", task=key, n=n, sources=", ".join(one.source for one in overlaps))
+        check.failed(
+            "question_leaks", task=key, n=n, sources=", ".join(one.source for one in overlaps)
+        )
         for key, task in tasks.items()
         if (overlaps := leaked_ngrams(task, n=n))
     ]
     if not leaks:
-        return [check.passed(**told("no_leak", tasks=len(tasks), n=n))]
+        return [check.passed("no_leak", tasks=len(tasks), n=n)]
     return _first(leaks, "questions do")
 
 
@@ -114,9 +115,9 @@ def check_warm_start(subject: check.Subject) -> check.Finding:
     tasks = subject.train_tasks
     answered = sum(bool(task.reference_answer) for task in tasks)
     if not answered:
-        return check.failed(**told("no_answers", tasks=len(tasks)))
+        return check.failed("no_answers", tasks=len(tasks))
     if answered < sft.batch_size:
-        return check.warning(**told("few_answers", answered=answered, batch=sft.batch_size))
+        return check.warning("few_answers", answered=answered, batch=sft.batch_size)
     return check.passed(f"{answered} of {len(tasks)} tasks have a reference answer")
 
 
@@ -129,15 +130,15 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
     # Tasks of one question are judged by different rubrics or passages: else they were one.
     if repeated := [group for group in same.values() if len(group) > 1]:
         first = {"by": len(repeated[0]), "named": _named(subject, repeated[0])}
-        yield check.warning(**told("questions_repeat", n=len(repeated), **first))
+        yield check.warning("questions_repeat", n=len(repeated), **first)
     if odd := [task for task in tasks if "\0" in task.question]:
-        yield check.warning(**told("nul_characters", n=len(odd), named=_named(subject, odd)))
+        yield check.warning("nul_characters", n=len(odd), named=_named(subject, odd))
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)
     if marked := [task for task in tasks if any(token in task.question for token in special)]:
         token = min(token for token in special if token in marked[0].question)
         first = {"token": token, "named": _named(subject, marked)}
-        yield check.warning(**told("special_tokens", n=len(marked), **first))
+        yield check.warning("special_tokens", n=len(marked), **first)
     if not (repeated or odd or marked):
         yield check.passed(f"{len(tasks)} questions, each asked once, and nothing in them but text")
 
@@ -179,15 +180,15 @@ def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
     over = sorted((key for key in lengths if lengths[key] > limit), key=lambda key: -lengths[key])
     if over:
         sizes = [(subject.place(key), f"{lengths[key]} {unit}") for key in over]
-        said = [told("prompt_too_long", task=task, size=size, room=room) for task, size in sizes]
+        said = [
+            check.failed("prompt_too_long", task=task, size=size, room=room) for task, size in sizes
+        ]
         return _first(said, f"of {len(lengths)} prompts are too long")
     if codec is not None:
         longest = max(lengths.values())
-        return [check.passed(**told("prompts_fit", n=len(tasks), longest=longest, room=room))]
+        return [check.passed("prompts_fit", n=len(tasks), longest=longest, room=room)]
     # A tokenizer that knows every byte makes no more tokens than there are bytes.
     most = max(len(task.question.encode()) for task in tasks) + _TEMPLATE_BYTES
     if most <= limit:
-        return [check.passed(**told("prompts_surely_fit", most=most, room=room))]
-    return [
-        subject.absent(**told("prompts_uncounted", model=subject.model_name, most=most, room=room))
-    ]
+        return [check.passed("prompts_surely_fit", most=most, room=room)]
+    return [subject.absent("prompts_uncounted", model=subject.model_name, most=most, room=room)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import ray
@@ -37,10 +38,7 @@ def find_coordinator(namespace: str) -> Any:
     try:
         return ray.get_actor(COORDINATOR, namespace=namespace)
     except ValueError as error:
-        raise ClusterError(
-            f"no judge coordinator in Ray's namespace {namespace!r}: it has ended for good; see "
-            "the logs of the run"
-        ) from error
+        raise ClusterError.told("no_coordinator", namespace=namespace) from error
 
 
 def ask(method: Any, *args: object) -> Any:
@@ -63,10 +61,7 @@ def ask(method: Any, *args: object) -> Any:
             raise error.cause from None
         except RayActorError as error:
             if patience.ends(error):
-                raise ClusterError(
-                    f"the judge coordinator does not answer ({type(error).__name__}); see the logs "
-                    "of the run and continue with --resume"
-                ) from None
+                raise ClusterError.told("coordinator_is_silent", error=error) from None
         time.sleep(_TRY_AGAIN_S)
 
 
@@ -116,17 +111,16 @@ def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
     return Verdict.unreachable(task_id, reason)
 
 
+@dataclass
 class CoordinatorClient:
     """Hands over names of judgements and lengths, never a text.
 
     What was drawn for a step is remembered here: the coordinator may die in between.
     """
 
-    def __init__(self, coordinator: Any) -> None:
-        """Take the coordinator of the run."""
-        self._coordinator = coordinator
-        self._step: int | None = None
-        self._drawn: list[list[str]] = []
+    coordinator: Any
+    _step: int | None = None
+    _drawn: list[list[str]] = field(default_factory=list[list[str]])
 
     def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
         """Whether the rewards of each group differ; once for every round of a step.
@@ -136,7 +130,7 @@ class CoordinatorClient:
         """
         if step != self._step:
             self._step, self._drawn = step, []
-        differs = ask(self._coordinator.spread, step, *_columns(groups), self._drawn)
+        differs = ask(self.coordinator.spread, step, *_columns(groups), self._drawn)
         self._drawn += [group.judgements for group in groups]
         return differs
 
@@ -149,7 +143,7 @@ class CoordinatorClient:
         kept = {tuple(group.judgements) for group in groups}
         drawn = self._drawn if step == self._step else []
         dropped = [names for names in drawn if tuple(names) not in kept]
-        return ask(self._coordinator.credit, step, *_columns(groups), dropped)
+        return ask(self.coordinator.credit, step, *_columns(groups), dropped)
 
     def heldout(self, step: int, groups: Sequence[Group]) -> HeldoutReward:
         """Average the rewards of a held-out pass.
@@ -157,7 +151,7 @@ class CoordinatorClient:
         Raises:
             JudgeAbortError: too many judgements failed.
         """
-        return ask(self._coordinator.heldout, step, [group.judgements for group in groups])
+        return ask(self.coordinator.heldout, step, [group.judgements for group in groups])
 
 
 def _columns(groups: Sequence[Group]) -> tuple[list[list[str]], Sizes]:

@@ -184,13 +184,9 @@ def write_prompts(
     # OpenRLHF would cut them from the left: the policy would be asked something else.
     if too_long := {name: n for name, n in lengths.items() if n > max_prompt_tokens}:
         longest = max(too_long, key=too_long.__getitem__)
-        raise TrainConfigError(
-            f"{len(too_long)} of {len(views)} {source} prompts are longer than the "
-            f"{max_prompt_tokens} tokens that rollout.max_new_tokens leaves of cluster.max_len; "
-            f"the longest has {too_long[longest]} (task {longest}): raise cluster.max_len to "
-            "it and the response together, or leave such tasks out",
-            location="cluster.max_len",
-        )
+        told = {"n": len(too_long), "total": len(views), "source": source, "longest": longest}
+        told |= {"most": max_prompt_tokens, "tokens": too_long[longest]}
+        raise TrainConfigError.told("prompts_too_long", **told)
     rows = (
         {"input": codec.prompt_text(view), "label": view.task_id, "question": view.question}
         for view in views
@@ -209,10 +205,7 @@ def read_prompts(path: Path) -> list[Prompt]:
             rows = [json.loads(line) for line in file]
         return [Prompt(row["input"], row["label"], row["question"]) for row in rows]
     except (OSError, ValueError, LookupError) as error:
-        raise ClusterError(
-            f"{str(path)!r} cannot be read as a prompt dataset ({type(error).__name__}); start the "
-            "run again, which writes it anew"
-        ) from error
+        raise ClusterError.told("prompts_unreadable", path=path, error=error) from error
 
 
 _OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()

@@ -127,7 +127,7 @@ class RubricPPOTrainer(_Trainer):
                 seen = self._ask_all("save_state", path=path, client_state=client_state)
                 # All ranks have come back, so that the state is whole.
                 self._states.mark(step, seen, keep=self._run.checkpoint.keep)
-                self._checkpoints.state_saved(step)
+                self._checkpoints.state_step = step
             if due or improved:
                 # After the state: a state without its policy is completed when the run goes on.
                 self._checkpoints.save(step, self._write_policy)
@@ -194,7 +194,7 @@ class RubricPPOTrainer(_Trainer):
         row = self._passes.pass_if_due(step) if self._run.heldout else None
         if row is None:
             return False
-        self._summary_file.heldout(row)
+        self._summary_file.heldout()
         events.write("heldout", row, step=step)
         self.tensorboard_logger.log_eval(step, row.model_dump(exclude={"step", "best", "criteria"}))
         return row.best

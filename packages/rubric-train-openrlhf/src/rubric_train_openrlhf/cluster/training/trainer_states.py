@@ -110,10 +110,8 @@ class DeepSpeedStates:
             return 0
         state = self.path(mark.step)
         if wrong := _first_wrong(state, mark.files):
-            raise ResumeError.lost(
-                f"{str(self._mark)!r} marks the state of step {mark.step} as the last whole one, "
-                f"but {wrong}",
-                path=state,
+            raise ResumeError.told(
+                "state_damaged", mark=self._mark, step=mark.step, wrong=wrong, path=state
             )
         return mark.step
 
@@ -142,11 +140,7 @@ class DeepSpeedStates:
             ResumeError: it has loaded another.
         """
         if step != (last := self._last_step):
-            raise ResumeError(
-                f"DeepSpeed has loaded the state of step {step} from {str(self._folder)!r}, where "
-                f"the last whole one is that of step {last}; start with --resume again",
-                path=self._folder,
-            )
+            raise ResumeError.told("another_state_loaded", step=step, path=self._folder, last=last)
 
     @property
     def _last_step(self) -> int:
@@ -159,11 +153,7 @@ class DeepSpeedStates:
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
-            raise ResumeError.lost(
-                f"{str(self._mark)!r} does not tell the last whole state of the run "
-                f"({type(error).__name__})",
-                path=self._mark,
-            ) from error
+            raise ResumeError.told("mark_damaged", path=self._mark, error=error) from error
 
 
 def _first_wrong(state: Path, files: Mapping[str, int]) -> str | None:
@@ -195,40 +185,32 @@ def check_policies(checkpoints: Path, *, state: int, every: int) -> None:
     step = folders.step_of(later)
     # States come before the policies of their steps.
     if step // every * every > state:
-        raise ResumeError(
-            f"{str(checkpoints)!r} holds the policy of step {step}, but the last state that "
-            f"DeepSpeed can go on from is that of step {state}; bring "
-            f"{str(checkpoints / 'trainer')!r} back from a copy, or start again in another `out`",
-            path=checkpoints,
+        raise ResumeError.told(
+            "state_lost", path=checkpoints, step=step, state=state, trainer=checkpoints / "trainer"
         )
 
 
+@dataclass
 class PolicyCheckpoints:
-    """The folders `step_*` of a run, and its link `best`."""
+    """The folders `step_*` of a run, and its link `best`.
 
-    def __init__(self, folder: RunFolder, *, config: CheckpointConfig) -> None:
-        """Take the run's folder; without held-out passes in it the last policy is the best.
+    Without held-out passes in the folder the last policy is the best.
+    """
 
-        Args:
-            folder: of the run.
-            config: how many are kept.
-        """
-        self._folder = folder
-        self._config = config
-        self._state_step = 0
+    folder: RunFolder
+    config: CheckpointConfig
+    """How many are kept."""
+    state_step: int = 0
+    """The step that training can go on from."""
 
     def go_back(self, step: int) -> None:
         """Drop what comes after the state of this step; the rows are cut back already."""
-        folders.drop_after(self._folder.checkpoints, step=step)
-        self._state_step = step
-        best = best_step(self._folder, up_to=step)
+        folders.drop_after(self.folder.checkpoints, step=step)
+        self.state_step = step
+        best = best_step(self.folder, up_to=step)
         best = step if best is None else best
         if self.path(best).exists():
-            folders.mark_best(self._folder.checkpoints, step=best)
-
-    def state_saved(self, step: int) -> None:
-        """Note that training can go on from this step."""
-        self._state_step = step
+            folders.mark_best(self.folder.checkpoints, step=best)
 
     def save(self, step: int, write: Callable[[Path], None]) -> None:
         """Save the policy, point `best` at the best, and drop old checkpoints.
@@ -238,11 +220,11 @@ class PolicyCheckpoints:
             write: writes it to the folder it is given.
         """
         write(self.path(step))
-        best = best_step(self._folder, up_to=step)
-        folders.mark_best(self._folder.checkpoints, step=step if best is None else best)
-        resumed_best = best_step(self._folder, up_to=self._state_step)
-        folders.prune(self._folder.checkpoints, keep=self._config.keep, best={best, resumed_best})
+        best = best_step(self.folder, up_to=step)
+        folders.mark_best(self.folder.checkpoints, step=step if best is None else best)
+        resumed_best = best_step(self.folder, up_to=self.state_step)
+        folders.prune(self.folder.checkpoints, keep=self.config.keep, best={best, resumed_best})
 
     def path(self, step: int) -> Path:
         """Folder of a step's policy."""
-        return folders.checkpoint_path(self._folder.checkpoints, step=step)
+        return folders.checkpoint_path(self.folder.checkpoints, step=step)
