@@ -68,7 +68,11 @@ def _train(
     """
     parameters = [one for one in policy.model.parameters() if one.requires_grad]
     optimizer = torch.optim.AdamW(
-        parameters, lr=0.0, betas=config.betas, weight_decay=config.weight_decay
+        parameters,
+        lr=0.0,
+        betas=config.betas,
+        weight_decay=config.weight_decay,
+        fused=policy.device.type in {"cpu", "cuda"},
     )
     value = 0.0
     for step, (loss, tokens) in enumerate(losses):
