@@ -116,6 +116,8 @@ def test_a_row_that_cannot_be_judged_says_what_to_give(
 ) -> None:
     with pytest.raises(ConfigError, match=r"no task has the id 'x' \(2 are known\)"):
         TaskSource(tasks).view({"task_id": "x", "answer": "5"}, prompt="", response="y")
+    with pytest.raises(ConfigError, match=r"the row has no column 'task_id' \(2 are known\)"):
+        TaskSource(tasks).view({"answer": "5"}, prompt="", response="y")
     with pytest.raises(SchemaError, match="not JSON"):
         TaskSource({}).view({"rubric": "1. Be good."}, prompt="", response="y")
     with pytest.raises(SchemaError, match="weight"):

@@ -85,8 +85,11 @@ class TaskSource:
             return task.judge_view(answer)
         column = _rubric_column(row)
         if column is None:
+            lacking = "the row has no column 'task_id'"
+            if "task_id" in row:
+                lacking = f"no task has the id {_shown(row['task_id'])}"
             raise ConfigError(
-                f"no task has the id {_shown(row.get('task_id'))} ({len(self._tasks)} are known) "
+                f"{lacking} ({len(self._tasks)} are known) "
                 f"and the row has no column 'rubric' or 'criteria', only {sorted(row)!r}: give "
                 "`tasks` the file that the ids are from, or the rows a rubric",
                 location="task_id",

@@ -329,7 +329,8 @@ def _judges_of(judge: Judge | JudgeSpec | Path | str) -> tuple[Judge, ...]:
             return (judge,)
         case _:
             raise ConfigError(
-                f"judge={type(judge).__name__}: give a judge, its configuration, or a YAML file",
+                f"judge={type(judge).__name__}: give a judge, its configuration (such as "
+                "JudgeConfig(model=...)), or a YAML file",
                 location="judge",
             )
 
