@@ -8,14 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
+
 from rubric_core import SftExample, Task, check_no_leak, read_tasks
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
+
+_log = structlog.get_logger()
 
 TEXTS: Final = ("questions", "passages", "rubrics")
 """Parts of a task set's hashes that are of texts; the others are of the tasks' ids."""
@@ -89,11 +93,26 @@ def heldout_questions(config: TrainConfig) -> int | None:
 
     Raises:
         RubricFileError: a line of the file is no task.
+        TrainConfigError: there is no task in it.
     """
     path, wanted = config.data.validation, config.validation.questions
     if path is None:
         return 0
-    return sum(1 for _ in islice(read_tasks(path), wanted)) if path.is_file() else wanted
+    if not path.is_file():
+        return wanted
+    if not (count := sum(1 for _ in islice(read_tasks(path), wanted))):
+        named = " (data.validation)"
+        raise TrainConfigError.told("no_task", path=path, named=named, location=str(path))
+    return count
+
+
+def warn_of_shared(sets: Mapping[str, TaskSet]) -> None:
+    """Warn where tasks of the held-out passes are trained on, for a run that starts."""
+    heldout = sets.get("validation", TaskSet(()))
+    if shared := len(heldout.keys() & sets["train"].keys()):
+        why = f"{shared} of {len(heldout)} validation tasks are training tasks"
+        todo = "name a file of other tasks in data.validation"
+        _log.warning("train.validation.shared", why=why, todo=todo)
 
 
 def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
@@ -115,6 +134,6 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
         raise TrainConfigError.told("no_task_file", path=path, named=named, location=str(path))
     tasks = list(read_tasks(path))
     if not tasks:
-        raise TrainConfigError(f"{str(path)!r}{named} holds no task", location=str(path))
+        raise TrainConfigError.told("no_task", path=path, named=named, location=str(path))
     check_no_leak(tasks, n=leak_ngram)
     return TaskSet(tasks)
