@@ -101,8 +101,7 @@ def heldout_questions(config: TrainConfig) -> int | None:
     if not path.is_file():
         return wanted
     if not (count := sum(1 for _ in islice(read_tasks(path), wanted))):
-        named = " (data.validation)"
-        raise TrainConfigError.told("no_task", path=path, named=named, location=str(path))
+        raise _no_task(path, named=" (data.validation)")
     return count
 
 
@@ -134,6 +133,10 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
         raise TrainConfigError.told("no_task_file", path=path, named=named, location=str(path))
     tasks = list(read_tasks(path))
     if not tasks:
-        raise TrainConfigError.told("no_task", path=path, named=named, location=str(path))
+        raise _no_task(path, named=named)
     check_no_leak(tasks, n=leak_ngram)
     return TaskSet(tasks)
+
+
+def _no_task(path: Path, *, named: str) -> TrainConfigError:
+    return TrainConfigError.told("no_task", path=path, named=named, location=str(path))
