@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from structlog.testing import capture_logs
 
-from rubric_core import RubricFileError
+from rubric_core import RubricFileError, write_tasks
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.local.inputs import read_corpus, read_inputs
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from rubric_core import Task
     from rubric_train_openrlhf.config.train import TrainConfig
 
 
@@ -55,15 +56,15 @@ def test_a_missing_file_says_how_to_make_it(tmp_path: Path) -> None:
 
 
 def test_a_run_warns_of_validation_tasks_that_it_trains_on(
-    make_config: Callable[..., TrainConfig],
+    make_config: Callable[..., TrainConfig], tasks: tuple[Task, ...], tmp_path: Path
 ) -> None:
-    config = make_config()
+    write_tasks(tmp_path / "mixed.jsonl", tasks[10:14])  # trained on are the first 12
     with capture_logs() as logs:
-        read_inputs(config, resume=False, judge=None)
+        read_inputs(make_config(), resume=False, judge=None)
         assert not logs
-        shared = make_config(data={"validation": config.data.train}, validation={"questions": 5})
-        read_inputs(shared, resume=False, judge=None)
+        mixed = make_config(data={"validation": tmp_path / "mixed.jsonl"})
+        read_inputs(mixed, resume=False, judge=None)
 
     (said,) = logs
     assert (said["event"], said["log_level"]) == ("train.validation.shared", "warning")
-    assert said["why"] == "5 of 5 validation tasks are training tasks"
+    assert said["why"] == "2 of 4 validation tasks are training tasks"

@@ -3,10 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from structlog.testing import capture_logs
-
-from rubric_core import Criterion, Grounding, Rubric, Task
-from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set, warn_of_shared
+from rubric_train_openrlhf.step.tasks import read_task_set
 
 CRITERIA = [{"id": "cause", "weight": 2, "description": "Names the motion of the atoms."}]
 TEXTS = {
@@ -28,22 +25,3 @@ def test_tasks_may_be_rows_with_a_column_rubric(tmp_path: Path) -> None:
     assert len(books) == 3
     assert len({tuple(view.task_id for view in book.views) for book in books}) == 1
     assert len({book.sha256["rubrics"] for book in books}) == 1
-
-
-def test_validation_tasks_that_are_trained_on_are_warned_of_once() -> None:
-    rubric = Rubric(criteria=(Criterion(id="cause", weight=2, description="Names a cause."),))
-    tasks = [
-        Task(question=f"{TEXTS['question']} {n}", rubric=rubric, grounding=Grounding("Heat."))
-        for n in range(5)
-    ]
-    train = TaskSet(tasks[:3])
-
-    with capture_logs() as logs:
-        warn_of_shared({"train": train})
-        warn_of_shared({"train": train, "validation": TaskSet(tasks[3:])})
-        assert not logs
-        warn_of_shared({"train": train, "validation": TaskSet(tasks[1:])})
-
-    (said,) = logs
-    assert (said["event"], said["log_level"]) == ("train.validation.shared", "warning")
-    assert said["why"] == "2 of 4 validation tasks are training tasks"

