@@ -109,6 +109,18 @@ async def test_any_other_reply_is_invalid_with_its_reason(
     assert (result.attempts, result.usage) == (2, Usage(prompt_tokens=7))
 
 
+async def test_a_reply_that_begins_with_thoughts_says_what_the_server_needs(
+    make_view: ViewFactory,
+) -> None:
+    reply = _reply(f"\n<think>Zyzzyva</think>{json.dumps(VALID)}")
+    result = await LLMJudge(CONFIG, client=Answering(reply)).judge(make_view())
+    assert result.reason is Reason.NOT_JSON
+    assert result.detail == (
+        "the reply begins with <think>; start the server with a reasoning parser "
+        "(vLLM: --reasoning-parser)"
+    )
+
+
 async def test_a_call_without_an_answer_is_unavailable(make_view: ViewFactory) -> None:
     error = JudgeTransportError(Reason.CONNECTION, "no connection", attempts=5)
     result = await LLMJudge(CONFIG, client=Answering(error)).judge(make_view())

@@ -10,6 +10,7 @@ from rubric_core import find_trainer
 from rubric_train_openrlhf.backend import LocalBackend
 from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
+from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.local.plan import (
     _ALLOCATED,
     _cache_bytes,
@@ -18,6 +19,7 @@ from rubric_train_openrlhf.local.plan import (
     describe_plan,
     parameter_count,
 )
+from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.policy import (
     EncodedPrompt,
     TinyConfig,
@@ -112,6 +114,17 @@ def test_the_paper_preset_says_that_its_model_is_not_there_yet(
     config = make_config(model={"path": tmp_path / "later"})
 
     assert "there is no model at model.path yet" in describe_plan(config)
+
+
+def test_a_plan_refuses_an_empty_validation_file_as_a_run_does(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    config = make_config(data={"validation": tmp_path / "empty.jsonl"})
+
+    for refuses in (describe_plan, run_grpo):
+        with pytest.raises(TrainConfigError, match=r"\(data\.validation\) holds no task.*more doc"):
+            refuses(config)
 
 
 def test_a_plan_names_the_files_that_are_not_there_yet(

@@ -364,6 +364,24 @@ def test_without_a_comparison_there_is_no_such_section(make_run: Callable[..., P
     )
 
 
+def test_the_head_says_what_a_calibration_withholds(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=2, prompts=1, group=2)
+    assert "Admitted weight" not in _written(run)[1].text
+
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    withheld = zip(rows, (0.5, 0.7), strict=True)
+    lines = [json.dumps(row | {"withheld_weight_frac": frac}) + "\n" for row, frac in withheld]
+    (run / "metrics.jsonl").write_text("".join(lines))
+    admission = {"factors": {"returns": 0, "caveat": 0.0, "structure": 0.5}, "rates": {}}
+    (run / "admission.json").write_text(json.dumps(admission))
+    text = _written(run)[1].text
+    assert "Admitted weight40.0 % (criteria masked: 2, weighed down: 1)" in text
+
+    (run / "metrics.jsonl").write_text("")
+    text = _written(run)[1].text
+    assert "Admitted weightcriteria masked: 2, weighed down: 1" in text
+
+
 def test_a_long_run_says_that_its_table_is_a_sample(make_run: Callable[..., Path]) -> None:
     run = make_run(steps=130, prompts=1, group=2)
     assert "Numbers by step, 100 of 130" in _written(run)[1].text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from typing import ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
@@ -23,6 +23,10 @@ _Config = TypeVar("_Config", bound=model_config.ModelConfig)
 
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
+_THINKS: Final = (
+    "the reply begins with <think>; start the server with a reasoning parser "
+    "(vLLM: --reasoning-parser)"
+)
 
 
 class Answered(NamedTuple):
@@ -149,6 +153,8 @@ def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
     if size > _LONGEST_REPLY_CHARS:
         detail = f"the reply has {size} characters, more than {_LONGEST_REPLY_CHARS}"
         return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
+    if answer.text.lstrip().startswith("<think>"):
+        return JudgeResult.invalid(Reason.NOT_JSON, detail=_THINKS)
     return None
 
 

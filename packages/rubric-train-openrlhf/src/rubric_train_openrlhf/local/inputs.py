@@ -54,7 +54,7 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     if config.threads is not None and config.threads > cores:
         raise TrainConfigError.told("more_threads_than_cores", threads=config.threads, cores=cores)
     checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
-    sets = read_task_sets(config)
+    sets = read_task_sets(config, warn=True)
     tasks, heldout = sets["train"], sets.get("validation")
     judges = load_replicas(config.judge.spec) if judge is None else (judge,)
     admission = read_admission(

@@ -63,6 +63,7 @@ def write_report(run_dir: Path, *, reveal: Revealed | None = None, out: Path | N
         "run": run,
         "name": run_dir.resolve().name,
         "settings": dict(leaves(run.config)),
+        "admitted": _admitted(run),
         "duration_text": duration_text,
         "plural": counted,
         "figures": [*_heldout_figures(run), *_training_figures(run.metrics)],
@@ -83,6 +84,17 @@ def write_report(run_dir: Path, *, reveal: Revealed | None = None, out: Path | N
     path = out or run_dir / ("report.html" if reveal is None else "report_revealed.html")
     write_text(path, page)
     return path
+
+
+def _admitted(run: Run) -> str:
+    """Say what a calibration leaves of the rubrics' weight; empty without one."""
+    if run.admission is None:
+        return ""
+    factors = run.admission.factors.values()
+    masked, lowered = sum(one == 0 for one in factors), sum(one != 0 for one in factors)
+    told = f"criteria masked: {masked}" + (f", weighed down: {lowered}" if lowered else "")
+    withheld = [one for row in run.metrics if (one := row.withheld_weight_frac) is not None]
+    return f"{written(1 - fmean(withheld), 'percent')} % ({told})" if withheld else told
 
 
 def _steps_table(metrics: Sequence[MetricsRow]) -> TextTable:

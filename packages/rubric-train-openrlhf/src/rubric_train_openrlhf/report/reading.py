@@ -22,7 +22,13 @@ from rubric_judge.page.rendering import shortened
 from rubric_judge.page.tables import counted
 from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.report.contrast import Contrast
-from rubric_train_openrlhf.run.records import HeldoutRow, JudgementRow, MetricsRow, RolloutRow
+from rubric_train_openrlhf.run.records import (
+    AdmissionFile,
+    HeldoutRow,
+    JudgementRow,
+    MetricsRow,
+    RolloutRow,
+)
 
 _Row = TypeVar("_Row", bound=BaseModel)
 _Step = TypeVar("_Step", MetricsRow, HeldoutRow)
@@ -51,6 +57,8 @@ class Run:
     metrics: tuple[MetricsRow, ...]
     heldout: tuple[HeldoutRow, ...]
     contrast: Contrast | None
+    admission: AdmissionFile | None
+    """What a calibration keeps from the reward; None without one."""
     notes: list[str]
     """What a reader should know about the files, such as a row that is still being written."""
 
@@ -84,6 +92,7 @@ def read_run(path: Path) -> Run:
         metrics=_by_step(path / "metrics.jsonl", MetricsRow, notes),
         heldout=_by_step(path / "heldout.jsonl", HeldoutRow, notes),
         contrast=_document(path / "comparison.json", Contrast),
+        admission=_document(path / "admission.json", AdmissionFile),
         notes=notes,
     )
 

@@ -13,9 +13,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
+
 from rubric_core import SftExample, Task, check_no_leak, read_tasks
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
+
+_log = structlog.get_logger()
 
 TEXTS: Final = ("questions", "passages", "rubrics")
 """Parts of a task set's hashes that are of texts; the others are of the tasks' ids."""
@@ -70,8 +74,12 @@ class TaskSet(dict[str, Task]):
         ]
 
 
-def read_task_sets(config: TrainConfig) -> dict[str, TaskSet]:
+def read_task_sets(config: TrainConfig, *, warn: bool = False) -> dict[str, TaskSet]:
     """Read the tasks to train on, as `train`, and those of the held-out passes, as `validation`.
+
+    Args:
+        config: of the run.
+        warn: of held-out tasks that are trained on; for the one process that starts a run.
 
     Raises:
         TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
@@ -81,6 +89,8 @@ def read_task_sets(config: TrainConfig) -> dict[str, TaskSet]:
     if data.validation is not None:
         heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
         sets["validation"] = heldout.first(config.validation.questions)
+        if warn:
+            _warn_of_shared(sets["train"], sets["validation"])
     return sets
 
 
@@ -89,11 +99,23 @@ def heldout_questions(config: TrainConfig) -> int | None:
 
     Raises:
         RubricFileError: a line of the file is no task.
+        TrainConfigError: there is no task in it.
     """
     path, wanted = config.data.validation, config.validation.questions
     if path is None:
         return 0
-    return sum(1 for _ in islice(read_tasks(path), wanted)) if path.is_file() else wanted
+    if not path.is_file():
+        return wanted
+    if not (count := sum(1 for _ in islice(read_tasks(path), wanted))):
+        raise _no_task(path, named=" (data.validation)")
+    return count
+
+
+def _warn_of_shared(train: TaskSet, heldout: TaskSet) -> None:
+    if shared := len(heldout.keys() & train.keys()):
+        why = f"{shared} of {len(heldout)} validation tasks are training tasks"
+        todo = "name a file of other tasks in data.validation"
+        _log.warning("train.validation.shared", why=why, todo=todo)
 
 
 def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
@@ -115,6 +137,10 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
         raise TrainConfigError.told("no_task_file", path=path, named=named, location=str(path))
     tasks = list(read_tasks(path))
     if not tasks:
-        raise TrainConfigError(f"{str(path)!r}{named} holds no task", location=str(path))
+        raise _no_task(path, named=named)
     check_no_leak(tasks, n=leak_ngram)
     return TaskSet(tasks)
+
+
+def _no_task(path: Path, *, named: str) -> TrainConfigError:
+    return TrainConfigError.told("no_task", path=path, named=named, location=str(path))

@@ -116,7 +116,7 @@ def prepare(
         refusals.check_command(flags.command_words(flags.grpo_flags(config)))
         model, codec = _model(config)
         check_cpu_heads(config)
-        books = read_task_sets(config)
+        books = read_task_sets(config, warn=True)
         check_machine(config)
         check_key(config)
         resumed = resuming.holds_run_to_resume(folder, config=config, resume=resume)
