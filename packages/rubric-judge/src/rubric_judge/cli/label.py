@@ -20,7 +20,13 @@ from rubric_judge.responses import read_responses
 if TYPE_CHECKING:
     from rubric_judge.labels.rows import LabelSource
 
-Counts = Annotated[tuple[int, ...], Parameter(negative=(), validator=Number(gte=1))]
+
+def _rising(_: object, counts: tuple[int, ...]) -> None:
+    if any(more <= fewer for fewer, more in pairwise(counts)):
+        raise ValueError("Each must be larger than the one before: it is the new total.")
+
+
+Counts = Annotated[tuple[int, ...], Parameter(negative=(), validator=(Number(gte=1), _rising))]
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
 
 
@@ -70,9 +76,6 @@ def label(  # noqa: PLR0913  # each is an option of the command
         from rubric_judge.label_page.desk import Desk
 
     rater = None if rater is None else _rater(rater)
-    if any(more <= fewer for fewer, more in pairwise(count)):
-        told = "--count: each that follows must be larger than the one before: it is the new total"
-        raise ConfigError(told, location="count")
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements))
     with working(app) as progress, progress.phase("reading tasks and responses"):
         source = _read(tasks, responses)
