@@ -26,7 +26,14 @@ def _rising(_: object, counts: tuple[int, ...]) -> None:
         raise ValueError("Each must be larger than the one before: it is the new total.")
 
 
-Counts = Annotated[tuple[int, ...], Parameter(negative=(), validator=(Number(gte=1), _rising))]
+Counts = Annotated[
+    tuple[int, ...],
+    Parameter(
+        negative=(),
+        validator=(Number(gte=1), _rising),
+        show_default=lambda counts: " ".join(map(str, counts)),
+    ),
+]
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
 
 
