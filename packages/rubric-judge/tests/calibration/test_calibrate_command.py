@@ -82,6 +82,7 @@ def test_a_judge_is_calibrated_and_found_again_in_its_judgements(command: Comman
     assert printed.endswith(
         "next:\ntrain on what is admitted: beside judge.spec of rubric-train\n"
         "  judge:\n    calibration: out/calibration.json\n"
+        "    uncalibrated: mask   # those without labels; else training does not start\n"
     )
     assert max(map(len, printed.splitlines()[1:])) <= 80
     found = read_calibration(Path("out/calibration.json"))
@@ -118,8 +119,14 @@ def test_what_people_see_and_a_judge_does_not(command: Command) -> None:
     assert [one.criterion for one in read_calibration(Path("out/calibration.json")).criteria] == [
         "second", "first"
     ]  # fmt: skip
-    command_line = "rubric-judge label tasks.jsonl answers.jsonl --out LABELS"
-    assert f"label more, then calibrate on it: second\n  {command_line}\n" in printed
+    command_line = (
+        "rubric-judge label tasks.jsonl answers.jsonl --judgements JUDGED --out LABELS "
+        "--count COUNT --count LARGER"
+    )
+    same = "the same command as before with a larger --count after the first"
+    assert (
+        f"label more, {same}, then calibrate on all labels: second\n  {command_line}\n" in printed
+    )
     assert f"<pre>{command_line}</pre>" in Path("out/calibration.html").read_text()
     page = Path("out/calibration.md").read_text()
     assert found["second"].reason in page
@@ -294,3 +301,4 @@ def test_a_criterion_of_which_nobody_can_tell_is_said_to_be_one(
     found = {one.criterion: one for one in read_calibration(Path("out/calibration.json")).criteria}
     assert "Every label, 40 of them, says that the rater cannot tell" in found["second"].reason
     assert "cannot tell" not in found["first"].reason
+    assert "40 labels more say that the rater cannot tell" in Path("out/calibration.md").read_text()

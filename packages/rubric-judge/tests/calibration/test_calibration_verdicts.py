@@ -70,14 +70,26 @@ def test_one_class_only_says_how_many_of_which_are_missing() -> None:
     none_met, all_met, nothing = _decide(0, 5, 0, 35), _decide(35, 0, 5, 0), _decide(0, 0, 0, 0)
 
     assert none_met.reason == (
-        "Met in none of 40 labels, so that there is no TPR and no J: 9 more labels of responses "
-        "that meet it would give one."
+        "Met in none of 40 labels, so that there is no TPR and no J: it may take about 10 more "
+        "labels of responses that meet it to get one."
     )
     assert none_met.labels_needed == 9
     assert "Met in all of 40 labels, so that there is no FPR and no J" in all_met.reason
-    assert "9 more labels of responses that do not meet it" in all_met.reason
-    assert nothing.reason.startswith("No response has both a label and a score of the judge: 16 ")
+    assert "about 10 more labels of responses that do not meet it" in all_met.reason
+    assert nothing.reason.startswith(
+        "No response has both a label and a score of the judge: it may "
+    )
+    assert "take tens of labels more of responses that meet it and tens of" in nothing.reason
     assert nothing.labels_needed == 32
+
+
+def test_a_factor_of_1_is_kept_and_not_weighed_down() -> None:
+    rates = youden(60, 40, 40, 60)
+    found = [decide(Evidence(rates, 100, 100, of, UNKNOWN, 0.3, 0.95)) for of in (0.997, 0.9)]
+
+    assert [one.verdict for one in found] == [Verdict.WEIGH_DOWN] * 2
+    assert "not above 0.3: kept; not proven yet; it may take tens of" in found[0].reason
+    assert "not above 0.3: weigh it by 0.90; it may take tens of" in found[1].reason
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS, st.floats(0.05, 0.5))

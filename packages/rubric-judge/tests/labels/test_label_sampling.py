@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rubric_core import JudgeResult
 from rubric_core.errors import RubricFileError
 from rubric_judge.labels.rows import LabelSource
-from rubric_judge.labels.sampling import draw, in_order, judged_levels
+from rubric_judge.labels.sampling import draw, draw_more, in_order, judged_levels
 from rubric_judge.responses import JudgedResponse, write_judgements
 
 COUNTED = ("fact", "limit", "tone", "extra")
@@ -65,6 +65,31 @@ def test_each_response_is_drawn_as_often_as_is_said(
     means = [sum((one.line % 7) / one.inclusion for one in sample) / 120 for sample in drawn]
     truth = np.mean([line % 7 for line in said])
     assert np.mean(means) == pytest.approx(truth, abs=4 * np.std(means) / np.sqrt(600))
+
+
+def test_more_are_drawn_as_often_as_is_said(make_source: Callable[..., LabelSource]) -> None:
+    source = make_source(tasks=30)
+    levels = {
+        line: {name: (line * (place + 1)) % 7 // 3 for place, name in enumerate(COUNTED)}
+        for line in source.views or {}
+    }
+    draws = [draw_more(source, levels, counts=[80, 200], seed=seed) for seed in range(600)]
+    said = {one.line: one.inclusion for _, both in draws for one in both}
+    often = Counter(one.line for _, both in draws for one in both)
+
+    assert all({a.line for a in first} <= {b.line for b in both} for first, both in draws)
+    assert all(
+        first == draw(source, levels, count=80, seed=s) for s, (first, _) in enumerate(draws)
+    )
+    assert said.keys() == (source.views or {}).keys()
+    assert 50 <= sum(said.values()) < 51  # as many as one draw of 200 labels
+    z = [
+        (often[line] - 600 * share) / np.sqrt(600 * share * (1 - share))
+        for line, share in said.items()
+        if share < 1
+    ]
+    assert np.abs(z).max() < 4.5
+    assert 0.7 < np.std(z) < 1.3
 
 
 @given(

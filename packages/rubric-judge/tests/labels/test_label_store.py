@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from rubric_core.errors import FolderLockError, RubricFileError
 from rubric_core.files import replacing
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
+from rubric_judge.labels.sampling import draw, draw_more
 from rubric_judge.labels.store import open_labels
 
 MakeLabel = Callable[..., Label]
@@ -364,3 +365,28 @@ def _after(
         else:
             state[line, name] = float(score)
     return state
+
+
+def test_labels_of_a_smaller_count_are_weighed_anew_and_those_of_another_draw_refused(
+    tmp_path: Path, source: LabelSource, make_label: MakeLabel
+) -> None:
+    path = tmp_path / "labels.jsonl"
+    first, both = draw_more(source, {}, counts=[20, 60], seed=1)
+    with open_labels(path, source) as store:
+        store.belong_to([first])
+        for one in first:
+            store.put(make_label(one.line, inclusion=one.inclusion))
+        before = path.read_bytes()
+        for other in (draw(source, {}, count=20, seed=2), draw(source, {}, count=60, seed=1)):
+            with pytest.raises(RubricFileError, match="labels of another draw: of response"):
+                store.belong_to([other])
+        assert path.read_bytes() == before
+        store.belong_to([first, both])
+        store.belong_to([first, both])
+        with pytest.raises(RubricFileError, match="larger --count after that one"):
+            store.belong_to([first])
+
+    written = list(read_labels(path, source))
+    assert [one.line for one in written] == [one.line for one in first]
+    assert [one.inclusion for one in first] == pytest.approx([0.25] * 5)
+    assert [one.inclusion for one in written] == pytest.approx([0.75] * 5)

@@ -15,6 +15,7 @@ from rubric_judge.calibration.reward import reward_calibration
 from rubric_judge.console.progress import current
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
+from rubric_judge.page.tables import counted
 from rubric_judge.reliability import agreement, noise, rates
 from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.ratings import IntArray, ratio
@@ -106,6 +107,11 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
         notes.append(
             "The judgements tell the judge's name and nothing of its model, prompt or parameters: "
             "give its configuration with --judge, so that the calibration is of that judge only."
+        )
+    if unsure := sum(paired.unsure.values()):
+        told = "says" if unsure == 1 else "say"
+        notes.append(
+            f"{counted(unsure, 'label')} more {told} that the rater cannot tell: not counted."
         )
     if paired.unjudged:
         notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")

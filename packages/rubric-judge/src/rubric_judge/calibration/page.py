@@ -44,7 +44,7 @@ def youden_view(report: CalibrationReport) -> Table:
                 Cell(value=one.fpr.value),
                 Cell(text=f"{one.positives} / {one.labels}"),
                 Cell(value=one.factor),
-                Cell(text=one.verdict.words),
+                Cell(text=one.decision),
             ),
         )
         for one in report.criteria
@@ -56,7 +56,7 @@ def youden_view(report: CalibrationReport) -> Table:
 def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
     """Return (criterion, verdict, colour, reason) of each."""
     return [
-        (one.criterion, one.verdict.words, WORDS["roles"][one.verdict] or "muted", one.reason)
+        (one.criterion, one.decision, WORDS["roles"][one.verdict] or "muted", one.reason)
         for one in report.criteria
     ]
 

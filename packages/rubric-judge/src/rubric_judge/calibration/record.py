@@ -32,12 +32,21 @@ class Verdict(StrEnum):
     MASK = "mask"
     """J is below the bound and not above 0: GRPO on it would collapse."""
     MORE_LABELS = "more_labels"
-    """The labels cannot tell yet; `labels_needed` says how many more."""
+    """The labels cannot tell yet; `labels_needed` says about how many more."""
 
     @property
     def words(self) -> str:
         """Its name, in tables."""
         return self.value.replace("_", " ")
+
+
+KEPT: Final = "kept; not proven yet"
+"""Of a criterion to weigh down whose factor is 1.00."""
+
+
+def is_whole(factor: float) -> bool:
+    """Whether a factor is shown as 1.00."""
+    return f"{factor:.2f}" == "1.00"
 
 
 LEVELS: Final = ((0.0, 0.0), (0.0, 0.5), (0.5, 1.0), (1.0, 1.0))
@@ -113,10 +122,16 @@ class CriterionCalibration(Part):
     reason: str
     """Why, in one sentence with its figures."""
     labels_needed: Count | None = None
-    """Labels more until the verdict is expected to be clear; None where it is."""
+    """Labels more until the verdict may be clear, roughly; None where it is."""
     factor: float = Field(ge=0, le=1)
     """What the criterion's weight is multiplied by: 1 admitted; 0 where J is not above 0 with
     confidence; else the slope of the label on the judge's z."""
+
+    @property
+    def decision(self) -> str:
+        """The verdict in words; a factor of 1.00 weighs nothing down."""
+        is_kept = self.verdict is Verdict.WEIGH_DOWN and is_whole(self.factor)
+        return KEPT if is_kept else self.verdict.words
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

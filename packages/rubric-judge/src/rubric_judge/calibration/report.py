@@ -33,8 +33,10 @@ class CalibrationReport(record.Calibration, Report):
 
     def summary(self) -> str:
         """Return whose calibration it is, and how many criteria each verdict has."""
-        counts = Counter(one.verdict for one in self.criteria)
-        verdicts = ", ".join(f"{one.words} {counts[one]}" for one in record.Verdict if counts[one])
+        order = list(record.Verdict)
+        by_verdict = sorted(self.criteria, key=lambda one: order.index(one.verdict))
+        counts = Counter(one.decision for one in by_verdict)
+        verdicts = ", ".join(f"{words} {count}" for words, count in counts.items())
         total = sum(one.labels * one.share for one in self.criteria)
         kept = sum(one.labels * one.share for one in self.criteria if one.factor == 1)
         weight = f"; {kept / total:.0%} of the labelled weight is admitted" if kept else ""
@@ -121,14 +123,21 @@ def next_steps(found: record.Calibration, files: Files) -> list[Step]:
     """Return what the verdicts ask for, in the order in which to do it."""
     steps: list[Step] = []
     if named := _named(found, record.Verdict.MORE_LABELS):
-        command = f"rubric-judge label {files.tasks} {files.responses} --out LABELS"
-        steps.append(Step(f"label more, then calibrate on it: {named}", command))
+        command = (
+            f"rubric-judge label {files.tasks} {files.responses} --judgements JUDGED "
+            "--out LABELS --count COUNT --count LARGER"
+        )
+        same = "the same command as before with a larger --count after the first"
+        steps.append(Step(f"label more, {same}, then calibrate on all labels: {named}", command))
     if named := _named(found, record.Verdict.REWRITE):
         steps.append(Step(f"word anew, then label and calibrate: {named}"))
     if named := _named(found, record.Verdict.STRONGER_JUDGE):
         steps.append(Step(f"calibrate a stronger judge: {named}"))
     if any(one.factor for one in found.criteria):
-        setting = f"judge:\n  calibration: {files.calibration}"
+        setting = (
+            f"judge:\n  calibration: {files.calibration}\n"
+            "  uncalibrated: mask   # those without labels; else training does not start"
+        )
         steps.append(Step("train on what is admitted: beside judge.spec of rubric-train", setting))
     return steps
 

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from scipy import stats
 
-from rubric_judge.calibration.record import Verdict
+from rubric_judge.calibration.record import KEPT, Verdict, is_whole
 from rubric_judge.estimates import Estimate
 from rubric_judge.page.tables import counted
 from rubric_judge.reliability.rates import Rates
@@ -31,6 +31,8 @@ _BLIND_WIDTH: Final = 0.35
 """Half width of J's interval that is planned for where there is no J yet."""
 _LEAST_WIDTH: Final = 0.05
 """No plan asks for more precision: a J this near a bound will not be told from it."""
+_ABOUT_TEN: Final = 15
+"""Labels up to which a plan says ten."""
 
 
 class Evidence(NamedTuple):
@@ -74,12 +76,12 @@ def decide(seen: Evidence) -> Decision:
         nearest = max(abs(j.value - bound), _LEAST_WIDTH)
         count, wanted = _wanted(seen, nearest)
         reason = (
-            f"{told}, above 0 and perhaps not above {bound:g}: weigh it by {seen.slope:.2f}; "
-            f"{wanted} would tell."
+            f"{told}, above 0 and perhaps not above {bound:g}: {_weighed(seen.slope)}; "
+            f"it may take {wanted} to settle it."
         )
         return Decision(Verdict.WEIGH_DOWN, reason, count, seen.slope)
     count, wanted = _wanted(seen, max(j.value, bound - j.value, _LEAST_WIDTH))
-    reason = f"{told}, which holds both 0 and {bound:g}: {wanted} would tell."
+    reason = f"{told}, which holds both 0 and {bound:g}: it may take {wanted} to settle it."
     return Decision(Verdict.MORE_LABELS, reason, count, 0.0)
 
 
@@ -87,7 +89,7 @@ def _weak(seen: Evidence, low: float, high: float, told: str) -> Decision:
     """Decide on a J that is below the bound, as sure as the interval is."""
     factor = seen.slope if low > 0 else 0.0
     below = f"{told}, below {seen.bound:g}"
-    meanwhile = f"until then weigh it by {factor:.2f}" if factor else "until then mask it"
+    meanwhile = f"until then {_weighed(factor)}" if factor else "until then mask it"
     if high <= 0:
         reason = f"{told}, not above 0: the judge tells the opposite of people, or nothing."
         return Decision(Verdict.MASK, reason, None, 0.0)
@@ -99,7 +101,7 @@ def _weak(seen: Evidence, low: float, high: float, told: str) -> Decision:
         why = f"people do not agree with each other either (α {seen.people.text()})"
         return Decision(Verdict.REWRITE, f"{below}; {why}: {meanwhile}.", None, factor)
     if factor:
-        reason = f"{below} and above 0: weigh it by {factor:.2f}."
+        reason = f"{below} and above 0: {_weighed(factor)}."
         return Decision(Verdict.WEIGH_DOWN, reason, None, factor)
     reason = f"{below} and not surely above 0: a policy would learn noise from it."
     return Decision(Verdict.MASK, reason, None, 0.0)
@@ -114,14 +116,16 @@ def _without_j(seen: Evidence) -> Decision:
             f"Every label, {seen.unsure:,} of them, says that the rater cannot tell: if the "
             "wording is why, word it anew; else"
         )
-        return Decision(Verdict.MORE_LABELS, f"{so_far} {wanted} would give a J.", count, 0.0)
+        return Decision(
+            Verdict.MORE_LABELS, f"{so_far} it may take {wanted} to get a J.", count, 0.0
+        )
     if not total:
         so_far = "No response has both a label and a score of the judge"
     elif seen.negatives:
         so_far = f"Met in none of {counted(total, 'label')}, so that there is no TPR and no J"
     else:
         so_far = f"Met in all of {counted(total, 'label')}, so that there is no FPR and no J"
-    return Decision(Verdict.MORE_LABELS, f"{so_far}: {wanted} would give one.", count, 0.0)
+    return Decision(Verdict.MORE_LABELS, f"{so_far}: it may take {wanted} to get one.", count, 0.0)
 
 
 def _wanted(seen: Evidence, half_width: float) -> tuple[int, str]:
@@ -133,8 +137,19 @@ def _wanted(seen: Evidence, half_width: float) -> tuple[int, str]:
     more1 = max(more1, 1) if not more0 else more1
     met, unmet = (f"of responses that {what}" for what in ("meet it", "do not meet it"))
     if more1 and more0:
-        return more1 + more0, f"{more1:,} more labels {met} and {more0:,} {unmet}"
-    return more1 + more0, f"{counted(more1 or more0, 'more label')} {met if more1 else unmet}"
+        return more1 + more0, f"{_roughly(more1)} {met} and {_roughly(more0)} {unmet}"
+    return more1 + more0, f"{_roughly(more1 or more0)} {met if more1 else unmet}"
+
+
+def _roughly(count: int) -> str:
+    """Return a count's order: rates move with every label, and the count with them."""
+    if count <= _ABOUT_TEN:
+        return "about 10 more labels"
+    return f"{('tens', 'hundreds', 'thousands')[min(len(str(count)) - 2, 2)]} of labels more"
+
+
+def _weighed(factor: float) -> str:
+    return KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
 
 
 def labels_needed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,12 +14,26 @@ from cyclopts.validators import Number
 from rubric_core import read_tasks
 from rubric_core.errors import ConfigError, needing_extra
 from rubric_judge.cli.app import app, require_writable
-from rubric_judge.console.command import Count, Positive, console, print_pairs, working
+from rubric_judge.console.command import Count, console, print_pairs, working
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
     from rubric_judge.labels.rows import LabelSource
 
+
+def _rising(_: object, counts: tuple[int, ...]) -> None:
+    if any(more <= fewer for fewer, more in pairwise(counts)):
+        raise ValueError("Each must be larger than the one before: it is the new total.")
+
+
+Counts = Annotated[
+    tuple[int, ...],
+    Parameter(
+        negative=(),
+        validator=(Number(gte=1), _rising),
+        show_default=lambda counts: " ".join(map(str, counts)),
+    ),
+]
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
 
 
@@ -30,7 +45,7 @@ def label(  # noqa: PLR0913  # each is an option of the command
     out: Path,
     rater: str | None = None,
     judgements: Path | None = None,
-    count: Positive = 300,
+    count: Counts = (300,),
     seed: Count = 0,
     host: str = "127.0.0.1",
     port: Port = 8100,
@@ -50,7 +65,8 @@ def label(  # noqa: PLR0913  # each is an option of the command
         rater: The one who labels; without it, the page asks for a name.
         judgements: A judge's judgements of these responses: labels are shared out among low, middle
             and high scores of each criterion, so that every class is there. They are not shown.
-        count: Labels wanted from each rater, about; whole responses are drawn.
+        count: Labels wanted from each rater, about; whole responses are drawn. To label more, give
+            a larger one after the first: --count 300 --count 400.
         seed: Seed of the draw, and of each rater's order.
         host: Address to listen on; any but this machine's own needs a token.
         port: Port to listen on; 0 takes a free one, which is printed.
@@ -59,7 +75,7 @@ def label(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status.
     """
-    from rubric_judge.labels.sampling import draw, judged_levels
+    from rubric_judge.labels.sampling import draw_more, judged_levels
     from rubric_judge.labels.store import open_labels
 
     with needing_extra("rubric-judge", "serve", by="the page of labels"):
@@ -71,11 +87,12 @@ def label(  # noqa: PLR0913  # each is an option of the command
     with working(app) as progress, progress.phase("reading tasks and responses"):
         source = _read(tasks, responses)
         levels = judged_levels(judgements, source) if judgements else {}
-        drawn = draw(source, levels, count=count, seed=seed)
+        draws = draw_more(source, levels, counts=count, seed=seed)
     with open_labels(out, source) as store:
-        desk = Desk(source, drawn, store, seed=seed, rater=rater)
-        told = f"to label: {desk.cells} labels of {len(drawn)} responses; {len(store)} are in {out}"
-        print(told, flush=True)
+        store.belong_to(draws)
+        desk = Desk(source, draws[-1], store, seed=seed, rater=rater)
+        wanted = f"{desk.cells} labels of {len(desk.drawn)} responses"
+        print(f"to label: {wanted}; {len(store)} are in {out}", flush=True)
         listening = partial(print, "rubric-judge label is on", flush=True)
         serve_page(desk, host=host, port=port, token_env=token_env, on_start=listening)
         print_pairs([*store.raters().items(), ("written", out)])

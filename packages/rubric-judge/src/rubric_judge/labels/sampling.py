@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -79,7 +79,18 @@ def judged_levels(path: Path, source: LabelSource) -> dict[int, dict[str, int]]:
 def draw(
     source: LabelSource, levels: Mapping[int, Mapping[str, int]], *, count: int, seed: int
 ) -> list[Drawn]:
-    """Draw the responses whose labels tell most of a judge.
+    """Draw the responses whose labels tell most of a judge; `draw_more` with one count."""
+    return draw_more(source, levels, counts=[count], seed=seed)[-1]
+
+
+def draw_more(
+    source: LabelSource,
+    levels: Mapping[int, Mapping[str, int]],
+    *,
+    counts: Sequence[int],
+    seed: int,
+) -> list[list[Drawn]]:
+    """Draw the responses whose labels tell most of a judge, and then more of them.
 
     Whole responses are drawn, since to read one is what takes the time. Their inclusion
     probabilities π maximise Σ_s log Σ_{c in s} π_c over strata s, where c are cells and a stratum
@@ -87,14 +98,19 @@ def draw(
     as whole responses allow. The draw is systematic, so that each response is drawn with exactly
     its π, and 1 / π weighs it in an estimate for all responses.
 
+    A further count adds a draw of its own, independent of those before. With π of the draws so far
+    and π' wanted for the larger count, it has the probabilities p = max(π' − π, 0) / (1 − π), so
+    that a response is in one of them with probability π + (1 − π) p = max(π', π).
+
     Args:
         source: with the responses.
         levels: of `judged_levels`; what is not judged is a level of its own.
-        count: labels wanted from each rater; about as many are drawn, and at least one response.
-        seed: of the draw.
+        counts: labels wanted from each rater, at first and then in all; about as many are drawn,
+            and at least one response.
+        seed: of the draws.
 
     Returns:
-        The responses drawn, in the order of their lines.
+        After each count, the responses drawn so far, in the order of their lines.
 
     Source: Horvitz & Thompson, JASA 47 (1952); Madow, Ann. Math. Statist. 20 (1949).
     """
@@ -111,12 +127,19 @@ def draw(
     }
     stratum_C = np.array([places[one] for row in strata for one in row], np.intp)
     row_C = np.repeat(np.arange(len(lines)), sizes_N.astype(np.intp))
-    wanted = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
-    pi_N = _inclusion(row_C, stratum_C, sizes_N, wanted=wanted)
-    generator = random.Random(f"draw {seed}")
-    order = sorted(range(len(lines)), key=lambda n: (strata[n], generator.random()))
-    drawn = sorted(order[k] for k in _systematic(pi_N[order], start=generator.random()))
-    return [Drawn(lines[n], criteria[lines[n]], float(min(pi_N[n], 1.0))) for n in drawn]
+    pi_N, drawn = np.zeros(len(lines)), set[int]()
+    found: list[list[Drawn]] = []
+    for k, count in enumerate(counts):
+        wanted = min(max(float(count), sizes_N.max(initial=1)), sizes_N.sum())
+        wanted_N = np.minimum(_inclusion(row_C, stratum_C, sizes_N, wanted=wanted), 1.0)
+        gain_N = np.maximum(wanted_N - pi_N, 0.0)
+        further_N = np.divide(gain_N, 1 - pi_N, out=np.zeros_like(pi_N), where=pi_N < 1)
+        generator = random.Random(f"draw {seed} {k}" if k else f"draw {seed}")
+        order = sorted(range(len(lines)), key=lambda n: (strata[n], generator.random()))
+        drawn |= {order[i] for i in _systematic(further_N[order], start=generator.random())}
+        pi_N = np.maximum(wanted_N, pi_N)
+        found.append([Drawn(lines[n], criteria[lines[n]], float(pi_N[n])) for n in sorted(drawn)])
+    return found
 
 
 def in_order(drawn: list[Drawn], *, rater: str, seed: int) -> list[tuple[int, str]]:

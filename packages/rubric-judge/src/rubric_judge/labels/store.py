@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import glob
+import math
 import os
 import threading
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,7 @@ from rubric_core.errors import RubricFileError
 from rubric_core.files import append_whole, open_to_append, read_file, replacing
 from rubric_core.locks import file_lock
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
+from rubric_judge.labels.sampling import Drawn
 
 Cell = tuple[str, int, str]
 """Rater, line of the response, id of the criterion."""
@@ -90,6 +92,49 @@ class LabelStore:
         with self._mutex:
             if cell in self._labels:
                 self._rewrite({key: one for key, one in self._labels.items() if key != cell})
+
+    def belong_to(self, draws: Sequence[Sequence[Drawn]]) -> None:
+        """Let all labels be of the last of these draws, of which each holds those before.
+
+        Labels of an earlier one are written anew with the inclusion probability of the last: a
+        mean over labels with probabilities of two draws would be biased.
+
+        Args:
+            draws: of `draw_more`.
+
+        Raises:
+            RubricFileError: the labels are of none of them. The file is as it was.
+            OSError: it could not be written; the file is as it was.
+        """
+        with self._mutex:
+            known = [{one.line: one.inclusion for one in drawn} for drawn in draws]
+            strange = [self._strange(inclusion) for inclusion in known]
+            if all(strange):
+                there = strange[-1][0]
+                here = known[-1].get(there.line)
+                said = "no inclusion" if there.inclusion is None else f"{there.inclusion:g}"
+                problem = (
+                    f"holds labels of another draw: of response {there.line} with {said}, which "
+                    f"here {'is not drawn' if here is None else f'has {here:g}'}. To go on, give "
+                    "the --judgements, --seed and --count of the command that began this file; to "
+                    "label more, give a larger --count after that one (--count 300 --count 400); "
+                    "for a draw of its own, give another --out"
+                )
+                raise RubricFileError(problem, path=self._path)
+            labels = {
+                cell: label.model_copy(update={"inclusion": known[-1][label.line]})
+                for cell, label in self._labels.items()
+            }
+            if labels != self._labels:
+                self._rewrite(labels)
+
+    def _strange(self, inclusion: Mapping[int, float]) -> list[Label]:
+        return [
+            label
+            for label in self._labels.values()
+            if label.inclusion is None
+            or not math.isclose(label.inclusion, inclusion.get(label.line, 0), rel_tol=1e-6)
+        ]
 
     def _append(self, label: Label) -> None:
         self._refuse_changed()
