@@ -149,7 +149,7 @@ def _check(results: Sequence[JudgeResult], responses: list[str]) -> None:
 
 async def idle(pool: RayJudgePool) -> LimiterStatistics:
     """Statistics once every place is given back, which actors do in their own time."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(90):
         while True:
             (limiter,) = pool.statistics().limiters
             if not limiter.in_flight + limiter.waiting:

@@ -376,7 +376,7 @@ def test_a_cluster_without_workers_is_one_clear_error_and_nothing_is_lost(
 
     def kill(count: int) -> None:
         done.append(count)
-        if count == 10:
+        if count >= 10:  # again, for one may have been starting
             for pid in _descendants("ray::WorkerActor"):
                 os.kill(pid, signal.SIGKILL)
 
