@@ -324,7 +324,7 @@ class JudgeResult(Sealed):
     def with_call(self, **call: Unpack[Call]) -> Self:
         """Return a copy with what is known of the call; None keeps what is there."""
         known = {key: value for key, value in call.items() if value is not None}
-        return type(self).model_validate({**dict(self), **known})
+        return type(self).model_validate({**dict(self), **known}) if known else self
 
     @classmethod
     def _failed(cls, outcome: Outcome, reason: Reason, detail: str, call: Call) -> Self:

@@ -18,7 +18,6 @@ from anyio.abc import TaskGroup
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason
 from rubric_core.judgement import result as judgement
 from rubric_judge import events
-from rubric_judge.capabilities import GroupJudge
 from rubric_judge.errors import EventLoopError
 from rubric_judge.pool.replicas import Replica, Replicas
 from rubric_judge.pool.schedule import Call, Hedge, Hedger, Results, Schedule
@@ -51,8 +50,9 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
     Cancellation from outside of the judge passes through.
     """
     try:
-        is_of_groups = isinstance(judge, GroupJudge)
-        answers = await judge.judge_group(views) if is_of_groups else [await judge.judge(views[0])]
+        # To ask whether it is a `GroupJudge` took a thirtieth of a judgement.
+        ask_group = getattr(judge, "judge_group", None)
+        answers = await ask_group(views) if ask_group else [await judge.judge(views[0])]
         # An instance passes through; what else a plugin may return is an error.
         results = tuple(map(JudgeResult.model_validate, answers))
         for view, result in zip(views, results, strict=True):
