@@ -69,9 +69,12 @@ def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 def _messages() -> dict[str, set[tuple[str, str]]]:
     """Messages with a remedy, as said and remedy, by the type of the exception."""
     found: dict[str, set[tuple[str, str]]] = {}
-    catalogues = (path.relative_to(ROOT / "packages") for path in ROOT.glob(_CATALOGUES))
-    told = {name: text for path in catalogues for name, text in _texts(str(path), ())}
+    catalogues = {
+        path.parent: dict(_texts(str(path.relative_to(ROOT / "packages")), ()))
+        for path in ROOT.glob(_CATALOGUES)
+    }
     for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
+        told = next((catalogues[one] for one in path.parents if one in catalogues), {})
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             match node:
                 case ast.Call(

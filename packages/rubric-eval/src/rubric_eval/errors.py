@@ -2,6 +2,7 @@
 
 RubricError
 └── EvalError
+    ├── EvalConfigError (ConfigError)     what a command or a file asks for that cannot be done
     ├── EvalShapeError (ValueError)       arrays, tasks or responses that do not fit together
     ├── ComparisonError (ValueError)      evaluations that cannot be set side by side
     ├── SelectionLeakError (ValueError)   a choice made on the questions that it is judged by
@@ -13,7 +14,8 @@ RubricError
         ├── TransferAbortError            too many items of a benchmark without an answer
         └── HeldoutAbortError             too many responses without a judgement
 
-Messages hold numbers, ids and names, never a passage, a criterion or a response.
+Messages hold numbers, ids and names, never a passage, a criterion or a response. Those of more than
+a line are in errors.toml.
 """
 
 from __future__ import annotations
@@ -23,12 +25,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from rubric_core import JudgeResult, Outcome, RubricError
+from rubric_core import ConfigError, JudgeResult, Outcome
 from rubric_core.errors import AtPathError
+from rubric_core.told import ToldError
 
 
-class EvalError(RubricError):
+class EvalError(ToldError):
     """Base of all errors of this package."""
+
+
+class EvalConfigError(EvalError, ConfigError):
+    """What a command or a file asks for that cannot be done."""
 
 
 class EvalShapeError(EvalError, ValueError):
@@ -116,16 +123,25 @@ class Failures:
         """All of them."""
         return self.by_reason.total()
 
-    def refuse(self, message: str, *, of: int, allowed: float, is_transfer: bool = False) -> None:
+    def refuse(
+        self, told: str, *, of: int, allowed: float, by: type[EvalAbortError], **values: object
+    ) -> None:
         """Refuse to go on where more than a share of all, or all, are failures.
+
+        Args:
+            told: name of the message, which is given `failed`, `of` and `percent`, the share.
+            of: how many there are in all.
+            allowed: the largest share.
+            by: the error.
+            values: what else the message names.
 
         Raises:
             EvalAbortError: with this message.
         """
         share = self.total / max(of, 1)
         if share > allowed or self.total == of:
-            kind = TransferAbortError if is_transfer else HeldoutAbortError
-            raise kind(message, unavailable_frac=share, reasons=self.by_reason)
+            kept = {"unavailable_frac": share, "reasons": self.by_reason}
+            raise by.told(told, failed=self, of=of, percent=100 * allowed, **kept, **values)
 
     def __str__(self) -> str:
         """Most frequent first, each with the message of its first."""

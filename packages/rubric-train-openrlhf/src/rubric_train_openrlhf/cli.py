@@ -159,9 +159,7 @@ def _report(out: Path) -> str:
 
 @app.command
 def plan(
-    config: Path,
-    *overrides: Overrides,
-    full: Annotated[bool, Parameter(negative="")] = False,
+    config: Path, *overrides: Overrides, full: Annotated[bool, Parameter(negative="")] = False
 ) -> None:
     """Print the work of a step, the memory it needs, what is missing, and known traps.
 

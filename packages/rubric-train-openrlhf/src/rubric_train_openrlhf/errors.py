@@ -22,37 +22,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from rubric_core import ConfigError, RubricError
 from rubric_core.errors import AtPathError
-from rubric_core.files import toml_beside
+from rubric_core.told import ToldError
 
 
-@cache
-def _texts() -> dict[str, str | dict[str, str]]:
-    return toml_beside(__file__, "errors.toml")
-
-
-class TrainError(RubricError):
+class TrainError(ToldError):
     """Base of all errors of this package."""
-
-    @classmethod
-    def told(cls, name: str, /, **values: Any) -> Self:
-        """Say what errors.toml has under a name.
-
-        Args:
-            name: of the text, or of it and the `location` in a configuration that it is about.
-            values: for its slots; one that is named as an attribute of the error is kept there too.
-        """
-        text = _texts()[name]
-        told = {"says": text} if isinstance(text, str) else text
-        shown = {key: str(one) if isinstance(one, Path) else one for key, one in values.items()}
-        error, values = cls(told["says"].format(**shown)), told | values
-        vars(error).update({key: values[key] for key in vars(error).keys() & values.keys()})
-        return error
 
     def __reduce__(
         self,

@@ -119,9 +119,7 @@ class PolicyResponder:
                 device = "cuda" if torch.cuda.is_available() else "cpu"
             try:
                 self._policy = load_policy(
-                    self._options.path,
-                    device=device,
-                    dtype=DTYPES.get(self._options.dtype, "auto"),
+                    self._options.path, device=device, dtype=DTYPES.get(self._options.dtype, "auto")
                 )
             except (PolicyLoadError, RuntimeError) as error:
                 raise ResponderError(f"the policy cannot answer: {error}") from error

@@ -171,12 +171,8 @@ def _difference(folder: EvalFolder, model: OpenModel) -> tuple[dict[str, Weights
     kept = known.get(model.fingerprint)
     difference = kept.difference(model.weights) if kept and model.weights else None
     if difference is not None and difference > OTHER:
-        raise EvalFolderError(
-            f"the model {model.name!r} ({model.entry.spec}) is not the one that gave the answers "
-            f"in {path.parent}, though its server calls it the same: its log-probability of a "
-            f"fixed text differs by {difference:.3f} nats a token, where up to "
-            f"{OTHER} may be chance. Evaluate it under a new name or into a new folder, or serve "
-            "the former weights"
+        raise EvalFolderError.told(
+            "other_weights", model=model, folder=path.parent, difference=difference, other=OTHER
         )
     return known, difference
 

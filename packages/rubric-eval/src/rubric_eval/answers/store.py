@@ -75,10 +75,7 @@ def read_file(path: Path, *, only: Container[str] | None = None) -> tuple[list[A
             torn = torn or number
             continue
         if torn is not None:
-            raise EvalFolderError(
-                f"{path}:{torn}: a damaged line, with whole ones after it: restore the file from a "
-                "copy, or delete that line, and its answer is asked for again"
-            )
+            raise EvalFolderError.told("damaged_line", path=path, line=torn)
         rows.append(row)
         whole = offset
     return rows, whole
@@ -94,10 +91,7 @@ def _row(line: bytes, path: Path, number: int) -> AnswerRow | None:
         if error.errors(include_url=False)[0]["type"] == "json_invalid":
             return None
         field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
-        raise EvalFolderError(
-            f"{path}:{number}: no answer of this version (field {field!r}): it was written by "
-            "another version or program; choose another folder"
-        ) from None
+        raise EvalFolderError.told("other_row", path=path, line=number, field=field) from None
 
 
 class AnswerFile:
@@ -185,9 +179,5 @@ class AnswerFile:
             self._answered[row.key] = row
 
     def _unwritable(self, error: OSError) -> EvalWriteError:
-        return EvalWriteError(
-            f"cannot write {str(self._path)!r}: {error.strerror or type(error).__name__}; the "
-            f"{len(self._answered)} answers before are kept: make room, and give the same command "
-            "again",
-            path=self._path,
-        )
+        why, n = error.strerror or type(error).__name__, len(self._answered)
+        return EvalWriteError.told("answer_not_written", path=self._path, why=why, n=n)

@@ -148,9 +148,7 @@ def compare_measured(
             f"{', '.join(models)} on {benchmark}{f' by {judge}' if judge else ''}"
             for (benchmark, judge), models in columns.items()
         )
-        raise ComparisonError(
-            f"no two models were evaluated on one benchmark by one judge: there is {there}"
-        )
+        raise ComparisonError.told("no_pair", there=there)
     scores = [
         pairing.score(one, settings) for models in columns.values() for one in models.values()
     ]
@@ -172,10 +170,7 @@ def _columns(measured: Sequence[Measured]) -> dict[_Column, dict[str, Measured]]
     for one in measured:
         models = columns.setdefault((one.benchmark, one.judge), {})
         if one.model in models:
-            raise ComparisonError(
-                f"{one.model!r} has two sets of values on {one.benchmark!r}; name one evaluation "
-                "of each benchmark"
-            )
+            raise ComparisonError.told("values_twice", of=one)
         models[one.model] = one
     return columns
 
@@ -184,9 +179,7 @@ def _chosen_pairs(
     models: Sequence[str], settings: results.CompareSettings
 ) -> list[tuple[str, str]]:
     if len(models) <= 1:
-        raise ComparisonError(
-            f"a comparison needs two models or more, there is {', '.join(models) or 'none'}"
-        )
+        raise ComparisonError.told("too_few_models", models=", ".join(models) or "none")
     for name in (name for names in settings.pairs for name in names):
         if name not in models:
             raise ComparisonError(f"no model {name!r}; there are {', '.join(models)}")

@@ -95,10 +95,7 @@ def measured_of(
             if on_judged is not None:
                 on_judged(judged)
     if not measured:
-        raise EvalFolderError(
-            f"{folder.root} holds no score; run the command that made it again, which goes on "
-            "where it was"
-        )
+        raise EvalFolderError.told("no_score", folder=folder)
     return measured
 
 
@@ -126,10 +123,7 @@ def _check_passages(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> N
         for questions, here in content.items():
             there, first = known.setdefault(questions, (here, folder))
             if there != here:
-                raise ComparisonError(
-                    f"{folder.root} and {first.root} judged the same questions against other "
-                    "passages; evaluate both on the same file of tasks"
-                )
+                raise ComparisonError.told("other_passages", folder=folder, first=first)
 
 
 def check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
@@ -143,8 +137,5 @@ def check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
         for model in run.models:
             fingerprint, first = known.setdefault(model.name, (model.fingerprint, folder))
             if fingerprint != model.fingerprint:
-                raise EvalFolderError(
-                    f"{model.name!r} is another model in {folder.root} than in {first.root} "
-                    f"(fingerprints {model.fingerprint[:12]} and {fingerprint[:12]}); evaluate the "
-                    "same one, or give it another name"
-                )
+                of = {"folder": folder, "first": first, "fingerprint": fingerprint}
+                raise EvalFolderError.told("name_of_two", model=model, **of)

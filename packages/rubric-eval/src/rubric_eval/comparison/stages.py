@@ -82,9 +82,7 @@ class Comparison(BaseModel):
         for difference in self.differences:
             if (difference.a, difference.b) == (a, b):
                 return difference
-        raise ComparisonError(
-            f"no difference {a!r} − {b!r} in this comparison; name it in `differences`"
-        )
+        raise ComparisonError.told("no_difference", a=a, b=b)
 
     def to_json(self) -> dict[str, object]:
         """Content of comparison.json, which the run's report shows.
@@ -181,22 +179,15 @@ def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldo
         raise ComparisonError("no stage to compare; name at least one evaluation")
     twice = sorted(named.keys() & controls.keys())
     if twice or "controls" in named:
-        raise ComparisonError(
-            f"names {twice or ['controls']!r} stand for two things; rename the stage"
-        )
+        raise ComparisonError.told("names_of_two", names=twice or ["controls"])
     first_name, first = next(iter(named.items()))
     for name, heldout in {**named, **controls}.items():
         missing = len(set(first.task_ids) ^ set(heldout.task_ids))
         if missing:
-            raise ComparisonError(
-                f"{first_name!r} and {name!r} differ in {missing} questions; "
-                "evaluate both on the same ones"
-            )
+            raise ComparisonError.told("other_questions", first=first_name, name=name, n=missing)
         if heldout.judge != first.judge:
-            raise ComparisonError(
-                f"{first_name!r} was judged by {first.judge!r} and {name!r} by {heldout.judge!r}; "
-                "use one judge for both"
-            )
+            names = {"first": first_name, "name": name}
+            raise ComparisonError.told("other_judges", by=first.judge, other=heldout.judge, **names)
 
 
 def _difference(
@@ -243,10 +234,7 @@ def blind_pairing(tasks: Sequence[Task], *, seed: int = 0) -> tuple[int, ...]:
         members[task.doc_hash].append(index)
     largest = max((len(group) for group in members.values()), default=0)
     if 2 * largest > len(tasks):
-        raise EvalShapeError(
-            f"one document has {largest} of {len(tasks)} tasks; pairing each with another "
-            "document needs at most half from one, so add documents"
-        )
+        raise EvalShapeError.told("large_document", largest=largest, n=len(tasks))
     rng = random.Random(seed)
     groups = [rng.sample(members[name], len(members[name])) for name in sorted(members)]
     rng.shuffle(groups)
@@ -278,9 +266,5 @@ def best_temperature(
     seen = {task_id for heldout in validation.values() for task_id in heldout.task_ids}
     shared = tuple(sorted(seen & set(test_task_ids)))
     if shared:
-        raise SelectionLeakError(
-            f"{len(shared)} test questions, first {shared[0]!r}, are among those that the "
-            "temperature is chosen on; choose it on validation questions alone",
-            task_ids=shared,
-        )
+        raise SelectionLeakError.told("chosen_on_test", n=len(shared), task_ids=shared)
     return max(validation, key=lambda temperature: (validation[temperature].mean, temperature))

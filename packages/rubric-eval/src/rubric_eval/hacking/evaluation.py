@@ -90,9 +90,7 @@ def baseline_of(
     """
     baseline = settings.baseline or next(iter(answers), "")
     if baseline not in answers:
-        raise ComparisonError(
-            f"no model {baseline!r} to set the others against; there are {', '.join(answers)}"
-        )
+        raise ComparisonError.told("no_baseline", baseline=baseline, models=", ".join(answers))
     if empty := [model for model, observed in answers.items() if not observed]:
         raise EvalShapeError(f"{empty[0]!r} has no judged answer; evaluate it again")
     return baseline
@@ -256,16 +254,11 @@ def _judges(
     """Choose among the evaluation's judges."""
     names = [one.name for one in run.judges]
     if run.kind != "heldout" or not names:
-        raise EvalFolderError(
-            f"{folder.root} is a {run.kind} evaluation without a judge; name the folder of a "
-            "held-out one"
-        )
+        raise EvalFolderError.told("no_judge", folder=folder, run=run)
     for name in (judge, second):
         if name is not None and name not in names:
-            raise EvalFolderError(
-                f"{folder.root} has no judge {name!r}, it has {', '.join(names)}; add one with "
-                "`rubric-eval rejudge`"
-            )
+            there = {"name": name, "names": ", ".join(names)}
+            raise EvalFolderError.told("no_such_judge", folder=folder, **there)
     first = judge or next((name for name in names if name != second), names[0])
     if first == second:
         raise EvalFolderError(f"{first!r} is both judges; name another one as the second")
@@ -284,8 +277,5 @@ def _judged(
     for judged in of_models:
         found[judged.judge.name][judged.model.name] = observed(judged, run.seeds)
     if lacking := [name for name, models in found.items() if not models]:
-        raise EvalFolderError(
-            f"{folder.root} holds no score of {lacking[0]!r}; judge the answers with "
-            "`rubric-eval rejudge`"
-        )
+        raise EvalFolderError.told("judge_without_score", folder=folder, judge=lacking[0])
     return found

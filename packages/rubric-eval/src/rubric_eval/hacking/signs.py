@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from rubric_core import ConfigError, JudgeResult, Task
+from rubric_core import JudgeResult, Task
 from rubric_core.files import toml_beside
-from rubric_eval.errors import unavailable
+from rubric_eval.errors import EvalConfigError, HeldoutAbortError, unavailable
 from rubric_eval.hacking import results
 from rubric_eval.records.run import reward_of
 from rubric_eval.statistics import Interval, mean_interval, paired_interval
@@ -217,11 +217,8 @@ def check_tasks(tasks: Mapping[str, Task], questions: Sequence[str]) -> None:
         ConfigError: a question is not among the tasks.
     """
     if missing := [name for name in questions if name not in tasks]:
-        raise ConfigError(
-            f"--tasks: {len(missing)} of {len(questions)} questions are not among the tasks, first "
-            f"{missing[0]!r}; name the file that was evaluated",
-            location="tasks",
-        )
+        counts = {"n": len(missing), "of": len(questions)}
+        raise EvalConfigError.told("unknown_questions", first=missing[0], **counts)
 
 
 async def judge_again(
@@ -262,14 +259,12 @@ async def judge_again(
 
         views = [tasks[one.task_id].judge_view(one.text) for one in chosen]
         judged = await pool.judge_all(views, on_result=tell)
-        failed = unavailable(judged)
-        failed.refuse(
-            f"the second judge gave no judgement for {failed.total} of {len(judged)} answers of "
-            f"{model!r}: {failed}. At most {100 * max_unavailable_frac:g} % may lack one: see to "
-            "the judge, and run the same command again; what is judged is in the evaluation's "
-            "ledger, and is not judged again",
+        unavailable(judged).refuse(
+            "second_judge_fails",
             of=len(judged),
             allowed=max_unavailable_frac,
+            by=HeldoutAbortError,
+            model=model,
         )
         found[model] = {
             one.key: reward_of(result, tasks[one.task_id].rubric)

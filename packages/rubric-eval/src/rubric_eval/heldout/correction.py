@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from rubric_core import ConfigError, RewardError, Task
+from rubric_core import RewardError, Task
 from rubric_core.files import read_file
+from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry, Measured, Record
 from rubric_eval.scores.scoring import NamedJudge
@@ -51,11 +52,7 @@ def calibration_of(path: Path, judges: Sequence[NamedJudge], tasks: Iterable[Tas
         text = read_file(path)
         calibration = read_calibration(path)
     except OSError as error:
-        raise ConfigError(
-            f"--calibration {path}: it cannot be read ({error.strerror}): write it with "
-            "`rubric-judge calibrate`",
-            location="calibration",
-        ) from None
+        raise EvalConfigError.told("calibration_unreadable", path=path, error=error) from None
     own = [_fingerprint(judge.entry) for judge in judges]
     chosen = calibration.judge_fingerprint
     calibration.require(chosen if chosen in own else own[0], tasks, source=str(path))

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import Judge, JudgeResult, Outcome, Task
-from rubric_eval.errors import EvalShapeError, Failures, unavailable
+from rubric_core import Judge, Outcome, Task
+from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
 from rubric_eval.records.run import criteria_z, mean_z, present_mean, reward_of
 from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
@@ -87,7 +87,8 @@ async def judge_heldout(
         for response in responses_K
     ]
     results = await (judge if isinstance(judge, JudgePool) else JudgePool(judge)).judge_all(views)
-    failed = _checked_failures(results, max_unavailable_frac)
+    failed, allowed = unavailable(results), max_unavailable_frac
+    failed.refuse("responses_unjudged", of=len(results), allowed=allowed, by=HeldoutAbortError)
     rubrics = [task.rubric for task in tasks for _ in range(samples)]
     rewards = list(map(reward_of, results, rubrics))
     counted = [reward for reward in rewards if reward is not None]
@@ -112,34 +113,15 @@ async def judge_heldout(
     )
 
 
-def _checked_failures(results: Sequence[JudgeResult], allowed: float) -> Failures:
-    failed = unavailable(results)
-    failed.refuse(
-        f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
-        f"{100 * allowed:g} %, and never all, may lack one: check the judge and "
-        "evaluate again; with a ledger in the pool, what is judged is not judged again",
-        of=len(results),
-        allowed=allowed,
-    )
-    return failed
-
-
 def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str]]) -> int:
     """Samples a question, K, once everything fits together."""
     if not tasks or len(tasks) != len(responses_NK):
-        raise EvalShapeError(
-            f"got {len(tasks)} tasks and responses for {len(responses_NK)}; "
-            "give at least one task and a list of responses for each"
-        )
+        counts = {"tasks": len(tasks), "responses": len(responses_NK)}
+        raise EvalShapeError.told("tasks_and_responses", **counts)
     sizes = {len(responses_K) for responses_K in responses_NK}
     if len(sizes) != 1 or 0 in sizes:
-        raise EvalShapeError(
-            f"numbers of responses a question differ or are 0: {sorted(sizes)!r}; "
-            "sample the same number for each"
-        )
+        raise EvalShapeError.told("group_sizes_differ", sizes=sorted(sizes))
     twice = [name for name, count in Counter(task.task_id for task in tasks).items() if count > 1]
     if twice:
-        raise EvalShapeError(
-            f"{len(twice)} tasks are there more than once, first {twice[0]!r}; drop the copies"
-        )
+        raise EvalShapeError.told("tasks_repeat", n=len(twice), first=twice[0])
     return sizes.pop()

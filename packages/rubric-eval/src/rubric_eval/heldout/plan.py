@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from rubric_core import ConfigError, Task
-from rubric_eval.errors import EvalFolderError
+from rubric_core import Task
+from rubric_eval.errors import EvalConfigError, EvalFolderError
 from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions
@@ -38,21 +38,12 @@ class HeldoutPlan(EvalPlan):
         ids = Counter(self.task_ids)
         twice = [task_id for task_id, count in ids.items() if count > 1]
         if not ids:
-            raise ConfigError(
-                f"{self.source} holds no task: name a file of tasks", location="tasks"
-            )
+            raise EvalConfigError.told("no_task", plan=self)
         if twice:
-            raise ConfigError(
-                f"{self.source}: {len(twice)} tasks are there more than once, first {twice[0]!r}: "
-                "drop the copies",
-                location="tasks",
-            )
+            raise EvalConfigError.told("asked_twice", plan=self, n=len(twice), first=twice[0])
         super().__post_init__()
         if self.samples < 1 or self.workers < 1:
-            raise ConfigError(
-                f"samples {self.samples!r} and workers {self.workers!r} must be at least 1",
-                location="samples",
-            )
+            raise EvalConfigError.told("below_one", plan=self)
 
     @cached_property
     def task_ids(self) -> tuple[str, ...]:
@@ -140,10 +131,8 @@ def plan_of(
     ids = [row.task_id for row in read_rows(folder.questions, QuestionRow)]
     missing = [task_id for task_id in ids if task_id not in by_id]
     if missing:
-        raise EvalFolderError(
-            f"{source} lacks {len(missing)} of the {len(ids)} tasks that {folder.root} asked, "
-            f"first {missing[0]!r}: give the file that was given as --tasks"
-        )
+        counts = {"n": len(missing), "of": len(ids), "first": missing[0]}
+        raise EvalFolderError.told("tasks_lacking", source=source, folder=folder, **counts)
     return HeldoutPlan(
         tasks=tuple(by_id[task_id] for task_id in ids),
         source=source,
@@ -162,7 +151,7 @@ def spread(tasks: Sequence[Task], limit: int | None) -> tuple[Task, ...]:
         ConfigError: a limit below 1.
     """
     if limit is not None and limit < 1:
-        raise ConfigError(f"--limit is {limit}: give at least 1", location="limit")
+        raise EvalConfigError(f"--limit is {limit}: give at least 1", location="limit")
     if limit is None or limit >= len(tasks):
         return tuple(tasks)
     return tuple(tasks[number * len(tasks) // limit] for number in range(limit))

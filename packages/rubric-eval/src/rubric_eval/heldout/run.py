@@ -126,10 +126,8 @@ class Work:
         """
         answers = list(self._held(model))
         if len(answers) != self.plan.answers:
-            raise EvalFolderError(
-                f"{self.folder.root} holds {len(answers)} of {self.plan.answers} answers of model "
-                f"{model.name!r}: run the command `rubric-eval heldout` that started it to its end"
-            )
+            of = {"n": len(answers), "plan": self.plan, "model": model}
+            raise EvalFolderError.told("answers_missing", folder=self.folder, **of)
         for answer in answers:
             yield answer
 

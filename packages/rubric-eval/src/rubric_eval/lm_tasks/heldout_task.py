@@ -23,9 +23,9 @@ from lm_eval.api import metrics as harness_metrics
 from lm_eval.api.task import ConfigurableTask
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import ConfigError, JudgeResult, Outcome, Task, read_tasks
+from rubric_core import JudgeResult, Outcome, Task, read_tasks
 from rubric_core.configuration import validated
-from rubric_eval.errors import HeldoutAbortError
+from rubric_eval.errors import EvalConfigError, HeldoutAbortError
 from rubric_eval.records.run import criteria_z, reward_of
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 from rubric_judge.capabilities import refuse_groups
@@ -142,12 +142,7 @@ def gathered(result: RankResult, *, world_size: int) -> list[RankResult]:
     except ImportError:
         distributed = None
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        raise ConfigError(
-            f"rubric_heldout is shared by {world_size} processes that torch.distributed does not "
-            "join, so they cannot agree on what was judged: run it in one process, or by "
-            "`accelerate launch`",
-            location="world_size",
-        )
+        raise EvalConfigError.told("processes_apart", n=world_size)
     results: list[RankResult] = [result] * world_size
     distributed.all_gather_object(results, result)
     return results
@@ -168,13 +163,9 @@ def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
         bound = f"more than the allowed share {allowed!r}"
         if share <= allowed:
             bound = "all those of one process, whose mean would be of none"
-        raise HeldoutAbortError(
-            f"rubric_heldout: no judgement for {reasons.total()} of {responses} responses "
-            f"({listed}), {bound}; check the judge and run again, with `--use_cache` and a "
-            "`ledger` what is done is not done again",
-            unavailable_frac=share,
-            reasons=reasons,
-        )
+        counts = {"n": reasons.total(), "of": responses, "listed": listed, "bound": bound}
+        abort = {"unavailable_frac": share, "reasons": reasons}
+        raise HeldoutAbortError.told("ranks_unjudged", **counts, **abort)
 
 
 def common_criteria(results: Sequence[RankResult]) -> frozenset[str]:
@@ -321,9 +312,6 @@ def _text(response: object) -> str:
 def _settings(metadata: Mapping[str, Any]) -> _Settings:
     given = {key: value for key, value in metadata.items() if value not in (None, "")}
     if missing := [key for key in ("questions", "judge") if key not in given]:
-        raise ConfigError(
-            f"rubric_heldout lacks {' and '.join(missing)}: give "
-            "`--metadata questions=test.jsonl judge=judge.yaml ledger=ledger.sqlite`",
-            location=f"metadata.{missing[0]}",
-        )
+        location = f"metadata.{missing[0]}"
+        raise EvalConfigError.told("no_metadata", lacks=" and ".join(missing), location=location)
     return validated(_Settings, given, source="rubric_heldout: --metadata")

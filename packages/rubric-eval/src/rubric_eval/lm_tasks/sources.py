@@ -93,9 +93,8 @@ def read_items(
         try:
             item = read(row)
         except _FieldError as error:
-            raise BenchmarkDataError(
-                f"{source}:{line}: {error}; give the rows of {benchmark} as they are published"
-            ) from None
+            place = {"source": source, "line": line, "benchmark": benchmark}
+            raise BenchmarkDataError.told("wrong_row", error=error, **place) from None
         count = seen[item.item_id] = seen.get(item.item_id, 0) + 1
         items.append(item if count == 1 else replace(item, item_id=f"{item.item_id}-{count}"))
     if not items:
@@ -216,10 +215,8 @@ def _find(benchmark: str, folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     problem = "there is no" if folder.is_dir() else "there is no such folder, nor"
-    raise BenchmarkDataError(
-        f"{folder}: {problem} {' or '.join(source.files)} in it; put the data of {benchmark} "
-        f"there, or leave --data out to take {source.hub} from the Hub"
-    )
+    where = {"folder": folder, "problem": problem, "files": " or ".join(source.files)}
+    raise BenchmarkDataError.told("no_copy", benchmark=benchmark, source=source, **where)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
@@ -229,9 +226,8 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             for row in reader:
                 yield reader.line_num, cast("dict[str, object]", row)
         except (csv.Error, UnicodeDecodeError) as error:
-            raise BenchmarkDataError(
-                f"{path}:{reader.line_num + 1}: no CSV in UTF-8 ({error}); write it again"
-            ) from None
+            line = reader.line_num + 1
+            raise BenchmarkDataError.told("no_csv", path=path, line=line, error=error) from None
 
 
 def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
@@ -242,10 +238,9 @@ def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
             split = datasets.load_dataset(source.hub, name, split=source.split)
         except Exception as error:  # whatever the Hub, a proxy or a cache does
             gated = "; it is gated: accept its terms and log in first" if source.is_gated else ""
-            raise BenchmarkDataError(
-                f"{source.hub} ({name}) cannot be loaded from the Hub: {type(error).__name__}"
-                f"{gated}; or name a folder that holds {' or '.join(source.files)} as the data"
-            ) from error
+            files, kind = " or ".join(source.files), type(error).__name__
+            why = {"kind": kind, "gated": gated, "files": files}
+            raise BenchmarkDataError.told("hub", source=source, name=name, **why) from error
         yield from split
 
 
@@ -260,10 +255,7 @@ def heldout(questions: str | None = None, **_: object) -> _Documents:
         RubricFileError: it holds something else.
     """
     if not questions:
-        raise BenchmarkDataError(
-            "rubric_heldout has no questions: name the file of tasks, "
-            "`--metadata questions=test.jsonl judge=judge.yaml`"
-        )
+        raise BenchmarkDataError.told("no_questions")
     rows: list[dict[str, Any]] = [
         {"task_id": task.task_id, "doc_hash": task.doc_hash, "question": task.question}
         for task in read_tasks(Path(questions))
@@ -273,10 +265,8 @@ def heldout(questions: str | None = None, **_: object) -> _Documents:
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         if first.setdefault(row["task_id"], number) != number:
-            raise BenchmarkDataError(
-                f"{questions}: task {row['task_id']!r} is there twice, as number "
-                f"{first[row['task_id']]} and {number}; drop the copies, which would count twice"
-            )
+            places = {"first": first[row["task_id"]], "second": number}
+            raise BenchmarkDataError.told("repeated", path=questions, row=row, **places)
     return _documents(rows)
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 import rubric_core
+from rubric_eval.errors import EvalConfigError
 
 FORMAT: Final = 1
 """Of run.json: raised where an older version would take its content for something else."""
@@ -177,15 +178,9 @@ class EvalPlan:
     def __post_init__(self) -> None:
         """Refuse seeds and shares that can only be a mistake."""
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise rubric_core.ConfigError(
-                f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
-                location="seeds",
-            )
+            raise EvalConfigError.told("wrong_seeds", seeds=list(self.seeds))
         if not 0 <= self.max_unavailable_frac <= 1:
-            raise rubric_core.ConfigError(
-                f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
-                location="max-unavailable-frac",
-            )
+            raise EvalConfigError.told("no_share", plan=self)
 
     def run_of(
         self, models: Sequence[ModelEntry], *, packages: Sequence[str], **asked: Any
@@ -202,11 +197,7 @@ class EvalPlan:
         """
         names = Counter(model.name for model in models)
         if not names or max(names.values()) > 1:
-            raise rubric_core.ConfigError(
-                f"models {list(names)!r}: give at least one, each with a name of its own as "
-                "NAME=KIND:WHERE",
-                location="models",
-            )
+            raise EvalConfigError.told("unnamed_models", names=list(names))
         return EvalRun(
             started=now(),
             models=tuple(models),

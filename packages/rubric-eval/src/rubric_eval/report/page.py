@@ -9,10 +9,10 @@ from itertools import product
 from pathlib import Path
 from typing import Final
 
-from rubric_core import ConfigError, Task, read_tasks
+from rubric_core import Task, read_tasks
 from rubric_core.files import replacing
 from rubric_eval.comparison import ModelScore
-from rubric_eval.errors import EvalFolderError
+from rubric_eval.errors import EvalConfigError, EvalFolderError
 from rubric_eval.heldout.correction import corrected_rewards
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
@@ -339,19 +339,13 @@ def _tasks(sources: ReportSources, heldout: Evaluation | None) -> Mapping[str, T
     if sources.tasks is None:
         return None
     if not sources.is_revealed:
-        raise ConfigError(
-            "--tasks holds passages and rubrics, which are shown with --reveal-grounding alone; "
-            "give both or neither",
-            location="tasks",
-        )
+        raise EvalConfigError.told("tasks_unrevealed")
     if heldout is None:
-        raise EvalFolderError(
-            f"{sources.tasks} holds tasks, but no held-out evaluation is named; leave out --tasks"
-        )
+        raise EvalFolderError.told("tasks_of_none", path=sources.tasks)
     found = {task.task_id: task for task in read_tasks(sources.tasks)}
     if missing := [id_ for id_ in heldout.measured[0].ids if id_ not in found]:
-        raise EvalFolderError(
-            f"{sources.tasks} lacks {len(missing)} of the {len(heldout.measured[0].ids)} questions "
-            f"of {heldout.folder.root}, the first is {missing[0]}; name the file that was evaluated"
+        counts = {"n": len(missing), "of": len(heldout.measured[0].ids), "first": missing[0]}
+        raise EvalFolderError.told(
+            "tasks_of_another", path=sources.tasks, folder=heldout.folder, **counts
         )
     return found

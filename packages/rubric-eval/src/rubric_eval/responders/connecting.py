@@ -13,6 +13,7 @@ from pydantic import JsonValue, StrictBool
 import rubric_core
 import rubric_judge
 from rubric_core.configuration import validated
+from rubric_eval.errors import EvalConfigError
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
 from rubric_judge.yaml_files import read_yaml
 
@@ -183,10 +184,8 @@ class ChatResponder:
                 if refused == ("seed",)
                 else "evaluate it apart, or leave it out"
             )
-            raise rubric_core.ConfigError(
-                f"litellm does not send {', '.join(refused)} to {self._config.model!r}, and so it "
-                f"would not be asked as the others are: {remedy}"
-            )
+            lacks = {"refused": ", ".join(refused), "model": self._config.model}
+            raise EvalConfigError.told("not_sent", remedy=remedy, **lacks)
 
 
 def _read(answer: rubric_judge.ChatReply) -> rubric_core.Reply:
@@ -235,9 +234,7 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
         path = Path(str(options.get("path")))
         content = read_yaml(path)
         if not isinstance(content, dict):
-            raise rubric_core.ConfigError(
-                f"{path}: needs the fields of a model, such as `model: …`"
-            )
+            raise EvalConfigError.told("no_model_fields", path=path)
         options = dict(cast("dict[str, JsonValue]", content))
         beside = options.get("litellm_config")
         if isinstance(beside, str):
@@ -247,10 +244,7 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
     parameters = options.get("parameters")
     named = set(options) | set(parameters if isinstance(parameters, dict) else ())
     if wrong := sorted(named & _OF_DECODING):
-        raise rubric_core.ConfigError(
-            f"model {spec.name!r}: {', '.join(wrong)} may not stand there, for all models are "
-            "asked alike: leave it out, and give it to the command"
-        )
+        raise EvalConfigError.told("own_decoding", spec=spec, wrong=", ".join(wrong))
     return options
 
 
@@ -263,10 +257,8 @@ async def _served(
         found = next((model for model in models if model.name == name), None)
         if models and found is None:
             known = ", ".join(repr(model.name) for model in models)
-            raise rubric_core.ConfigError(
-                f"model {spec.name!r}: {address!r} serves no {name!r}, but {known}: name one "
-                "behind #"
-            )
+            where = {"address": address, "name": name, "known": known}
+            raise EvalConfigError.told("serves_others", spec=spec, **where)
         if found is None or not config.checks_weights:
             return found, None
         return found, await weights_of(server, found.owner)
@@ -282,10 +274,7 @@ def _refuse_different(
     differences = [one.difference(weights[0]) or 0.0 for one in weights[1:]]
     names = {one and (one.name, one.root, one.parent, one.positions) for one, _ in served}
     if len(names) > 1 or max(differences, default=0.0) > OTHER:
-        raise rubric_core.ConfigError(
-            f"model {spec.name!r}: its addresses serve different models under the name "
-            f"{config.model!r}: give one address, or replicas of one model"
-        )
+        raise EvalConfigError.told("different_models", spec=spec, config=config)
 
 
 async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
@@ -294,8 +283,5 @@ async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
     async with rubric_judge.ModelServer(config, address) as server:
         models = await server.models()
     if len(models) != 1:
-        raise rubric_core.ConfigError(
-            f"model {spec.name!r}: {address!r} names {len(models)} models: write "
-            f"server:{address}#MODEL"
-        )
+        raise EvalConfigError.told("not_one_model", spec=spec, address=address, n=len(models))
     return models[0].name

@@ -11,8 +11,9 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from rubric_core import Ask, ConfigError, Decoding, Reply, Task
+from rubric_core import Ask, Decoding, Reply, Task
 from rubric_core.files import toml_beside
+from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.opening import OpenModel, fingerprint
@@ -67,7 +68,7 @@ def open_controls(
         ConfigError: a model has the name of a control.
     """
     if taken := {one.name for one in beside} & {f"{CONTROL}_{name}" for name in CONTROLS}:
-        raise ConfigError(f"{min(taken)!r} is the name of a control: give the model another one")
+        raise EvalConfigError.told("name_of_control", name=min(taken))
     written = {"fixed_template": {task.task_id: _template(task.question) for task in tasks}}
     references = {task.task_id: task.reference_answer or "" for task in tasks}
     if all(references.values()):

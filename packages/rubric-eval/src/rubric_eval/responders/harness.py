@@ -180,10 +180,7 @@ class _Loaded:
         )
 
     def write(
-        self,
-        asks: Sequence[Ask],
-        decoding: Decoding,
-        report: Report[tuple[int, Reply]],
+        self, asks: Sequence[Ask], decoding: Decoding, report: Report[tuple[int, Reply]]
     ) -> None:
         """Answer everything; each reply is reported with the index of its ask once it is done."""
         prompts = self._prompts(asks, decoding)
@@ -221,10 +218,7 @@ class _Loaded:
                 yield batch
 
     def _write(
-        self,
-        batch: Sequence[_Prompt],
-        decoding: Decoding,
-        report: Report[tuple[int, Reply]],
+        self, batch: Sequence[_Prompt], decoding: Decoding, report: Report[tuple[int, Reply]]
     ) -> None:
         """Answer a batch; what is left of it in halves where memory runs out."""
         waiting = dict(enumerate(batch))

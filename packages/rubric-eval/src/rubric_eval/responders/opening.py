@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import anyio.to_thread
 
-from rubric_core import ConfigError, Responder, SaysPromptForm, find_responder
+from rubric_core import Responder, SaysPromptForm, find_responder
+from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.records.run import ModelEntry
 from rubric_eval.responders.connecting import open_chat
@@ -91,8 +92,5 @@ def _opened(spec: ModelSpec) -> Responder:
         return HarnessResponder(spec)
     responder = find_responder(spec.kind)(spec.options)
     if not isinstance(responder, Responder):  # pyright: ignore[reportUnnecessaryIsInstance]  # a plugin's
-        raise ConfigError(
-            f"model {spec.name!r}: the plugin {spec.kind!r} makes a {type(responder).__name__}, "
-            "not a Responder: report it to whoever wrote it"
-        )
+        raise EvalConfigError.told("no_responder", spec=spec, kind=type(responder).__name__)
     return responder

@@ -12,9 +12,10 @@ from typing import Final, cast
 
 from pydantic import Field, JsonValue, ValidationError
 
-from rubric_core import ConfigError, responder_names
+from rubric_core import responder_names
 from rubric_core.configuration import nearest_key, shown_name
 from rubric_core.files import toml_beside
+from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import text_sha256
 from rubric_eval.records.run import Name, Record
 from rubric_judge import ModelServer
@@ -65,10 +66,10 @@ def parse_models(texts: Sequence[str]) -> tuple[ModelSpec, ...]:
         is_file = "=" not in text and Path(text).suffix in _YAML
         specs += read_models(Path(text)) if is_file else [parse_model(text)]
     if not specs:
-        raise ConfigError(f"no model is named: {_FORM}")
+        raise EvalConfigError(f"no model is named: {_FORM}")
     ((name, count),) = Counter(spec.name for spec in specs).most_common(1)
     if count > 1:
-        raise ConfigError(f"two models are called {name!r}: give each a name of its own")
+        raise EvalConfigError(f"two models are called {name!r}: give each a name of its own")
     return tuple(specs)
 
 
@@ -88,7 +89,7 @@ def parse_model(text: str) -> ModelSpec:
     if not (equals and colon and name and where.strip()):
         shown = shown_name(name if equals else text)
         is_file = Path(rest).suffix in _YAML
-        raise ConfigError(f"{shown!r} names no model: {_FORM}{_JUDGE if is_file else ''}")
+        raise EvalConfigError(f"{shown!r} names no model: {_FORM}{_JUDGE if is_file else ''}")
     return _spec(name, kind, _options(kind, where), text=text, source=f"model {name!r}")
 
 
@@ -109,9 +110,7 @@ def read_models(path: Path) -> tuple[ModelSpec, ...]:
     fields = cast("dict[str, object]", content) if isinstance(content, dict) else {}
     models = fields.get("models")
     if set(fields) != {"models"} or not isinstance(models, dict) or not models:
-        raise ConfigError(
-            f"{path}: needs `models:` with NAME: KIND:WHERE below, and nothing else{_JUDGE}"
-        )
+        raise EvalConfigError.told("no_models", path=path, hint=_JUDGE)
     return tuple(
         _entry(path, str(name), entry)
         for name, entry in cast("dict[object, object]", models).items()
@@ -123,15 +122,15 @@ def _entry(path: Path, name: str, entry: object) -> ModelSpec:
     if isinstance(entry, str):
         kind, colon, where = entry.partition(":")
         if not colon or not where.strip():
-            raise ConfigError(f"{source}: write KIND:WHERE, such as policy:runs/first/base")
+            raise EvalConfigError(f"{source}: write KIND:WHERE, such as policy:runs/first/base")
         options, text = _options(kind, where), f"{name}={entry}"
     elif isinstance(entry, dict):
         options = dict(cast("dict[str, JsonValue]", entry))
         kind, text = options.pop("kind", None), f"{name} in {path}"
     else:
-        raise ConfigError(f"{source}: write KIND:WHERE, or keys with `kind`")
+        raise EvalConfigError(f"{source}: write KIND:WHERE, or keys with `kind`")
     if not isinstance(kind, str):
-        raise ConfigError(f"{source}: needs `kind`, one of {', '.join(_kinds())}")
+        raise EvalConfigError(f"{source}: needs `kind`, one of {', '.join(_kinds())}")
     return _spec(name, kind, _beside(path.parent, options), text=text, source=source)
 
 
@@ -159,14 +158,11 @@ def _spec(
     if kind not in known:
         close = nearest_key(kind, known)
         remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(known)}"
-        raise ConfigError(f"{source}: {shown_name(kind)!r} is no kind of model: {remedy}")
+        raise EvalConfigError(f"{source}: {shown_name(kind)!r} is no kind of model: {remedy}")
     try:
         return ModelSpec(name=name, kind=kind, options=dict(options), spec=text)
     except ValidationError:
-        raise ConfigError(
-            f"{source}: a name has letters, digits, dots, dashes and underscores, starts with a "
-            "letter or digit, and is at most 64 characters long"
-        ) from None
+        raise EvalConfigError.told("wrong_name", source=source) from None
 
 
 def _kinds() -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.answers.store import line_of, read_answers
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import files
-from rubric_eval.records.digests import ANSWERS, Edits
+from rubric_eval.records.digests import Edits
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import (
     EvalRun,
@@ -162,20 +162,14 @@ class JudgedReader:
     def _pairs(
         self, path: Path, answers: dict[_Key, _Answer]
     ) -> dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]]:
-        again = f"judge again with `rubric-eval rejudge {self._folder.root}`"
         pairs: dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]] = {}
         for line, row in files.iterate_rows(path, files.ScoreRow):
             answer, is_current = answers.get(row.place, (None, False))
+            place = {"path": path, "line": line, "row": row, "folder": self._folder}
             if answer is None:
-                raise EvalFolderError(
-                    f"{path}:{line}: the score of task {row.task_id}, sample {row.sample}, is of "
-                    f"no answer in {self._folder.root / ANSWERS}; {again}"
-                )
+                raise EvalFolderError.told("score_of_none", **place)
             if (row.task_id, row.sample) in pairs:
-                raise EvalFolderError(
-                    f"{path}:{line} is a second score of task {row.task_id}, sample {row.sample}; "
-                    f"{again}"
-                )
+                raise EvalFolderError.told("second_score", **place)
             question = self._by_id[row.task_id]
             if not is_current:
                 what = "its key is not that of the model, decoding and seed in run.json"
@@ -187,9 +181,8 @@ class JudgedReader:
         expected = len(self.questions) * self._run.samples
         held = sum(sample < self._run.samples for _, sample in pairs)
         if not len(pairs) == held == expected:
-            raise EvalFolderError(
-                f"{path} holds scores of {held} answers, not of {expected}; {again}"
-            )
+            counts = {"n": held, "of": expected}
+            raise EvalFolderError.told("scores_missing", path=path, folder=self._folder, **counts)
         return pairs
 
 
@@ -197,10 +190,8 @@ def _questions(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[files.Que
     questions = files.read_rows(folder.questions, files.QuestionRow)
     different, asked = {one.task_id for one in questions}, run.questions["heldout"]
     if not len(questions) == len(different) == asked.count:
-        raise EvalFolderError(
-            f"{folder.questions} holds {len(different)} different questions in {len(questions)} "
-            f"lines, not {asked.count}; give the command that made the evaluation again"
-        )
+        counts = {"different": len(different), "lines": len(questions), "asked": asked}
+        raise EvalFolderError.told("questions_missing", folder=folder, **counts)
     if (
         all(one.passage_sha256 for one in questions)
         and files.questions_sha256(questions) != asked.sha256

@@ -16,8 +16,8 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import JsonValue
 
-from rubric_core import ConfigError, Judge, JudgeResult, Outcome, Task
-from rubric_eval.errors import Failures, HeldoutAbortError
+from rubric_core import Judge, JudgeResult, Outcome, Task
+from rubric_eval.errors import EvalConfigError, Failures, HeldoutAbortError
 from rubric_eval.records.files import AnswerRow, ReasoningRow, RowOfAnswer, ScoreRow, write_rows
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry, criteria_z, reward_of
@@ -61,14 +61,11 @@ def read_judges(given: Sequence[str]) -> tuple[NamedJudge, ...]:
         JudgeSetupError, PluginError, SandboxError: as `rubric_judge.load_judge`.
     """
     if not given:
-        raise ConfigError("no judge: give --judge FILE.yaml, once or more", location="judge")
+        raise EvalConfigError("no judge: give --judge FILE.yaml, once or more", location="judge")
     judges = tuple(_judge(*_name_and_path(text)) for text in given)
     ((name, count),) = Counter(judge.name for judge in judges).most_common(1)
     if count > 1:
-        raise ConfigError(
-            f"two judges are called {name!r}: name them with --judge NAME=FILE.yaml",
-            location="judge",
-        )
+        raise EvalConfigError.told("judge_twice", name=name)
     return judges
 
 
@@ -79,10 +76,7 @@ def _name_and_path(text: str) -> tuple[str, Path]:
     path = Path(text)
     name = _NOT_IN_NAMES.sub("-", path.stem).lstrip("._-")[:_LONGEST_NAME]
     if not name:
-        raise ConfigError(
-            f"--judge {text}: no name can be made of this: give --judge NAME=FILE.yaml",
-            location="judge",
-        )
+        raise EvalConfigError.told("unnamed_judge", text=text)
     return name, path
 
 
@@ -297,15 +291,11 @@ class Scoring:
         sides = {reason.partition(":")[0] for reason in failed.by_reason}
         names = {"model": f"model {self.model!r}", "judge": f"judge {self.judge!r}"}
         who = " and ".join(name for side, name in names.items() if side in sides)
-        return HeldoutAbortError(
-            f"model {self.model!r}, judge {self.judge!r}: no judgement for {failed.total} of "
-            f"{self.expected} answers: {failed}. At most {100 * self.max_unavailable_frac:g} % "
-            f"(--max-unavailable-frac), and not all, may be missing. Check the {who}: whether it "
-            "is up, and what its own log says. Nothing is "
-            f"lost: all answers that came, and judgements of {kept} of this model's, are kept in "
-            f"{self.folder.root}; the same command goes on from there",
-            unavailable_frac=failed.total / self.expected,
-            reasons=dict(sorted(failed.by_reason.items())),
+        share, reasons = failed.total / self.expected, dict(sorted(failed.by_reason.items()))
+        told = {"failed": failed, "kept": kept, "who": who, "reasons": reasons}
+        percent = 100 * self.max_unavailable_frac
+        return HeldoutAbortError.told(
+            "answers_unjudged", scoring=self, unavailable_frac=share, percent=percent, **told
         )
 
 

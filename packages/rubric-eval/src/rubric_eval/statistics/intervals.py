@@ -92,9 +92,7 @@ def mean_interval(
     values_N = _one_axis(x_N)
     n = int(np.count_nonzero(~np.isnan(values_N)))
     if not n:
-        raise EvalShapeError(
-            f"all {values_N.size} values are missing; a mean needs at least one question"
-        )
+        raise EvalShapeError.told("no_value", n=values_N.size)
     drawn = bootstrap_mean(values_N, clusters_N, resamples=resamples, seed=seed)
     low, high = drawn.expanded_limits(confidence) or (None, None)
     return Interval(mean=drawn.estimate, ci_low=low, ci_high=high, n=n)
@@ -138,25 +136,17 @@ def differences(
     """
     first_N, second_N = _one_axis(a_N), _one_axis(b_N)
     if first_N.shape != second_N.shape:
-        raise EvalShapeError(
-            f"a pair needs as many values on both sides, got {first_N.size} and {second_N.size}; "
-            "give both in the same order of questions, None where one is missing"
-        )
+        raise EvalShapeError.told("unequal_sides", a=first_N.size, b=second_N.size)
     return first_N - second_N
 
 
 def _one_axis(x_N: Sequence[float | None] | FloatArray) -> FloatArray:
     values_N = np.asarray(x_N, dtype=np.float64)  # None becomes NaN
     if values_N.ndim != 1:
-        raise EvalShapeError(
-            f"expected one value a question, got shape {values_N.shape!r}; "
-            "average the samples of a question first"
-        )
+        raise EvalShapeError.told("more_axes", shape=values_N.shape)
     if np.isinf(values_N).any():
-        raise EvalShapeError(
-            f"{int(np.isinf(values_N).sum())} of {values_N.size} values are infinite; "
-            "give None for a missing one"
-        )
+        n = int(np.isinf(values_N).sum())
+        raise EvalShapeError.told("infinite_values", n=n, of=values_N.size)
     return values_N
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import rubric_core
 from rubric_core.errors import needing_extra
-from rubric_eval.errors import BenchmarkDataError
+from rubric_eval.errors import BenchmarkDataError, EvalConfigError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers.stated import EXTRACTION
 from rubric_eval.lm_tasks.scoring import Response, stated
@@ -81,9 +81,7 @@ def build(
         MissingExtraError: lm-eval is not installed.
     """
     if limit is not None and limit < 1:
-        raise rubric_core.ConfigError(
-            f"limit {limit} must be at least 1, or left out", location="limit"
-        )
+        raise EvalConfigError.told("limit_below_one", limit=limit)
     with quiet():
         return [_build(one, data, decoding, max_tokens, limit) for one in benchmarks]
 

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from rubric_core import ConfigError, RubricError
+from rubric_core import RubricError
 from rubric_core.files import open_file
+from rubric_eval.errors import EvalConfigError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import harness
 from rubric_judge.yaml_files import read_yaml
@@ -155,11 +156,11 @@ def _run_arguments(
     if arguments.config is not None:
         content = read_yaml(Path(arguments.config))
         if not isinstance(content, dict):
-            raise ConfigError(f"{arguments.config}: holds no mapping of lm-eval's arguments")
+            raise EvalConfigError(f"{arguments.config}: holds no mapping of lm-eval's arguments")
         settings = {str(key): value for key, value in cast("dict[object, Any]", content).items()}
     limit = arguments.limit or settings.get("limit")
     if limit is not None and _is_nothing(limit):
-        raise ConfigError(f"limit {limit} leaves no item: give one above 0, or leave it out")
+        raise EvalConfigError(f"limit {limit} leaves no item: give one above 0, or leave it out")
     own: Any = settings.get("include_path")
     listed = [own] if isinstance(own, str) else cast("list[str]", own or [])
     settings["include_path"] = [str(TASKS_PATH), *(arguments.include_path or listed)]
@@ -206,10 +207,8 @@ def _call(main: Callable[[], None], arguments: Sequence[str]) -> int:
     except (AssertionError, ValueError) as error:  # how lm-eval refuses what it was given
         if logging.getLogger("lm_eval").isEnabledFor(logging.DEBUG):
             raise
-        raise ConfigError(
-            f"lm-eval ended with {type(error).__name__}: {error} (LMEVAL_LOG_LEVEL=DEBUG says "
-            "where)"
-        ) from error
+        kind = type(error).__name__
+        raise EvalConfigError.told("harness_refuses", kind=kind, error=error) from error
     finally:
         sys.argv = before
     return 0

@@ -7,10 +7,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
-from rubric_core import ConfigError, Decoding, ScoresChoices
+from rubric_core import Decoding, ScoresChoices
 from rubric_core.locks import folder_lock
 from rubric_eval.answers.collecting import ItemQuestion, check_weights, stream_answers
-from rubric_eval.errors import BenchmarkDataError, Failures
+from rubric_eval.errors import BenchmarkDataError, EvalConfigError, Failures, TransferAbortError
 from rubric_eval.records import files, inputs, joining
 from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions
 from rubric_eval.responders.opening import OpenModel
@@ -76,11 +76,7 @@ def _refuse_unable(plan: TransferPlan, models: Sequence[OpenModel]) -> None:
     for model in models:
         responder = model.responder
         if choosing and not (isinstance(responder, ScoresChoices) and responder.scores_choices):
-            raise ConfigError(
-                f"{model.name} ({model.entry.spec}) does not say how likely an answer is, as "
-                f"{choosing[0]} asks: give a folder, hf:DIR or policy:DIR, or take --suite paper",
-                location="models",
-            )
+            raise EvalConfigError.told("no_likelihood", model=model, task=choosing[0])
 
 
 async def _evaluate(
@@ -123,16 +119,8 @@ def _refuse_unanswered(
     for row in rows:
         if row.text is None:
             failed.add(str(row.reason), row.detail)
-    failed.refuse(
-        f"{model} gave no answer to {failed.total} of {len(rows)} items of "
-        f"{built.benchmark.task}: {failed}. At most {100 * allowed:g} % "
-        "(--max-unavailable-frac), and never all, may lack one. See to the model. Nothing is "
-        f"lost: {len(rows) - failed.total} of these answers, and all others that came, are "
-        "kept; the same command goes on from there",
-        of=len(rows),
-        allowed=allowed,
-        is_transfer=True,
-    )
+    of = {"model": model, "built": built, "kept": len(rows) - failed.total}
+    failed.refuse("items_unanswered", of=len(rows), allowed=allowed, by=TransferAbortError, **of)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,20 +200,14 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
     decoding = decoding or Decoding()
     chosen = _chosen(suite, benchmarks)
     if max_tokens is not None and max_tokens < 1:
-        raise ConfigError(f"max-tokens {max_tokens} must be at least 1", location="max-tokens")
+        raise EvalConfigError(f"max-tokens {max_tokens} must be at least 1", location="max-tokens")
     if suite is SuiteName.LIKELIHOOD and (decoding != Decoding() or max_tokens or len(seeds) > 1):
-        raise ConfigError(
-            f"suite {suite.value!r} compares how likely the choices are, and draws nothing: leave "
-            "temperature, top-p, top-k, max-tokens and further seeds out",
-            location="suite",
-        )
+        raise EvalConfigError.told("nothing_drawn", suite=suite)
     try:
         built = build(chosen, data=data, decoding=decoding, max_tokens=max_tokens, limit=limit)
     except BenchmarkDataError as error:
         names = " ".join(one.data for one in chosen)
-        raise BenchmarkDataError(
-            f"{error}. To leave a benchmark out, name the others: --benchmarks, of {names}"
-        ) from error
+        raise BenchmarkDataError.told("benchmark_missing", error=error, names=names) from error
     return TransferPlan(
         suite=suite,
         built=tuple(built),
@@ -239,9 +221,6 @@ def _chosen(suite: SuiteName, names: Sequence[str]) -> tuple[Benchmark, ...]:
     known = SUITES[suite]
     unknown = sorted(set(names) - {name for one in known for name in (one.data, one.task)})
     if unknown:
-        raise ConfigError(
-            f"{unknown[0]!r} is no benchmark of suite {suite.value!r}: take some of "
-            f"{', '.join(one.data for one in known)}",
-            location="benchmarks",
-        )
+        names = ", ".join(one.data for one in known)
+        raise EvalConfigError.told("no_benchmark", name=unknown[0], suite=suite, known=names)
     return tuple(one for one in known if not names or {one.data, one.task} & set(names))

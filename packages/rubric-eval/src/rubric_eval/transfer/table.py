@@ -81,18 +81,12 @@ def _read(
         path = folder.items(benchmark, model.name, seed)
         numbered = list(iterate_rows(path, ItemRow)) if path.exists() else []
         if len(numbered) != asked.count:
-            raise EvalFolderError(
-                f"{path} holds {len(numbered)} of {asked.count} items; run "
-                "`rubric-eval transfer` again, which goes on where it was"
-            )
+            raise EvalFolderError.told("items_missing", path=path, n=len(numbered), asked=asked)
         prompts.check(path, numbered, asked)
         rows_S.append([row for _, row in numbered])
     first = rows_S[0]
     if any([row.item_id for row in rows] != [row.item_id for row in first] for rows in rows_S):
-        raise EvalFolderError(
-            f"{folder.root}: items of {benchmark!r} by {model.name!r} differ from seed to seed; "
-            "run `rubric-eval transfer` again"
-        )
+        raise EvalFolderError.told("items_differ", folder=folder, benchmark=benchmark, model=model)
     return _measured(run, benchmark, model, rows_S)
 
 

@@ -209,12 +209,7 @@ def icepop_weights(ratio_BT: Tensor, *, low: float, high: float) -> Tensor:
 
 
 def sequence_masked_weights(
-    old_logprobs_BT: Tensor,
-    gen_logprobs_BT: Tensor,
-    *,
-    mask_BT: Tensor,
-    low: float,
-    high: float,
+    old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor, low: float, high: float
 ) -> Tensor:
     """Seq-Mask-TIS: drop whole responses by the geometric mean of their ratios.
 

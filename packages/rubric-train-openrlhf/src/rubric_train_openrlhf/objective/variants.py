@@ -90,11 +90,7 @@ class Clipped(SurrogateLoss):
     def of_ratio(self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips) -> Surrogate:
         """Return `clipped_surrogate`."""
         return formulas.clipped_surrogate(
-            ratio_BT,
-            advantages_B,
-            clip_low=clips.low,
-            clip_high=clips.high,
-            dual_clip=clips.dual,
+            ratio_BT, advantages_B, clip_low=clips.low, clip_high=clips.high, dual_clip=clips.dual
         )
 
 

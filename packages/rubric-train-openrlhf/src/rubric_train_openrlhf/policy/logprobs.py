@@ -155,9 +155,7 @@ class _HeadLogprobs(torch.autograd.Function):
 
     @staticmethod
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
-        ctx: Any,
-        gradient_N: torch.Tensor,
-        _: torch.Tensor,
+        ctx: Any, gradient_N: torch.Tensor, _: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, None]:
         features_NH, weight_VH, bias_V, normaliser_N = ctx.saved_tensors
         positions: Positions = ctx.positions

@@ -201,9 +201,7 @@ def _read(path: Path) -> Calibration:
 
 
 def _rates(
-    config: JudgingConfig,
-    known: Mapping[str, CriterionCalibration],
-    factors: Mapping[str, float],
+    config: JudgingConfig, known: Mapping[str, CriterionCalibration], factors: Mapping[str, float]
 ) -> dict[str, tuple[float, float]]:
     """TPR and FPR of all that is admitted and was calibrated, where they are to be corrected for.
 
