@@ -25,7 +25,7 @@ from rubric_eval.report.tables import all_tables, average_transfer
 from rubric_eval.report.views import exploratory, heat
 from rubric_eval.transfer.suites import SuiteName
 from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import Figure, Table, latex, markdown, written
+from rubric_judge.page.tables import Figure, Table, counted, latex, markdown, written
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure
     first, last = named[0], named[-1]
     alone = len(models) == 1
     between = "" if alone else f"{first.model} → {last.model}, "
-    documents = f"from {first.clusters:,} document{'' if first.clusters == 1 else 's'}"
+    documents = f"from {counted(first.clusters, 'document')}"
 
     def percent(label: str, of: Callable[[ModelScore], float], note: str) -> Figure:
         now, before = (written(of(one), "percent") for one in (last, first))
@@ -84,8 +84,7 @@ def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure
 def _transfer_figures(found: Findings, transfer: Evaluation | None) -> list[Figure]:
     if transfer is None:
         return []
-    count = len(found.benchmarks)
-    benchmarks = f"{count} benchmark{'' if count == 1 else 's'}"
+    benchmarks = counted(len(found.benchmarks), "benchmark")
     first, last = transfer.models[0], transfer.models[-1]
     if (average := found.average(last, first)) is None:
         mean = written(average_transfer(found), "percent")
@@ -141,11 +140,12 @@ def page(content: Content) -> str:
         ],
         "facts": [(one, facts(one)) for one in content.evaluations],
         "views": views,
+        "counted": counted,
         "level": level,
         "heats": [heat(*group, is_alone=len(groups) == 1) for group in groups.items()],
         "parts": exploratory(content.findings),
         "charts": training_charts(content.training) if content.training else (),
-        "records": [(_TITLES[one.run.kind], _record(one)) for one in content.evaluations],
+        "titles": _TITLES,
         "identities": _identities(content),
         "inputs": _inputs(content),
         "data": inert_json(content.excerpts),
@@ -154,32 +154,6 @@ def page(content: Content) -> str:
     return render_page(
         __package__ or "", "report.html.j2", shown, style="report.css", scripts=scripts
     )
-
-
-def _record(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """How the evaluation was made, for who wants to make it again."""
-    run = evaluation.run
-    is_transfer = run.kind == "transfer"
-    budgets = (f", {name} at most {budget:,} tokens" for name, budget in run.max_tokens.items())
-    samples = f"{run.samples} sample{'' if run.samples == 1 else 's'}"
-    seeds = ", ".join(map(str, run.seeds))
-    versions = ", ".join(f"{package} {version}" for package, version in run.versions.items())
-    return [
-        ("Started, finished", f"{run.started} – {run.finished or ''}"),
-        *(
-            (
-                f"Questions {key if is_transfer else ''}",
-                f"{asked.count:,} of {asked.source} · {asked.sha256}",
-            )
-            for key, asked in run.questions.items()
-        ),
-        *((f"Model {one.name}", f"{one.spec} · {one.fingerprint}") for one in run.models),
-        *((f"Judge {one.name}", one.fingerprint) for one in run.judges),
-        ("Decoding", f"{run.decoding.model_dump_json()}, seeds {seeds}, {samples}"),
-        *([("Suite", f"{run.suite}{''.join(budgets)}")] if run.suite else []),
-        ("Template", run.template),
-        ("Versions", versions),
-    ]
 
 
 def _identities(content: Content) -> list[tuple[str, str]]:
