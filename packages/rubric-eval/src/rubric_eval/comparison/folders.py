@@ -70,7 +70,7 @@ def measured_of(
     folder: EvalFolder,
     run: EvalRun,
     edits: Edits,
-    on_judged: Callable[[JudgedAnswers], None] | None = None,
+    on_judged: Callable[[JudgedAnswers], object] = lambda _: None,
 ) -> list[Measured]:
     """Read all values of an evaluation, model by model in the order of the run.
 
@@ -92,8 +92,7 @@ def measured_of(
         measured: list[Measured] = []
         for judged in reader.read():
             measured.append(measured_rewards(run, reader.questions, judged))
-            if on_judged is not None:
-                on_judged(judged)
+            on_judged(judged)
     if not measured:
         raise EvalFolderError.told("no_score", folder=folder)
     return measured

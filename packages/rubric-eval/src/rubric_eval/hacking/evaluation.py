@@ -111,16 +111,9 @@ def _warnings(
     by_sign = {(one.a, one.sign): one for one in changed}
     for model in models:
         within = model.reward_length_within or model.reward_length
+        pays = within is not None and (within.ci_low or 0) > 0 and within.rho >= _LONG_PAYS
         longer, gain = (by_sign.get((model.model, sign)) for sign in ("words", "reward"))
-        if (
-            within is not None
-            and (within.ci_low or 0) > 0
-            and within.rho >= _LONG_PAYS
-            and longer is not None
-            and gain is not None
-            and longer.is_above(0)
-            and gain.is_above(0)
-        ):
+        if pays and all(one is not None and one.is_above(0) for one in (longer, gain)):
             found.append(_NOTES["of_length"].format(of=model, longer=longer, within=within))
     told = (one for one in changed if one.sign in _NOTES and one.is_above(0))
     return found + [_NOTES[one.sign].format(of=one) for one in told]
@@ -158,7 +151,7 @@ class NewJudge:
     sample: int
     """Questions, drawn from those that all models answered."""
     workers: int = 32
-    on_judged: Callable[[str, str, int], None] | None = None
+    on_judged: Callable[[str, str, int], object] = lambda _judge, _model, _n: None
     """Called after every judgement, with judge, model, and how many there will be."""
 
 
@@ -235,7 +228,7 @@ async def _panel(
         questions = signs.sampled_questions(answers, sample=new_judge.sample, seed=settings.seed)
         signs.check_tasks(by_id, questions)
         await JudgePool(replicas).check()
-        tell = partial(new_judge.on_judged, replicas[0].name) if new_judge.on_judged else None
+        tell = partial(new_judge.on_judged, replicas[0].name)
         with Ledger(folder.ledger) as ledger:
             pool = JudgePool(replicas, workers=new_judge.workers, ledger=ledger)
             rewards = await signs.judge_again(pool, by_id, answers, questions, on_judged=tell)

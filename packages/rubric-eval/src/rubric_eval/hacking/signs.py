@@ -228,7 +228,7 @@ async def judge_again(
     questions: Sequence[str],
     *,
     max_unavailable_frac: float = 0.05,
-    on_judged: Callable[[str, int], None] | None = None,
+    on_judged: Callable[[str, int], object] = lambda _model, _n: None,
 ) -> dict[str, dict[results.Key, float | None]]:
     """Let another judge score every answer to some questions.
 
@@ -254,8 +254,7 @@ async def judge_again(
         chosen = [one for one in observed if one.task_id in wanted]
 
         def tell(_: int, __: JudgeResult, model: str = model, total: int = len(chosen)) -> None:
-            if on_judged is not None:
-                on_judged(model, total)
+            on_judged(model, total)
 
         views = [tasks[one.task_id].judge_view(one.text) for one in chosen]
         judged = await pool.judge_all(views, on_result=tell)

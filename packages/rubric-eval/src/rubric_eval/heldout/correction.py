@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from rubric_core import RewardError, Task
@@ -90,30 +91,23 @@ def _corrected(folder: EvalFolder, measured: Measured, calibration: Calibration)
     means_N, documents_N = zip(*found, strict=True) if found else ((), ())
     values = [value for values_K in measured.values_NK for value in values_K if value is not None]
     raw = sum(means_N) / len(means_N) if means_N else 0.0
-    row = CorrectedReward(
-        model=measured.model,
-        judge=measured.judge or "",
-        raw=raw,
-        labelled=len(pairs),
-        population="",
-    )
+    names = {"model": measured.model, "judge": measured.judge or ""}
+    row = partial(CorrectedReward, **names, raw=raw, labelled=len(pairs))
     try:
         population = check_population(values, pairs)
         corrected = corrected_mean(means_N, pairs, documents_N=documents_N)
     except RewardError as error:
-        return row.model_copy(update={"refused": str(error)})
-    told = {"population": population.reason}
-    if not population.transfers:
-        answers = min(folder.answers(measured.model, 0).parent.glob("seed_*.jsonl"))
-        refused = (
-            "the calibration is of another population of answers: label some of this model's "
-            f"(rubric-judge label TASKS EVAL/{answers.relative_to(folder.root)} --out LABELS) "
-            "and calibrate on them"
-        )
-        return row.model_copy(update={**told, "refused": f"{refused}; {population.reason}"})
-    return row.model_copy(
-        update=told | corrected.model_dump(include={"mean", "ci_low", "ci_high", "trust"})
+        return row(population="", refused=str(error))
+    if population.transfers:
+        limits = corrected.model_dump(include={"mean", "ci_low", "ci_high", "trust"})
+        return row(population=population.reason, **limits)
+    answers = min(folder.answers(measured.model, 0).parent.glob("seed_*.jsonl"))
+    refused = (
+        "the calibration is of another population of answers: label some of this model's "
+        f"(rubric-judge label TASKS EVAL/{answers.relative_to(folder.root)} --out LABELS) and "
+        f"calibrate on them; {population.reason}"
     )
+    return row(population=population.reason, refused=refused)
 
 
 def _fingerprint(judge: JudgeEntry) -> str:

@@ -31,6 +31,7 @@ class HeldoutPlan(EvalPlan):
     source: str
     """Where they come from."""
     samples: int = 1
+    """Answers to each question and seed, at least 1."""
     workers: int = 32
 
     def __post_init__(self) -> None:
@@ -42,8 +43,6 @@ class HeldoutPlan(EvalPlan):
         if twice:
             raise EvalConfigError.told("asked_twice", plan=self, n=len(twice), first=twice[0])
         super().__post_init__()
-        if self.samples < 1 or self.workers < 1:
-            raise EvalConfigError.told("below_one", plan=self)
 
     @cached_property
     def task_ids(self) -> tuple[str, ...]:
@@ -145,13 +144,7 @@ def plan_of(
 
 
 def spread(tasks: Sequence[Task], limit: int | None) -> tuple[Task, ...]:
-    """Take at most so many tasks from all over a list, which is in the order of documents.
-
-    Raises:
-        ConfigError: a limit below 1.
-    """
-    if limit is not None and limit < 1:
-        raise EvalConfigError(f"--limit is {limit}: give at least 1", location="limit")
+    """Take at most so many tasks from all over a list, which is in the order of documents."""
     if limit is None or limit >= len(tasks):
         return tuple(tasks)
     return tuple(tasks[number * len(tasks) // limit] for number in range(limit))

@@ -39,17 +39,13 @@ Answers = AsyncGenerator["Answered"]
 """All answers of one model, each once, with its seed."""
 
 
-def _nothing(*names: str) -> None:
-    del names
-
-
 @dataclass(frozen=True)
 class HeldoutProgress:
     """What to call as an evaluation goes on."""
 
-    on_answer: Callable[[str], None] = _nothing
+    on_answer: Callable[[str], object] = lambda _model: None
     """With the model's name."""
-    on_judged: Callable[[str, str], None] = _nothing
+    on_judged: Callable[[str, str], object] = lambda _judge, _model: None
     """With the judge's name and the model's."""
 
 
@@ -189,11 +185,9 @@ class Work:
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
         if ledger.unwritten:
-            raise LedgerError(
-                f"{ledger.unwritten} judgements could not be written: make room, and run the same "
-                "command again",
-                path=ledger.path,
-            )
+            problem = f"{ledger.unwritten} judgements could not be written"
+            remedy = "make room, and run the same command again"
+            raise LedgerError(f"{problem}: {remedy}", path=ledger.path)
 
     async def _collect(
         self, model: str, answers: Answers, answer_judges: dict[str, AnswerJudge], group: TaskGroup

@@ -247,15 +247,13 @@ def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
 _Documents = dict[str, Any]
 
 
-def heldout(questions: str | None = None, **_: object) -> _Documents:
+def heldout(questions: str, **_: object) -> _Documents:
     """Questions of a file of tasks: ids and questions alone, for lm-eval logs its documents.
 
     Raises:
-        BenchmarkDataError: no file is named, or it holds no task, or one twice.
+        BenchmarkDataError: it holds no task, or one twice.
         RubricFileError: it holds something else.
     """
-    if not questions:
-        raise BenchmarkDataError.told("no_questions")
     rows: list[dict[str, Any]] = [
         {"task_id": task.task_id, "doc_hash": task.doc_hash, "question": task.question}
         for task in read_tasks(Path(questions))

@@ -5,16 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 import anyio
 from pydantic import JsonValue, StrictBool
 
-import rubric_core
-import rubric_judge
+from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError
 from rubric_core.configuration import validated
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
+from rubric_judge import (
+    ChatModel,
+    ChatReply,
+    JudgeTransportError,
+    ModelConfig,
+    ModelServer,
+    ServedModel,
+)
 from rubric_judge.yaml_files import read_yaml
 
 _AT_ONCE: Final = 64
@@ -25,7 +32,7 @@ _VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p
 """What vLLM would otherwise take from the model's generation_config.json."""
 
 
-class ChatConfig(rubric_judge.ModelConfig):
+class ChatConfig(ModelConfig):
     """A model that answers, behind a server."""
 
     takes_seed: StrictBool = True
@@ -39,11 +46,7 @@ class ChatResponder:
     """Answers of one model, several at a time; a `Responder`."""
 
     def __init__(
-        self,
-        config: ChatConfig,
-        served: rubric_judge.ServedModel | None,
-        *,
-        weights: Weights | None = None,
+        self, config: ChatConfig, served: ServedModel | None, *, weights: Weights | None = None
     ) -> None:
         """Take the model; nothing is sent.
 
@@ -60,11 +63,11 @@ class ChatResponder:
         self._served = served
         self.weights = weights
         """What tells it from another model of the same name; no part of its identity."""
-        self._model = rubric_judge.ChatModel(config, role="model")
-        self._server: rubric_judge.ModelServer | None = None
+        self._model = ChatModel(config, role="model")
+        self._server: ModelServer | None = None
         address = next(addresses(config), None)
         if address is not None and served is not None and served.positions is not None:
-            self._server = rubric_judge.ModelServer(config, address)
+            self._server = ModelServer(config, address)
 
     @property
     def prompt_form(self) -> str:
@@ -86,11 +89,11 @@ class ChatResponder:
         }
 
     async def respond(
-        self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
-    ) -> AsyncGenerator[tuple[int, rubric_core.Reply]]:
+        self, asks: Sequence[Ask], decoding: Decoding
+    ) -> AsyncGenerator[tuple[int, Reply]]:
         """Answer questions as they are done; see `Responder.respond`."""
         await self._refuse_unsendable(decoding)
-        send, receive = anyio.create_memory_object_stream[tuple[int, rubric_core.Reply]](math.inf)
+        send, receive = anyio.create_memory_object_stream[tuple[int, Reply]](math.inf)
         order = iter(range(len(asks)))
 
         async def work() -> None:
@@ -114,24 +117,20 @@ class ChatResponder:
             await self._server.aclose()
         await self._model.aclose()
 
-    async def _reply(
-        self, ask: rubric_core.Ask, decoding: rubric_core.Decoding
-    ) -> rubric_core.Reply:
+    async def _reply(self, ask: Ask, decoding: Decoding) -> Reply:
         fields = self._fields(ask, decoding)
         room = await self._room(ask.view.question, decoding.max_tokens)
         if room is not None:
             if room < 1:
-                return rubric_core.Reply.unavailable(
-                    rubric_core.Reason.BAD_REQUEST,
-                    "the question alone is longer than the model's context",
-                )
+                why = "the question alone is longer than the model's context"
+                return Reply.unavailable(Reason.BAD_REQUEST, why)
             fields["max_tokens"] = min(room, decoding.max_tokens)
         try:
             answer = await self._model.answer(
                 ask.view.question, parameters=fields, affinity=ask.view.task_id
             )
-        except rubric_judge.JudgeTransportError as error:
-            return rubric_core.Reply.unavailable(error.reason, error.detail)
+        except JudgeTransportError as error:
+            return Reply.unavailable(error.reason, error.detail)
         return _read(answer)
 
     async def _room(self, question: str, wanted: int) -> int | None:
@@ -145,7 +144,7 @@ class ChatResponder:
         tokens = await self._server.prompt_tokens(question)
         return None if tokens is None else served.positions - tokens
 
-    def _fields(self, ask: rubric_core.Ask, decoding: rubric_core.Decoding) -> dict[str, JsonValue]:
+    def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
         fields: dict[str, JsonValue] = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -169,42 +168,39 @@ class ChatResponder:
             return True
         return all(model.startswith(VLLM_ROUTE) for model in self._model.routes)
 
-    async def _refuse_unsendable(self, decoding: rubric_core.Decoding) -> None:
+    async def _refuse_unsendable(self, decoding: Decoding) -> None:
         names = ["max_tokens", *(["seed"] if self._config.takes_seed else [])]
         names += [*(["stop"] if decoding.stop else []), "temperature", "top_p"]
         try:
             refused = await self._model.unsupported(names)
-        except rubric_judge.JudgeTransportError as error:
-            raise rubric_core.ResponderError(
-                f"the model {self._config.model!r} cannot be asked: {error.detail}"
-            ) from None
+        except JudgeTransportError as error:
+            why = f"the model {self._config.model!r} cannot be asked: {error.detail}"
+            raise ResponderError(why) from None
         if refused:
-            remedy = (
-                "set `takes_seed: false` in a file of models, and its draws cannot be made again"
-                if refused == ("seed",)
-                else "evaluate it apart, or leave it out"
-            )
             lacks = {"refused": ", ".join(refused), "model": self._config.model}
-            raise EvalConfigError.told("not_sent", remedy=remedy, **lacks)
+            if refused == ("seed",):
+                raise EvalConfigError.told("seed_not_sent", **lacks)
+            raise EvalConfigError.told("not_sent", **lacks)
 
 
-def _read(answer: rubric_judge.ChatReply) -> rubric_core.Reply:
+def _read(answer: ChatReply) -> Reply:
     if answer.finish == "oversized":
         detail = "the answer exceeds the size limit"
-        return rubric_core.Reply.unavailable(rubric_core.Reason.SERVER_ERROR, detail)
-    finish = {"complete": rubric_core.Finish.COMPLETE, "truncated": rubric_core.Finish.TRUNCATED}
+        return Reply.unavailable(Reason.SERVER_ERROR, detail)
+    finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
     # Half of a surrogate pair, which only an escape can hold, can stand in no file.
     text = answer.text.encode("utf-8", "replace").decode().strip()  # as a model of a folder has it
     tokens = answer.usage.completion_tokens if answer.usage else None
-    return rubric_core.Reply.answered(
-        text, finish=finish.get(answer.finish, rubric_core.Finish.REFUSED), tokens=tokens
-    )
+    return Reply.answered(text, finish=finish.get(answer.finish, Finish.REFUSED), tokens=tokens)
 
 
-def addresses(config: rubric_judge.ModelConfig) -> Iterator[str]:
+def addresses(config: ModelConfig) -> Iterator[str]:
     """Return where a model is served; nothing where litellm knows."""
     return (address for address in config.addresses if address is not None)
 
+
+_Served: TypeAlias = "tuple[ServedModel | None, Weights | None]"
+"""What a server says of its model, and what that makes of a fixed text; None where it does not."""
 
 _OF_DECODING: Final = frozenset(
     {"max_tokens", "min_p", "repetition_penalty", "seed", "stop", "temperature", "top_k", "top_p"}
@@ -248,10 +244,8 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
     return options
 
 
-async def _served(
-    spec: ModelSpec, config: ChatConfig, address: str
-) -> tuple[rubric_judge.ServedModel | None, Weights | None]:
-    async with rubric_judge.ModelServer(config, address) as server:
+async def _served(spec: ModelSpec, config: ChatConfig, address: str) -> _Served:
+    async with ModelServer(config, address) as server:
         models = await server.models()
         name = config.served_name
         found = next((model for model in models if model.name == name), None)
@@ -264,11 +258,7 @@ async def _served(
         return found, await weights_of(server, found.owner)
 
 
-def _refuse_different(
-    spec: ModelSpec,
-    config: rubric_judge.ModelConfig,
-    served: Sequence[tuple[rubric_judge.ServedModel | None, Weights | None]],
-) -> None:
+def _refuse_different(spec: ModelSpec, config: ModelConfig, served: Sequence[_Served]) -> None:
     """Refuse addresses that serve different models."""
     weights = [one for _, one in served if one is not None]
     differences = [one.difference(weights[0]) or 0.0 for one in weights[1:]]
@@ -280,7 +270,7 @@ def _refuse_different(
 async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
     config = validated(ChatConfig, {**options, "model": "any"}, source=f"model {spec.name!r}")
     (address, *_) = addresses(config)
-    async with rubric_judge.ModelServer(config, address) as server:
+    async with ModelServer(config, address) as server:
         models = await server.models()
     if len(models) != 1:
         raise EvalConfigError.told("not_one_model", spec=spec, address=address, n=len(models))

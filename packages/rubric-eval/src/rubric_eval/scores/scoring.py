@@ -197,7 +197,7 @@ class Scoring:
     expected: int
     """Answers of the model, N · seeds · samples."""
     max_unavailable_frac: float
-    on_judged: Callable[[], None]
+    on_judged: Callable[[], object]
     """Called as each answer has its judgement, or is known to have none."""
     scores: dict[_Place, ScoreRow] = field(default_factory=dict["_Place", "ScoreRow"])
     judgements: dict[_Place, ReasoningRow] = field(default_factory=dict["_Place", "ReasoningRow"])

@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, NamedTuple, cast
 
-import rubric_core
+from rubric_core import Criterion, Decoding, Grounding, Rubric, RubricError, Task, write_tasks
 from rubric_core.errors import needing_extra
-from rubric_eval.errors import BenchmarkDataError, EvalConfigError
+from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers.stated import EXTRACTION
 from rubric_eval.lm_tasks.scoring import Response, stated
@@ -39,7 +39,7 @@ class Built:
     prompts: tuple[str, ...]
     """Of each item, the same for every model; a model's chat template goes around it."""
 
-    decoding: rubric_core.Decoding
+    decoding: Decoding
     source: str
     template: str
     """Hash of what makes prompts of items, and scores of responses."""
@@ -63,7 +63,7 @@ def build(
     benchmarks: Sequence[Benchmark],
     *,
     data: str | Path | None,
-    decoding: rubric_core.Decoding,
+    decoding: Decoding,
     max_tokens: int | None = None,
     limit: int | None = None,
 ) -> list[Built]:
@@ -74,14 +74,12 @@ def build(
         data: a folder of local copies, "small", or None for the Hub.
         decoding: how tokens are drawn; tokens and stops are each benchmark's own.
         max_tokens: tokens of an answer, in place of each benchmark's own.
-        limit: only the first items of each, to try something out.
+        limit: only the first items of each, at least 1, to try something out.
 
     Raises:
         BenchmarkDataError: data is missing or not well formed.
         MissingExtraError: lm-eval is not installed.
     """
-    if limit is not None and limit < 1:
-        raise EvalConfigError.told("limit_below_one", limit=limit)
     with quiet():
         return [_build(one, data, decoding, max_tokens, limit) for one in benchmarks]
 
@@ -112,7 +110,7 @@ def quiet() -> Generator[None]:
 def _build(
     benchmark: Benchmark,
     data: str | Path | None,
-    decoding: rubric_core.Decoding,
+    decoding: Decoding,
     max_tokens: int | None,
     limit: int | None,
 ) -> Built:
@@ -195,7 +193,7 @@ def validate(
 
 def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
     try:
-        (built,) = build([benchmark], data=data, decoding=rubric_core.Decoding())
+        (built,) = build([benchmark], data=data, decoding=Decoding())
     except BenchmarkDataError as error:
         return Validated(benchmark.task, None, str(error))
     return Validated(benchmark.task, len(built.ids), built.source)
@@ -207,20 +205,20 @@ def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
         questions, reader = Path(folder, "tasks.jsonl"), Path(folder, "judge.yaml")
         questions, reader = tasks or questions, judge or reader
         if tasks is None:
-            paris = rubric_core.Criterion(id="named", weight=1.0, required_elements=("Paris",))
-            question = rubric_core.Task(
+            paris = Criterion(id="named", weight=1.0, required_elements=("Paris",))
+            question = Task(
                 question="What is the capital of France?",
-                grounding=rubric_core.Grounding("The capital of France is Paris."),
-                rubric=rubric_core.Rubric(criteria=(paris,)),
+                grounding=Grounding("The capital of France is Paris."),
+                rubric=Rubric(criteria=(paris,)),
             )
-            rubric_core.write_tasks(questions, [question])
+            write_tasks(questions, [question])
         if judge is None:
             reader.write_text("type: lexical\n", encoding="utf-8")
         try:
             task = _load(_HELDOUT, {"questions": str(questions), "judge": str(reader)})
             with quiet():
                 task.build_all_requests(rank=0, world_size=1)
-        except (rubric_core.RubricError, OSError) as error:
+        except (RubricError, OSError) as error:
             return Validated(_HELDOUT, None, str(error))
     source = f"{tasks or 'a question that stands for any'}, {judge or 'the lexical judge'}"
     return Validated(_HELDOUT, len(task.instances), source)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 from rubric_core import Decoding, ScoresChoices
 from rubric_core.locks import folder_lock
@@ -18,13 +19,16 @@ from rubric_eval.transfer.building import Built, build, scored_items
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
 from rubric_eval.transfer.table import TransferTable, has_items, transfer_table
 
+OnProgress: TypeAlias = Callable[[str, str, int], object]
+"""Called after every answer, with model, benchmark, and how many there will be."""
+
 
 async def run_transfer(
     out: Path,
     plan: TransferPlan,
     models: Sequence[OpenModel],
     *,
-    on_progress: Callable[[str, str, int], None] | None = None,
+    on_progress: OnProgress = lambda _model, _benchmark, _n: None,
 ) -> TransferTable:
     """Have models answer the same benchmarks, score all alike, and write the table.
 
@@ -35,7 +39,7 @@ async def run_transfer(
         out: folder of the evaluation, a new one or one of the same benchmarks.
         plan: what is asked.
         models: each closed after its answers, and all at the end, whatever comes of it.
-        on_progress: called after every answer, with model, benchmark, and how many it will be.
+        on_progress: called after every answer.
 
     Returns:
         The paper's Table 2, also in transfer.json.
@@ -80,10 +84,7 @@ def _refuse_unable(plan: TransferPlan, models: Sequence[OpenModel]) -> None:
 
 
 async def _evaluate(
-    folder: inputs.EvalFolder,
-    plan: TransferPlan,
-    model: OpenModel,
-    on_progress: Callable[[str, str, int], None] | None,
+    folder: inputs.EvalFolder, plan: TransferPlan, model: OpenModel, on_progress: OnProgress
 ) -> None:
     """Ask for everything first: a model that fails at its last benchmark has no scores at all."""
     answered: list[tuple[Built, dict[int, dict[str, files.AnswerRow]]]] = []
@@ -100,8 +101,7 @@ async def _evaluate(
         async with aclosing(stream):
             async for seed, row in stream:
                 by_seed[seed][row.task_id] = row
-                if on_progress is not None:
-                    on_progress(model.name, built.benchmark.task, total)
+                on_progress(model.name, built.benchmark.task, total)
         rows = [row for by_item in by_seed.values() for row in by_item.values()]
         _refuse_unanswered(model.name, built, rows, plan.max_unavailable_frac)
         answered.append((built, by_seed))
@@ -187,7 +187,7 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
         benchmarks: some of them, by data ("gsm8k") or task ("rubric_gsm8k"); all when left out.
         data: a folder of local copies, "small", or None for the Hub.
         decoding: temperature, top_p and top_k; greedy when left out.
-        max_tokens: tokens of an answer, in place of each benchmark's own.
+        max_tokens: tokens of an answer, at least 1, in place of each benchmark's own.
         limit: only so many items of each, to try something out.
         seeds: each gives every item an answer of its own.
         max_unavailable_frac: see `run_transfer`.
@@ -199,8 +199,6 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
     """
     decoding = decoding or Decoding()
     chosen = _chosen(suite, benchmarks)
-    if max_tokens is not None and max_tokens < 1:
-        raise EvalConfigError(f"max-tokens {max_tokens} must be at least 1", location="max-tokens")
     if suite is SuiteName.LIKELIHOOD and (decoding != Decoding() or max_tokens or len(seeds) > 1):
         raise EvalConfigError.told("nothing_drawn", suite=suite)
     try:
