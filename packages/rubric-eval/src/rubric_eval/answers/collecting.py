@@ -164,10 +164,9 @@ def _difference(folder: EvalFolder, model: OpenModel) -> tuple[dict[str, Weights
     except FileNotFoundError:
         known = {}
     except ValidationError:
-        raise RubricFileError(
-            "is no record of the weights that answered; restore it, or evaluate into a new folder",
-            path=path,
-        ) from None
+        problem = "is no record of the weights that answered"
+        remedy = "restore it, or evaluate into a new folder"
+        raise RubricFileError(f"{problem}; {remedy}", path=path) from None
     kept = known.get(model.fingerprint)
     difference = kept.difference(model.weights) if kept and model.weights else None
     if difference is not None and difference > OTHER:
@@ -242,15 +241,14 @@ async def _replies(
     """Ask once for each group; hold the responder to one reply for each."""
     if not groups:
         return
-    due = set(range(len(groups)))
+    due, who = set(range(len(groups))), f"the responder of model {model.name!r}"
+    remedy = "report it to whoever wrote the responder"
     replies = model.responder.respond([group[0].ask for group in groups], decoding)
     try:
         async for index, reply in replies:
             if index not in due:
-                raise ResponderError(
-                    f"the responder of model {model.name!r} replied to question {index!r}, which "
-                    "nobody asked: report it to whoever wrote the responder"
-                )
+                unasked = f"question {index!r}, which nobody asked"
+                raise ResponderError(f"{who} replied to {unasked}: {remedy}")
             due.discard(index)
             yield index, reply
     finally:
@@ -258,7 +256,5 @@ async def _replies(
         if close is not None:
             await close()
     if due:
-        raise ResponderError(
-            f"the responder of model {model.name!r} gave no reply to {len(due)} of {len(groups)} "
-            "questions: report it to whoever wrote the responder"
-        )
+        lacking = f"{len(due)} of {len(groups)} questions"
+        raise ResponderError(f"{who} gave no reply to {lacking}: {remedy}")

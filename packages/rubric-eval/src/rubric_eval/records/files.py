@@ -158,12 +158,9 @@ def _refuse_newer(path: Path, text: bytes) -> None:
     if found.format > FORMAT:
         version = found.versions.get("rubric-eval")
         by = f", written by rubric-eval {version}" if isinstance(version, str) else ""
-        raise RubricFileError(
-            f"field 'format': {found.format}{by}, is newer than this version reads ({FORMAT}): "
-            "use that version, or a later one; the folder is as it was",
-            path=path,
-            field="format",
-        )
+        problem = f"{found.format}{by}, is newer than this version reads ({FORMAT})"
+        remedy = "use that version, or a later one; the folder is as it was"
+        raise RubricFileError(f"field 'format': {problem}: {remedy}", path=path, field="format")
 
 
 def read_finished_run(folder: EvalFolder, *, edits: Edits) -> EvalRun:

@@ -64,10 +64,8 @@ def read_training(path: Path) -> Training:
     """
     metrics = path / "metrics.jsonl"
     if not metrics.exists():
-        raise RubricFileError(
-            "holds no training run: there is no metrics.jsonl in it; name the `out` of a run",
-            path=path,
-        )
+        problem = "holds no training run: there is no metrics.jsonl in it"
+        raise RubricFileError(f"{problem}; name the `out` of a run", path=path)
     heldout = path / "heldout.jsonl"
     return Training(
         path=path,

@@ -127,10 +127,8 @@ def read_reliability(path: Path) -> Reliability:
     try:
         return Reliability.model_validate_json(read_file(file))
     except FileNotFoundError:
-        raise RubricFileError(
-            "no such study; name the reliability.json that `rubric-judge reliability` wrote",
-            path=file,
-        ) from None
+        remedy = "name the reliability.json that `rubric-judge reliability` wrote"
+        raise RubricFileError(f"no such study; {remedy}", path=file) from None
     except ValidationError as error:
         remedy = "name a reliability.json that `rubric-judge reliability` wrote"
         raise RubricFileError.of_validation(error, remedy, path=file) from None

@@ -61,10 +61,8 @@ class HarnessResponder:
         """
         self._options = validated(HarnessOptions, spec.options, source=f"model {spec.name!r}")
         if find_spec("lm_eval") is None or find_spec("transformers") is None:
-            raise MissingExtraError(
-                f"model {spec.name!r}: kind 'hf' needs lm-eval: "
-                f"{install_command('rubric-eval', 'lm-eval')}"
-            )
+            remedy = install_command("rubric-eval", "lm-eval")
+            raise MissingExtraError(f"model {spec.name!r}: kind 'hf' needs lm-eval: {remedy}")
         self._files = model_files(self._options.path)
         self.prompt_form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
         """By the tokenizer's files."""
@@ -109,10 +107,9 @@ class HarnessResponder:
             # The named boundary for model folders: what a broken file makes the library raise is
             # not known.
             except Exception as error:
-                raise ResponderError(
-                    f"the model folder {str(self._options.path)!r} does not load: "
-                    f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
-                ) from error
+                problem = f"the model folder {str(self._options.path)!r} does not load"
+                why = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+                raise ResponderError(f"{problem}: {why}") from error
         return self._model
 
 
@@ -234,8 +231,7 @@ class _Loaded:
                 raise
             left = list(waiting.values())
             if len(left) == 1:
-                reason = Reason.SERVER_ERROR
-                reply = Reply.unavailable(reason, "out of memory")
+                reply = Reply.unavailable(Reason.SERVER_ERROR, "out of memory")
                 report((left[0].index, reply))
                 return
             half = len(left) // 2

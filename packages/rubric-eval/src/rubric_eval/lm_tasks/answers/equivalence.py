@@ -277,10 +277,8 @@ class _Algebra:
         atexit.register(self._end)
         if _ask(self._process, b"", limit_s=_START_LIMIT_S) != b"ready":
             self._end()
-            raise MissingExtraError(
-                "comparing mathematical answers needs math-verify: "
-                f"{install_command('rubric-eval', 'lm-eval')}"
-            )
+            remedy = install_command("rubric-eval", "lm-eval")
+            raise MissingExtraError(f"comparing mathematical answers needs math-verify: {remedy}")
         return self._process
 
     def _end(self) -> None:
