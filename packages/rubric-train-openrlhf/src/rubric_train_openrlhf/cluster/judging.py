@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack, aclosing, suppress
 from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import structlog
@@ -30,6 +30,9 @@ from rubric_train_openrlhf.step.admission import read_admission
 from rubric_train_openrlhf.step.credit import Crediting, StepCredit, check_judge
 from rubric_train_openrlhf.step.rewards import Sizes, judge_rewards
 from rubric_train_openrlhf.step.tasks import read_task_sets
+
+Names: TypeAlias = Sequence[Sequence[str]]
+"""Of judgements, group by group."""
 
 _TRIES = 4
 _AGAIN_S = 2.0
@@ -152,7 +155,7 @@ class JudgeSide:
         self._recent[judgement.text] = result
         return judgement.text, result
 
-    def results(self, judgements_PG: Iterable[Sequence[str]]) -> list[list[JudgeResult]]:
+    def results(self, judgements_PG: Names) -> list[list[JudgeResult]]:
         """Find the judgements of each group again, by their names.
 
         Raises:
@@ -160,7 +163,7 @@ class JudgeSide:
         """
         return [[self._result(name) for name in group] for group in judgements_PG]
 
-    def tasks(self, judgements_PG: Iterable[Sequence[str]]) -> list[Task]:
+    def tasks(self, judgements_PG: Names) -> list[Task]:
         """Return the task of each group."""
         return [self.task(JudgementId.read(group[0]).task_id) for group in judgements_PG]
 
@@ -254,11 +257,7 @@ class JudgeCoordinator:
         return Verdict(judgement, 0.0 if self._config.judge.on_unavailable == "zero" else None)
 
     async def spread(
-        self,
-        step: int,
-        judgements_PG: Sequence[Sequence[str]],
-        sizes: Sizes,
-        before_PG: Sequence[Sequence[str]] = (),
+        self, step: int, judgements_PG: Names, sizes: Sizes, before_PG: Names = ()
     ) -> list[bool]:
         """Tell which groups of a round have rewards that differ, penalties included.
 
@@ -278,11 +277,7 @@ class JudgeCoordinator:
         return side.crediting.informative(results_PG, side.tasks(judgements_PG), sizes)
 
     async def credit(
-        self,
-        step: int,
-        judgements_PG: Sequence[Sequence[str]],
-        sizes: Sizes,
-        dropped_PG: Sequence[Sequence[str]] = (),
+        self, step: int, judgements_PG: Names, sizes: Sizes, dropped_PG: Names = ()
     ) -> StepCredit:
         """Divide the credit of a step and write its judgement rows.
 
@@ -318,7 +313,7 @@ class JudgeCoordinator:
             self._credited = asked, credit
             return credit
 
-    async def heldout(self, step: int, judgements_NS: Sequence[Sequence[str]]) -> HeldoutReward:
+    async def heldout(self, step: int, judgements_NS: Names) -> HeldoutReward:
         """Average the rewards of a held-out pass, without penalties.
 
         Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
@@ -19,6 +19,9 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.rollout import bfloat16_if
 from rubric_train_openrlhf.run.records import UpdateMetrics
+
+OnResponses: TypeAlias = Callable[[int], object]
+"""Called with how many more responses have gone into a gradient."""
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,7 @@ class Learner:
     """Of the run; log-probabilities are those of the distribution that was sampled from."""
 
     def update(
-        self,
-        batch: UpdateBatch,
-        *,
-        step: int,
-        on_responses: Callable[[int], object] = lambda _: None,
+        self, batch: UpdateBatch, *, step: int, on_responses: OnResponses = lambda _: None
     ) -> UpdateMetrics:
         """Make `updates_per_rollout` optimiser updates, each on an equal share of the responses.
 
@@ -61,7 +60,7 @@ class Learner:
         Args:
             batch: B responses, one valid at least; an advantage counts for all its tokens.
             step: training step, for errors.
-            on_responses: called with how many more responses have gone into a gradient.
+            on_responses: called after every micro-batch.
 
         Returns:
             Means over the updates made.
@@ -83,12 +82,7 @@ class Learner:
         return UpdateMetrics(**means, lr=lr)
 
     def _one_update(
-        self,
-        batch: UpdateBatch,
-        rows: Sequence[int],
-        on_responses: Callable[[int], object],
-        *,
-        step: int,
+        self, batch: UpdateBatch, rows: Sequence[int], on_responses: OnResponses, *, step: int
     ) -> dict[str, float]:
         size = formulas.update_size(batch.rollouts.mask_BT[list(rows)])
         parts: list[dict[str, float]] = []

@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 import rubric_core as core
 from rubric_core import JudgeResult, RewardError, Rubric, RubricError, Task, read_tasks
+from rubric_core.arrays import FloatArray
 from rubric_core.files import read_file
 from rubric_judge.calibration.record import Calibration, CriterionCalibration, read_calibration
 from rubric_judge.capabilities import fingerprint
@@ -24,7 +24,6 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import AdmissionFile
 from rubric_train_openrlhf.run.writing import write_text
 
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 _KEY: Final = "judge.calibration"
 _SHOWN: Final = 8
 """Criteria that a message names."""
@@ -139,14 +138,11 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
     if judging.calibration is None:
         return
     if not judging.calibration.is_file():
-        yield (
-            f"admission: unknown, {_KEY} is missing: there is no file "
-            f"{str(judging.calibration)!r}, and a run does not start without it; correct "
-            "the path, or write it with `rubric-judge calibrate`"
-        )
+        file = f"{str(judging.calibration)!r}, and a run does not start without it"
+        remedy = "correct the path, or write it with `rubric-judge calibrate`"
+        yield f"admission: unknown, {_KEY} is missing: there is no file {file}; {remedy}"
         return
-    missing = [path for path in paths if not path.is_file()]
-    if missing:
+    if missing := [path for path in paths if not path.is_file()]:
         yield f"admission: unknown, the tasks {str(missing[0])!r} are not there yet"
         return
     tasks = [task for path in paths for task in read_tasks(path)]
@@ -154,10 +150,8 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
     admission = read_admission(judging, tasks, judge_fingerprint=own)
     yield described(admission, [task.rubric for task in tasks])
     if own is None:
-        yield (
-            "admission: identity not checked, since the judge cannot be made here: a run refuses "
-            "a calibration of another judge"
-        )
+        why = "the judge cannot be made here: a run refuses a calibration of another judge"
+        yield f"admission: identity not checked, since {why}"
 
 
 def _fingerprint(config: JudgingConfig) -> str | None:

@@ -15,15 +15,17 @@ from typing import TypeAlias
 import numpy as np
 
 from rubric_core import JudgeResult, Outcome, Rubric, Task
+from rubric_core.arrays import BoolArray, FloatArray
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
 from rubric_train_openrlhf.run.records import HeldoutReward, JudgementRow, JudgingFigures, row_id
 from rubric_train_openrlhf.step import rewards as earned
 from rubric_train_openrlhf.step.admission import Admission
-from rubric_train_openrlhf.step.rewards import ALL, BoolArray, Credit, FloatArray, Rewards, Sizes
+from rubric_train_openrlhf.step.rewards import ALL, Credit, Rewards, Sizes
 
 Results: TypeAlias = Sequence[Sequence[JudgeResult]]
+Tasks: TypeAlias = Sequence[Task]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class Crediting:
     config: TrainConfig
     admission: Admission = ALL
 
-    def informative(self, results_PG: Results, tasks_P: Sequence[Task], sizes: Sizes) -> list[bool]:
+    def informative(self, results_PG: Results, tasks_P: Tasks, sizes: Sizes) -> list[bool]:
         """Tell which groups have a spread of rewards, penalties included.
 
         Raises:
@@ -64,12 +66,7 @@ class Crediting:
         return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
 
     def of_step(
-        self,
-        step: int,
-        results_PG: Results,
-        tasks_P: Sequence[Task],
-        sizes: Sizes,
-        dropped_PG: Results = (),
+        self, step: int, results_PG: Results, tasks_P: Tasks, sizes: Sizes, dropped_PG: Results = ()
     ) -> tuple[StepCredit, list[JudgementRow]]:
         """Work out the credit of a step.
 
@@ -103,7 +100,7 @@ class Crediting:
         named_P = [(task.task_id, rubric) for task, rubric in zip(tasks_P, rubrics_P, strict=True)]
         return for_policy, list(_judgement_rows(step, results_PG, named_P, rewards, credit))
 
-    def of_heldout(self, step: int, results_NS: Results, tasks_N: Sequence[Task]) -> HeldoutReward:
+    def of_heldout(self, step: int, results_NS: Results, tasks_N: Tasks) -> HeldoutReward:
         """Average the judge's rewards over questions, without penalties.
 
         Args:
@@ -129,7 +126,7 @@ class Crediting:
             criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_N),
         )
 
-    def _rewards(self, results_PG: Results, tasks_P: Sequence[Task]) -> Rewards:
+    def _rewards(self, results_PG: Results, tasks_P: Tasks) -> Rewards:
         return earned.judge_rewards(
             results_PG,
             [task.rubric for task in tasks_P],
@@ -138,7 +135,7 @@ class Crediting:
         )
 
     def _shaped(
-        self, results_PG: Results, tasks_P: Sequence[Task], sizes: Sizes
+        self, results_PG: Results, tasks_P: Tasks, sizes: Sizes
     ) -> tuple[Rewards, FloatArray]:
         """The judge's rewards, and those with the penalties that are on."""
         rewards = self._rewards(results_PG, tasks_P)
@@ -147,7 +144,7 @@ class Crediting:
     def _figures(
         self,
         results_PG: Results,
-        tasks_P: Sequence[Task],
+        tasks_P: Tasks,
         rewards: Rewards,
         shaped_PG: FloatArray,
         dropped_PG: Results,

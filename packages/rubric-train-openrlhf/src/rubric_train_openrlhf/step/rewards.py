@@ -11,14 +11,11 @@ import numpy.typing as npt
 
 import rubric_core as core
 from rubric_core import JudgeResult, Outcome, Reason, Rubric, arrays
+from rubric_core.arrays import BoolArray, FloatArray
 from rubric_core.reward import estimators
 from rubric_core.reward.projection import OnUnavailable
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.step.admission import Admission
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 
 ALL: Final = Admission()
 """Every criterion at its weight: a run without a calibration."""
@@ -30,7 +27,7 @@ Rewards: TypeAlias = estimators.JudgedGroups
 class Sizes:
     """Lengths and endings of P groups of G responses, for the penalties."""
 
-    lengths_PG: IntArray
+    lengths_PG: npt.NDArray[np.int64]
     """Tokens, the end token included."""
     ended_PG: BoolArray
     """Whether a response came to its end token."""

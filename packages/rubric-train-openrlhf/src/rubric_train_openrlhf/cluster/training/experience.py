@@ -16,7 +16,8 @@ import torch
 from openrlhf.trainer.ppo_utils.experience import Experience
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
-from rubric_train_openrlhf.cluster.sampling import judge_calls, samples
+from rubric_train_openrlhf.cluster.sampling import samples
+from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.step.credit import StepCredit
@@ -42,11 +43,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     """|log π_engine − log π_policy| of each token trained on."""
 
     def __init__(
-        self,
-        *parts: Any,
-        coordinator: judge_calls.CoordinatorClient,
-        shares: Shares,
-        ratio_to_sampler: bool,
+        self, *parts: Any, coordinator: CoordinatorClient, shares: Shares, ratio_to_sampler: bool
     ) -> None:
         """Take OpenRLHF's parts, and what is ours.
 
