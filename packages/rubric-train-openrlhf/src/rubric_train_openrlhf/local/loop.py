@@ -113,7 +113,7 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
     checkpoints = run.folder.checkpoints
     save_checkpoint(checkpoints, run.sampler.policy, state)
     best = best_step(run.folder, up_to=step)
-    mark_best(checkpoints, step=step if best is None else best)
+    mark_best(checkpoints, step=best)
     prune(checkpoints, keep=run.config.checkpoint.keep, best={best})
 
 

@@ -113,7 +113,7 @@ def mark_best(checkpoints: Path, *, step: int) -> None:
     point_link(checkpoints / "best", checkpoint_path(checkpoints, step=step).name)
 
 
-def prune(checkpoints: Path, *, keep: int, best: Collection[int | None]) -> None:
+def prune(checkpoints: Path, *, keep: int, best: Collection[int]) -> None:
     """Delete all but the first, the best and the last `keep` checkpoints."""
     newest_first = sorted(_all_checkpoints(checkpoints), key=step_of, reverse=True)
     for path in newest_first[keep:]:

@@ -280,10 +280,10 @@ def summed_up(folder: RunFolder) -> RunSummary:
     )
 
 
-def best_step(folder: RunFolder, *, up_to: int) -> int | None:
-    """Step of the best held-out pass up to a step, the first of them at a tie; None without any."""
+def best_step(folder: RunFolder, *, up_to: int) -> int:
+    """Step of the best held-out pass up to a step, the first at a tie; that step without any."""
     steps = [row.step for row in folder.read_heldout() if row.best and row.step <= up_to]
-    return steps[-1] if steps else None
+    return steps[-1] if steps else up_to
 
 
 _WARNINGS: Final[dict[str, str]] = toml_beside(__file__, "warnings.toml")

@@ -208,7 +208,6 @@ class PolicyCheckpoints:
         folders.drop_after(self.folder.checkpoints, step=step)
         self.state_step = step
         best = best_step(self.folder, up_to=step)
-        best = step if best is None else best
         if self.path(best).exists():
             folders.mark_best(self.folder.checkpoints, step=best)
 
@@ -221,7 +220,7 @@ class PolicyCheckpoints:
         """
         write(self.path(step))
         best = best_step(self.folder, up_to=step)
-        folders.mark_best(self.folder.checkpoints, step=step if best is None else best)
+        folders.mark_best(self.folder.checkpoints, step=best)
         resumed_best = best_step(self.folder, up_to=self.state_step)
         folders.prune(self.folder.checkpoints, keep=self.config.keep, best={best, resumed_best})
 
