@@ -144,9 +144,8 @@ def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
         and not any(key == name or key.startswith(f"{name}.") for name in _MAY_CHANGE)
     )
     if changed:
-        raise ResumeError.told(
-            "configuration_changed", path=folder.path, changed=", ".join(changed)
-        )
+        named = ", ".join(changed)
+        raise ResumeError.told("configuration_changed", path=folder.path, changed=named)
 
 
 def _environment(folder: RunFolder, key: str, default: object = None) -> dict[str, Any]:

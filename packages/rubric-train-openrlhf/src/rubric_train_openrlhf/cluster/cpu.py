@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
 
 from rubric_train_openrlhf.errors import ClusterError
@@ -103,7 +103,6 @@ class GlooGroup:
 
 
 _FUSED_LOSS = "flash_attn.ops.triton.cross_entropy"
-_TOOL_SERVER = "vllm.entrypoints.mcp.tool_server"
 _FLASH_ATTENTION: Final = {
     "flash_attn": (),
     "flash_attn.bert_padding": ("index_first_axis", "pad_input", "rearrange", "unpad_input"),
@@ -160,7 +159,7 @@ def _without_flash_attention(_module: ModuleType) -> Generator[None]:
 
 
 @contextmanager
-def _replaced(stand_ins: Mapping[str, ModuleType | None]) -> Generator[None]:
+def _replaced(stand_ins: Mapping[str, object]) -> Generator[None]:
     """Have imports find other modules, or none, unless the right ones are loaded already."""
     missing = [name for name in stand_ins if name not in sys.modules]
     sys.modules.update({name: stand_ins[name] for name in missing})  # pyright: ignore[reportCallIssue, reportArgumentType]
@@ -211,16 +210,8 @@ def _on_cpus(module: Any) -> Generator[None]:
     strategy.get_ds_train_config = get_ds_train_config
 
 
-def _tool_server() -> ModuleType:
-    """Stand in for types of OpenAI's client, which are behind a name in an annotation."""
-    stand_in = ModuleType(_TOOL_SERVER)
-    vars(stand_in)["ToolServer"] = object
-    return stand_in
-
-
-def _no() -> bool:
-    return False
-
+_TOOLS: Final = {"vllm.entrypoints.mcp.tool_server": SimpleNamespace(ToolServer=object)}
+"""Types of OpenAI's client, which are behind a name in an annotation."""
 
 PATCHES: Final[dict[str, Patch]] = {
     "openrlhf": _without_cuda,
@@ -233,9 +224,11 @@ PATCHES: Final[dict[str, Patch]] = {
     # A rehearsal is half a dozen processes that load transformers and vLLM, and little more: what
     # they load for others than text costs each of them a second. That is scikit-learn and SciPy,
     # for images and scores; SciPy's filters, without which no audio is read; a client's types.
-    "transformers.utils.import_utils": _putting(is_sklearn_available=_no, is_scipy_available=_no),
+    "transformers.utils.import_utils": _putting(
+        is_sklearn_available=lambda: False, is_scipy_available=lambda: False
+    ),
     "vllm.multimodal.audio": lambda _: _replaced({"scipy.signal": None}),
-    "vllm.reasoning.abs_reasoning_parsers": lambda _: _replaced({_TOOL_SERVER: _tool_server()}),
+    "vllm.reasoning.abs_reasoning_parsers": lambda _: _replaced(_TOOLS),
 }
 """By the full name of the module that each is for."""
 

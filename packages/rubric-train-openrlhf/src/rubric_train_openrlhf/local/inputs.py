@@ -106,13 +106,9 @@ def _text_row(
     fields = {} if isinstance(row, SchemaError) else row
     text, doc_hash = fields.get("text"), fields.get("doc_hash")
     if not isinstance(text, str) or not isinstance(doc_hash, str | None):
-        raise RubricFileError(
-            "this line is no JSON object with a string `text`; write the documents with "
-            "`rubric-synth collect`",
-            path=path,
-            line=line,
-            field="text",
-        )
+        problem = "this line is no JSON object with a string `text`"
+        remedy = "write the documents with `rubric-synth collect`"
+        raise RubricFileError(f"{problem}; {remedy}", path=path, line=line, field="text")
     return text, doc_hash
 
 

@@ -13,11 +13,12 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from rubric_core import ConfigError, Task, read_tasks
+from rubric_core import Task, read_tasks
 from rubric_core.files import toml_beside
 from rubric_judge.lexical.scoring import missing_terms
 from rubric_judge.page.grounding import told_grounding
 from rubric_judge.page.tables import Cell, Row, Table, TextTable
+from rubric_train_openrlhf.errors import TrainConfigError
 
 _TABLES: Final = toml_beside(__file__, "tables.toml")
 
@@ -172,11 +173,7 @@ def revealed_tasks(config: Mapping[str, Any], files: Sequence[Path] = ()) -> dic
     chosen = list(files) or [path for path in own if path.is_file()]
     if not chosen:
         named = f" ({own[0]})" if own else ""
-        raise ConfigError(
-            f"--reveal-grounding: the tasks of this run are not there{named}; "
-            "name their file by --tasks",
-            location="reveal-grounding",
-        )
+        raise TrainConfigError.told("nothing_to_reveal", named=named)
     return {task.task_id: task for path in chosen for task in read_tasks(path)}
 
 

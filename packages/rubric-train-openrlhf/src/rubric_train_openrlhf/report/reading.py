@@ -115,9 +115,8 @@ def _mapping(path: Path, text: str) -> Mapping[str, Any]:
     try:
         document = yaml_value(text, source=path.name)
     except ConfigError as error:
-        raise RubricFileError(
-            f"{error}; write the resolved configuration again", path=path
-        ) from None
+        problem = f"{error}; write the resolved configuration again"
+        raise RubricFileError(problem, path=path) from None
     return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
 
 
@@ -132,9 +131,8 @@ def _document(path: Path, model: type[_Row]) -> _Row | None:
         raise RubricFileError.of_validation(exc, _REPAIR, path=path) from None
     except ValueError as exc:
         line = exc.lineno if isinstance(exc, json.JSONDecodeError) else None
-        raise RubricFileError(
-            "not a whole JSON document; write it again", path=path, line=line
-        ) from None
+        problem = "not a whole JSON document; write it again"
+        raise RubricFileError(problem, path=path, line=line) from None
 
 
 MAX_STEPS = 12

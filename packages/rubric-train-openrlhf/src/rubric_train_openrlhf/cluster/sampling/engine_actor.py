@@ -37,9 +37,8 @@ class RubricRolloutActor(_EngineActor):
             await super().__init__(*args, **options | engine_options(run))
         except RuntimeError as error:
             # vLLM says no more than that its own process failed.
-            raise ClusterError.told(
-                "vllm_does_not_start", why=engine_process.engine_error() or failure.shown(error)
-            ) from error
+            why = engine_process.engine_error() or failure.shown(error)
+            raise ClusterError.told("vllm_does_not_start", why=why) from error
         # Calls beside `generate`, as those with new weights, wait for ever on a process that died.
         orphans.end_once(self._has_lost_its_process)
         self._tokenizer = AutoTokenizer.from_pretrained(options["model"], local_files_only=True)

@@ -244,9 +244,8 @@ def _identity(engine: Engine, *, number: int) -> Identity:
             raise lost_engine(error, number=number) from error
         except RayActorError as error:
             if time.monotonic() > deadline:
-                raise ClusterError.told(
-                    "engine_stays_away", number=number, seconds=RESTART_S
-                ) from error
+                away = {"number": number, "seconds": RESTART_S}
+                raise ClusterError.told("engine_stays_away", **away) from error
             time.sleep(_PAUSE_S)
 
 

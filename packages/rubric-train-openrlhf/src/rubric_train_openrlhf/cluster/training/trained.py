@@ -142,9 +142,8 @@ def check_trained(
         elif not abs(found.advantage - advantage) <= _CLOSE * max(1.0, abs(advantage)):
             problem = f"an advantage of {found.advantage!r} instead of {advantage!r}"
         if problem:
-            raise ClusterError.told(
-                "trained_on_another", step=step, row=row, total=len(samples), problem=problem
-            )
+            place = {"step": step, "row": row, "total": len(samples)}
+            raise ClusterError.told("trained_on_another", problem=problem, **place)
 
 
 def check_update(figures: Mapping[str, float], *, step: int) -> None:
@@ -155,9 +154,8 @@ def check_update(figures: Mapping[str, float], *, step: int) -> None:
     """
     broken = [name for name in ("loss", "grad_norm") if not math.isfinite(figures[name])]
     if broken:
-        raise NonFiniteUpdateError.told(
-            "figures_not_finite", step=step, broken=" and ".join(broken)
-        )
+        named = " and ".join(broken)
+        raise NonFiniteUpdateError.told("figures_not_finite", step=step, broken=named)
 
 
 def step_record(
