@@ -150,10 +150,7 @@ def page(content: Content) -> str:
         "inputs": _inputs(content),
         "data": inert_json(content.excerpts),
     }
-    scripts = ("charts.js", "report.js")
-    return render_page(
-        __package__ or "", "report.html.j2", shown, style="report.css", scripts=scripts
-    )
+    return render_page(__package__, "report", shown, scripts=("charts.js", "report.js"))
 
 
 def _identities(content: Content) -> list[tuple[str, str]]:

@@ -67,7 +67,4 @@ def write_page(report: CalibrationReport, path: Path, files: Files | None = None
     # The template calls the functions of this module and the report's own tables.
     tables = [*report.tables()[2:], *report.score_tables()]
     content = {"report": report, "views": sys.modules[__name__], "tables": tables, "steps": steps}
-    text = render_page(
-        __package__ or "", "calibration.html.j2", content, style="calibration.css", scripts=()
-    )
-    write_text(path, text)
+    write_text(path, render_page(__package__, "calibration", content))

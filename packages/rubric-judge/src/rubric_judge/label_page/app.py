@@ -47,9 +47,7 @@ def build_app(desk: Desk, *, token: SecretStr | None = None) -> FastAPI:
         token: what requests must bear.
     """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    page = render_page(
-        __package__ or "", "label.html.j2", {}, style="label.css", scripts=["label.js"], asks=True
-    )
+    page = render_page(__package__, "label", {}, scripts=["label.js"], asks=True)
 
     @app.middleware("http")
     async def guarded(  # pyright: ignore[reportUnusedFunction]  # the decorator keeps it

@@ -7,16 +7,19 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from markupsafe import Markup
 
 from rubric_core.files import write_text
 from rubric_judge.page.charts import Chart, svg
 from rubric_judge.page.tables import Report, bounds, written
+
+if TYPE_CHECKING:
+    import jinja2
 
 _UNSEEN: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
@@ -57,36 +60,37 @@ _KIT: Final = __package__ or ""
 
 
 def render_page(
-    package: str,
-    template: str,
+    package: str | None,
+    name: str,
     content: Mapping[str, object],
     *,
-    style: str,
-    scripts: Sequence[str],
+    style: str = "",
+    scripts: Sequence[str] = (),
     asks: bool = False,
 ) -> str:
     """Render a template that extends `frame.html.j2`, with its style and its scripts inside.
 
     Charts, tables and the rest of the furniture are macros of `kit.html.j2`; `page.css` is the
-    look of all pages, to which `style` adds what is the page's own.
+    look of all pages, to which the page's style sheet adds what is its own.
 
     Every text is escaped and made visible as it is written. The page may run the scripts that are
     named here, which its security policy knows by their hashes, and load nothing.
 
     Args:
         package: whose folder `templates` holds the files.
-        template: name of the template.
+        name: of the template, and of the style sheet, without their ends.
         content: what the template is given.
-        style: name of a style sheet.
+        style: name of another page's style sheet, to take instead.
         scripts: names of scripts, the package's own or the kit's, run in this order at the end.
         asks: whether the scripts may ask the server that the page came from.
     """
     # Loaded at its first use: the packages with pages stay quick to import.
     import jinja2
 
-    homes = [jinja2.PackageLoader(package), jinja2.PackageLoader(_KIT)]
+    home = package or ""
+    loaders = [jinja2.PackageLoader(home), jinja2.PackageLoader(_KIT)]
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(homes),
+        loader=jinja2.ChoiceLoader(loaders),
         autoescape=True,
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
@@ -95,14 +99,33 @@ def render_page(
     )
     cast("dict[str, Any]", environment.filters).update(_FILTERS)
     cast("dict[str, Any]", environment.globals)["svg"] = svg
-    sources = [_asset(package, name) for name in scripts]
-    return environment.get_template(template).render(
+    sources = [_asset(home, script) for script in scripts]
+    return environment.get_template(f"{name}.html.j2").render(
         **content,
-        page_style=_asset(_KIT, "page.css") + _asset(package, style),
+        page_style=_asset(_KIT, "page.css") + _asset(home, f"{style or name}.css"),
         page_asks=asks,
         page_scripts=sources,
         page_hashes=[_sha256(source) for source in sources],
     )
+
+
+def text_template(text: str, **filters: Callable[..., object]) -> jinja2.Template:
+    """Read a template of a text that is no page: nothing is escaped, and what is missing an error.
+
+    Args:
+        text: of the template.
+        filters: by their names in it.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(  # noqa: S701  # no page
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    cast("dict[str, Any]", environment.filters).update(filters)
+    return environment.from_string(text)
 
 
 def inert_json(value: object) -> Markup:
@@ -160,5 +183,5 @@ def write_plain_page(report: Report, path: Path) -> None:
         OSError: the page cannot be written.
     """
     content = {"report": report, "tables": [one for one in report.tables() if one.rows]}
-    text = render_page(_KIT, "plain.html.j2", content, style="plain.css", scripts=())
+    text = render_page(_KIT, "plain", content)
     write_text(path, text)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rubric_core import split_of
+from rubric_core.files import read_file
 from rubric_synth.calls import CallTotals
 from rubric_synth.config import SynthConfig
 from rubric_synth.dataset import folder
@@ -39,6 +40,7 @@ def _is_models(totals: CallTotals) -> bool:
     return bool(tokens or totals.cost_usd or totals.unpriced_calls)
 
 
+_CARD: Final = read_file(Path(__file__).parent / "templates" / "card.md.j2").decode()
 _SIZES: Final = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K", 1_000_000: "100K<n<1M"}
 
 
@@ -50,18 +52,10 @@ def card_text(manifest: folder.Manifest, *, parquet: bool) -> str:
         parquet: Whether Parquet files stand beside the JSON lines; they are then what is loaded.
     """
     # Loaded at its first use: `import rubric_synth` stays quick.
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from rubric_judge.page.rendering import text_template
 
-    environment = Environment(
-        loader=PackageLoader("rubric_synth.dataset"),
-        autoescape=False,  # noqa: S701 - Markdown, and of names and numbers alone
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     tasks = sum(manifest.tasks.values())
-    return environment.get_template("card.md.j2").render(
+    return text_template(_CARD).render(
         m=manifest,
         size=next((name for limit, name in _SIZES.items() if tasks < limit), "n>1M"),
         asked=asked_of_models(manifest.usage).total,

@@ -181,10 +181,7 @@ def write_page(
         "charts": sys.modules[__name__],  # the template calls the functions above
         "record": _record(manifest),
     }
-    page = render_page(
-        __package__ or "", "stats.html.j2", content, style="stats.css", scripts=("stats.js",)
-    )
-    write_lines(path, [page])
+    write_lines(path, [render_page(__package__, "stats", content, scripts=("stats.js",))])
 
 
 def calls(found: DatasetStatistics) -> TextTable:

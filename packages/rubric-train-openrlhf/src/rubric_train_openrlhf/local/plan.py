@@ -10,10 +10,9 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from jinja2 import Environment, StrictUndefined
-
 from rubric_core import read_tasks
 from rubric_core.files import read_file
+from rubric_judge.page.rendering import text_template
 from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import ModelConfig, PathModel, SmolLM2Model, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -68,11 +67,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "memory": _memory(config, full=full),
         "missing": _missing_lines(config),
     }
-    environment = Environment(  # noqa: S701  # a text for a terminal
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update({"gib": _gib, "ceil": ceil})
-    return environment.from_string(_TEMPLATE).render(content).rstrip("\n")
+    return text_template(_TEMPLATE, gib=_gib, ceil=ceil).render(content).rstrip("\n")
 
 
 def parameter_count(model: ModelConfig) -> int | None:

@@ -77,10 +77,7 @@ def write_report(run_dir: Path, *, reveal: Revealed | None = None, out: Path | N
         "grounding_json": inert_json(rollouts.grounding),
         "known": known_questions(run.contrast, tasks) if run.contrast and tasks else [],
     }
-    scripts = ("charts.js", "rollouts.js")
-    page = render_page(
-        __package__ or "", "report.html.j2", content, style="report.css", scripts=scripts
-    )
+    page = render_page(__package__, "report", content, scripts=("charts.js", "rollouts.js"))
     path = out or run_dir / ("report.html" if reveal is None else "report_revealed.html")
     write_text(path, page)
     return path

@@ -61,9 +61,7 @@ def write_runs_report(folders: Sequence[Path], out: Path | None = None) -> Path:
             if (place / "report.html").is_file()
         },
     }
-    text = render_page(
-        __package__ or "", "runs.html.j2", content, style="report.css", scripts=("charts.js",)
-    )
+    text = render_page(__package__, "runs", content, style="report", scripts=("charts.js",))
     write_text(page, text)
     return page
 

@@ -11,10 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, StrictUndefined
-
 from rubric_core.configuration import said_where
 from rubric_core.files import read_file, toml_beside
+from rubric_judge.page.rendering import text_template
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.config.loading import dump_config
@@ -69,11 +68,8 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "traps": traps(config),
         "heldout": None if heldout is None else heldout * config.validation.samples,
     }
-    environment = Environment(  # noqa: S701  # a text for a terminal
-        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(_filters(config, shape))
-    return environment.from_string(_TEMPLATE).render(content).rstrip("\n")
+    template = text_template(_TEMPLATE, **_filters(config, shape))
+    return template.render(content).rstrip("\n")
 
 
 def _filters(config: TrainConfig, shape: ModelShape | None) -> dict[str, Callable[[Any], object]]:
