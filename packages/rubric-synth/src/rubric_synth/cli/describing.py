@@ -79,6 +79,9 @@ def stats(
         command.console().print_json(statistics.model_dump_json())
     else:
         _print_statistics(statistics)
+        by_stage = statistics.rejected_by_stage.items()
+        left_out = {f"{s}: {r}": ("", n) for s, reasons in by_stage for r, n in reasons.items()}
+        console.print_left_out(dataset, left_out)
     _warn_of(statistics)
     command.say_on_stderr(f"page: {page}")
 
@@ -148,7 +151,6 @@ def _print_statistics(found: rubric_synth.DatasetStatistics) -> None:
     from rubric_synth.stats.report import Spread
 
     states = ("accepted", "rejected", "pending")
-    by_stage = found.rejected_by_stage.items()
     for title, counts in (
         ("Documents", {state: getattr(found, f"documents_{state}") for state in states}),
         ("Tasks", found.tasks),
@@ -156,7 +158,6 @@ def _print_statistics(found: rubric_synth.DatasetStatistics) -> None:
         ("Criteria per task", per_task(found)),
         ("Criteria", found.criteria),
         ("Weights", found.weights),
-        ("Left out", {f"{s}: {r}": n for s, reasons in by_stage for r, n in reasons.items()}),
     ):
         console.print_counts(title, counts)
     spreads = {name.replace("_", " "): one for name, one in found if isinstance(one, Spread)}

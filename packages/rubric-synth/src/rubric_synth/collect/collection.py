@@ -20,7 +20,7 @@ from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
 from rubric_synth.rejection import most_first, remedies
-from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, read_source
+from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, SUFFIXES, read_source
 
 
 class CollectReport(Frozen):
@@ -179,7 +179,7 @@ def _distinct(intake: Intake, older: folder.Older, config: CollectConfig) -> lis
 
 
 def _nothing_found(report: CollectReport) -> SourceError:
-    why = "there is no file to read"
+    why = f"there is no file to read: put files in that end in {', '.join(SUFFIXES)}"
     if report.rejected:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.rejected.items())
         advice = remedies(report.rejected)
