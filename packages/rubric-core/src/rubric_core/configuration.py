@@ -51,7 +51,7 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
 
 def kind_remedy(given: str, known: Iterable[str]) -> str:
     """Say which kind may be meant by one that there is not, or that a provider is no kind."""
-    kinds = sorted(known)
+    kinds = tuple(known)
     provider = _SAID["providers"].get(given.lower())
     if provider and "llm" in kinds:
         model = f"model: {provider}/NAME"

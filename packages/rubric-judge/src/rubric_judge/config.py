@@ -211,7 +211,7 @@ def judge_spec(
             problem = f"type: {given!r} is no kind of judge: {kind_remedy(given, _KINDS)}"
         else:
             wrong = "type is missing" if kind is None else "type is no text"
-            problem = f"{wrong}: use one of {', '.join(sorted(_KINDS))}"
+            problem = f"{wrong}: use one of {', '.join(_KINDS)}"
         raise ConfigError(f"{place}: {problem}", location=place)
     return validated(model, options, source=source, folder=folder)
 

@@ -147,21 +147,26 @@ def yaml_place(path: Path, keys: Keys) -> str:
 
     For the `source` of `rubric_core.configuration.validated`.
     """
-    line = None
+    line, text = None, ""
     with suppress(OSError, ValueError, yaml.YAMLError):  # the file was changed meanwhile
-        node: object = yaml.compose(read_file(path).decode("utf-8-sig"), Loader=_Loader)
-        for key in keys:
+        if path.is_file():  # a pipe is read once
+            text = read_file(path).decode("utf-8-sig")
+        node: object = yaml.compose(text, Loader=_Loader)
+        for key in map(str, keys):
+            below: dict[str, tuple[yaml.Node, yaml.Node]] = {}
             if isinstance(node, yaml.MappingNode):
-                below = {name.value: (name, of) for name, of in node.value}
+                below = {one.value: (one, of) for one, of in node.value if _is_text(one)}
             elif isinstance(node, yaml.SequenceNode):
                 below = {str(place): (of, of) for place, of in enumerate(node.value)}
-            else:
+            if key not in below:
                 break
-            if str(key) not in below:
-                break
-            name, node = below[str(key)]
+            name, node = below[key]
             line = name.start_mark.line + 1
     return str(path) if line is None else f"{path}:{line}"
+
+
+def _is_text(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode)
 
 
 def _check_length(length: int, *, source: str) -> None:

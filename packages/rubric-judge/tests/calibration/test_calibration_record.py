@@ -50,9 +50,9 @@ def test_what_calibrate_writes_is_read_to_the_letter(written: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "told"),
     [
-        ("version", _ABSENT, r"version: Field required"),
-        ("version", 2, r"version: Input should be 1, not 2"),
-        ("criteria.1.factor", _ABSENT, r"criteria\.1\.factor: Field required"),
+        ("version", _ABSENT, r"version: is missing"),
+        ("version", 2, r"version: needs 1, not 2"),
+        ("criteria.1.factor", _ABSENT, r"criteria\.1\.factor: is missing"),
         ("criteria.1.factor", 0.5, r"factor is 0\.5; under verdict 'admit' it is 1"),
         ("criteria.0.factor", 1.0, r"factor is 1; under verdict 'mask' it is 0"),
         ("criteria.0.verdict", "more_labels", None),

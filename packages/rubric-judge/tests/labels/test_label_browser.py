@@ -161,9 +161,18 @@ def test_keys_move_undo_and_take_any_score(
         assert anna.cell() == first
         assert anna.page.locator("#answers [aria-pressed='true']").count() == 1
         keys.press("j")
+        anna.ready()
+        most = anna.page.inner_text("#most")
+        keys.press("9")  # no weight here has so many points
+        playwright_api.expect(anna.page.locator("#problem")).to_contain_text(
+            f"Key 9 is no score here: keys 0 to {len(KEYS[second[1]]) - 1} give up to {most}"
+        )
+        assert anna.cell() == second
         keys.press("e")
         keys.type("99")
-        keys.press("Enter")  # beyond every weight: it stays
+        keys.press("Enter")  # beyond every weight: it stays, and is answered
+        problem = anna.page.locator("#problem")
+        playwright_api.expect(problem).to_have_text(f"A score is a number from 0 to {most}.")
         keys.type("0,1")
         keys.press("Enter")
         anna.saved()
