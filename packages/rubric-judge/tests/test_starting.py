@@ -92,34 +92,11 @@ def test_swapped_files_are_called_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run(monkeypatch, "init", ".")
-    assert (
-        run(
-            monkeypatch,
-            "score",
-            "answers.jsonl",
-            "tasks.jsonl",
-            "--judge",
-            "judge.yaml",
-            "--out",
-            "o",
-        )
-        == 2
-    )
-    assert (
-        "this is a line of answers: give the tasks first, then the answers"
-        in capsys.readouterr().err
-    )
-    assert (
-        run(
-            monkeypatch,
-            "score",
-            "tasks.jsonl",
-            "tasks.jsonl",
-            "--judge",
-            "judge.yaml",
-            "--out",
-            "o",
-        )
-        == 2
-    )
-    assert "this is a line of tasks, which another place takes" in capsys.readouterr().err
+    told = "this is a line of answers: give the tasks first, then the answers"
+    for first, said in (
+        ("answers", told),
+        ("tasks", "this is a line of tasks, which another place"),
+    ):
+        words = ("score", f"{first}.jsonl", "tasks.jsonl", "--judge", "judge.yaml", "--out", "o")
+        assert run(monkeypatch, *words) == 2
+        assert said in capsys.readouterr().err
