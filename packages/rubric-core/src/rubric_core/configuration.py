@@ -173,7 +173,8 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
             tags = [repr(tag) for one in fields if one for tag in get_args(one.annotation)]
             wrong = f"{name} is missing: use one of {', '.join(tags)}"
         case "missing":
-            wrong = f"is missing: add it{_example(models, location[-1])}"
+            todo = context.get("said") or f"add it{_example(models, location[-1])}"
+            wrong = f"is missing: {todo}"
         case "invalid_key":
             where = where.replace("None", "null")
             wrong = "a key is a text: name it, or put it in quotes"

@@ -59,7 +59,7 @@ def test_what_calibrate_writes_is_read_to_the_letter(written: Path) -> None:
         ("criteria.1.verdict", "more_labels", r"factor is 1; under verdict 'more_labels' it is 0"),
         ("criteria.1.verdict", "weigh_down", None),
         ("criteria.1.factor", "1", r"criteria\.1\.factor: .*not '1'"),
-        ("criteria.1.factor", True, r"criteria\.1\.factor: .*not True"),
+        ("criteria.1.factor", True, r"criteria\.1\.factor: .*not true"),
         ("criteria.1.factor", -0.5, r"criteria\.1\.factor: .*not -0\.5"),
         ("criteria.1.labels", -1, r"criteria\.1\.labels: .*not -1"),
         ("criteria.1.labels", 3, r"criteria\.1: positives is \d+, of 3 labels"),
@@ -74,7 +74,7 @@ def test_what_calibrate_writes_is_read_to_the_letter(written: Path) -> None:
         ("reward.pairs.3.label", -0.5, r"reward\.pairs\.3: its label is -0\.5"),
         ("reward.pairs.3.label", "0.5", r"reward\.pairs\.3\.label: .*not '0\.5'"),
         ("confidence", 1.0, r"confidence: .*not 1\.0"),
-        ("confidence", True, r"confidence: .*not True"),
+        ("confidence", True, r"confidence: .*not true"),
         ("surprise", 1, r"unknown key 'surprise'"),
     ],
 )
