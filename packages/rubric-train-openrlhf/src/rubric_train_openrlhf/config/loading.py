@@ -33,13 +33,12 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
 
 
 def written_at(path: Path, *, overrides: Sequence[str] = ()) -> Source:
-    """Return what says where a key stands: at a line of the file, or in which of the overrides."""
+    """Return what says where a key stands: at a line of the file, or on the command line."""
     given = [keys for keys, _, _ in _given(overrides)]
 
     def place(keys: Keys) -> str:
-        texts = [str(key) for key in keys]
-        above = [one for one in given if texts[: len(one)] == one]
-        return f"--{'.'.join(above[-1])}" if above else yaml_place(path, keys)
+        is_given = any([str(key) for key in keys[: len(one)]] == one for one in given)
+        return "the command line" if is_given else yaml_place(path, keys)
 
     return place
 
