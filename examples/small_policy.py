@@ -60,7 +60,7 @@ def main(
     # Without the slots of the local backend's tiny policy, which vLLM cannot fill.
     policy = Policy(build_tiny_llama(fitted, seed=seed), ChatCodec(tokenizer))
     with (
-        Progress.of("small_policy") as progress,
+        Progress.of("small_policy", at_once=True) as progress,
         progress.phase("warm start", total=steps, unit="steps") as phase,
     ):
 

@@ -7,7 +7,14 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from rubric_core import ConfigError
-from rubric_core.configuration import config_error, kind_remedy, may_be_key, nearest_key, shown_name
+from rubric_core.configuration import (
+    Keys,
+    config_error,
+    kind_remedy,
+    may_be_key,
+    nearest_key,
+    shown_name,
+)
 
 
 class Strict(BaseModel):
@@ -282,7 +289,7 @@ def test_each_problem_says_its_own_place_where_the_source_knows_it() -> None:
         Train.model_validate(
             {"stages": [{}, {"lr": 1}], "judge": {"type": "llm", "temperature": -1}}
         )
-    lines = {("stages", 1, "lr"): 7, ("judge", "temperature"): 9}
+    lines: dict[Keys, int] = {("stages", 1, "lr"): 7, ("judge", "temperature"): 9}
     error = config_error(caught.value, model=Train, source=lambda keys: f"run.yaml:{lines[keys]}")
 
     assert [line.split(" ")[0] for line in str(error).splitlines()] == [
