@@ -100,6 +100,14 @@ def test_a_damaged_line_of_what_was_left_out_is_skipped_and_counted(
     assert command("show", dataset, "--rejected").status == 0
 
 
+def test_statistics_name_the_first_of_what_was_left_out(
+    dataset: Path, command: Callable[..., _Done]
+) -> None:
+    shown = " ".join(command("stats", dataset).out.split())
+    assert f"line by line in {dataset / 'rejected.jsonl'}" in shown
+    assert "quality: too_few_criteria notes/thin.md, 3 criteria" in shown
+
+
 @pytest.mark.parametrize(
     "draft",
     [
