@@ -235,7 +235,7 @@ async def test_nobody_there_is_said_at_once_and_others_are_closed() -> None:
         ({"max_tokens": 5}, "max_tokens may not stand there"),
         ({"parameters": {"top_p": 0.5, "seed": 1}}, "seed, top_p may not stand there"),
         ({"api_bse": "x"}, "did you mean 'api_base'"),
-        ({"takes_seed": "no"}, "takes_seed: Input should be a valid boolean"),
+        ({"takes_seed": "no"}, "takes_seed: needs `true` or `false`"),
     ],
 )
 async def test_a_decoding_of_its_own_is_refused(options: dict[str, object], what: str) -> None:

@@ -12,9 +12,9 @@ from pydantic import JsonValue, StrictBool
 
 import rubric_core
 import rubric_judge
-from rubric_core.configuration import validated
+from rubric_core.configuration import Source, validated
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
-from rubric_judge.yaml_files import read_yaml
+from rubric_judge.yaml_files import read_yaml, yaml_place
 
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512
@@ -222,7 +222,7 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
     options = _options(spec)
     if "model" not in options and spec.kind == "server":
         options["model"] = await _only_model(spec, options)
-    config = validated(ChatConfig, options, source=f"model {spec.name!r}")
+    config = validated(ChatConfig, options, source=_source(spec))
     served = [await _served(spec, config, address) for address in addresses(config)]
     _refuse_different(spec, config, served)
     model, weights = served[0] if served else (None, None)
@@ -252,6 +252,13 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
             "asked alike: leave it out, and give it to the command"
         )
     return options
+
+
+def _source(spec: ModelSpec) -> Source:
+    if spec.kind != "file":
+        return f"model {spec.name!r}"
+    path = Path(str(spec.options.get("path")))
+    return lambda keys: f"model {spec.name!r}: {yaml_place(path, keys)}"
 
 
 async def _served(

@@ -18,6 +18,7 @@ from rubric_core import read_tasks
 from rubric_core.configuration import may_be_key
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file, read_file
+from rubric_core.nearest import near
 from rubric_synth import calls, errors, files, tables
 from rubric_synth.collect.folder import DOCUMENTS_FILE
 from rubric_synth.config import Frozen
@@ -308,7 +309,9 @@ def _check_is_dataset(dataset: Path) -> None:
         found = "collected"
     else:
         found = "work" if (dataset / WORK_FOLDER).is_dir() else "other"
-    message: str = tables.read_table("no_dataset")[found].format(shown=str(dataset), folder=dataset)
+    message: str = tables.read_table("no_dataset")[found].format(
+        shown=str(dataset), folder=dataset, near=near(dataset)
+    )
     raise errors.DatasetFolderError(message, path=dataset)
 
 
