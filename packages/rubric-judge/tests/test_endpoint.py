@@ -344,7 +344,7 @@ def test_served_by_a_command_it_judges_on_this_machine_until_ctrl_c(rubric: Rubr
             said = serving.stdout.readline().split()
             endpoint = FakeEndpoint()
             endpoint.url = said[1].rstrip(":")
-            reply = _ask(endpoint, rubric)
+            reply = _content(_ask(endpoint, rubric))
             port = str(urlsplit(endpoint.url).port)
             taken = subprocess.run(
                 [*command, port], capture_output=True, text=True, check=False, timeout=60
