@@ -192,9 +192,9 @@ def test_a_folder_of_another_collection_is_refused_before_anything_is_written(
 def test_statistics_of_an_older_dataset_do_not_outlive_it(tmp_path: Path, folder: Path) -> None:
     out = tmp_path / "data"
     collect([folder], tmp_path / "c")
-    synthesise(tmp_path / "c", out, limit=3)
+    synthesise(tmp_path / "c", out, limit=2)
     dataset_statistics(out)
-    synthesise(tmp_path / "c", out, limit=3)
+    synthesise(tmp_path / "c", out, limit=2)
     assert (out / "stats.html").exists()
     synthesise(tmp_path / "c", out)
     assert not [path for path in out.iterdir() if path.name.startswith("stats")]

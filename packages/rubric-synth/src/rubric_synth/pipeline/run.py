@@ -44,9 +44,8 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     """Turn a collected folder into a dataset folder, going on where an earlier run ended.
 
     Every answer and every finished document is kept in `OUT/work`: a run that is stopped or
-    killed is continued by the same call, which asks nothing again that was answered, and ends
-    with the same bytes. Finished documents are not worked on again; those that got no answer from
-    a model or judge are. The dataset is written when the work ends; see `write_dataset`.
+    killed is continued by the same call, which asks nothing again that was answered, works again
+    on none but unanswered documents, and ends with the same bytes. See `write_dataset`.
 
     At an interrupt (SIGINT, SIGTERM) no further document is begun, calls in flight get a few
     seconds, and what is done is written, whole; a second one leaves at once.
@@ -66,8 +65,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
         CollectedFolderError: The collected folder cannot be read.
         OutputError: A file cannot be written; make room and call again.
         FolderLockError: `OUT/work` is in use or cannot be written.
-        WorkFolderError: It is damaged, of another version, or of documents none of which is in
-            this collection; then nothing is written.
+        WorkFolderError: It is damaged, of another version, or of another collection.
         UnfinishedError: The run stopped early, or documents got no answer; what is done is
             written. Call again to go on.
         JudgeSetupError: Model or judge do not answer at all.
