@@ -97,8 +97,12 @@ LABELS |= {
     )
 }
 WITHOUT_A_MODEL = ("fixed_template", "learned_template")
-NOT_RIVALS = ("reference", "grpo_greedy", "grpo_cooled", "grpo_blind")
-"""Controls that the result is not held against: the answers to learn from, and GRPO itself."""
+NOT_RIVALS = (
+    *("reference", "negated", "shuffled", "keyword_spam"),
+    *("grpo_greedy", "grpo_cooled", "grpo_blind"),
+)
+"""Controls that the result is not held against: what is written from a reference answer or a rubric,
+which no policy sees, and GRPO itself."""
 LIMITS = (
     "The lexical judge finds a rubric's terms in sound sentences; it does not know what is true."
 )

@@ -46,8 +46,8 @@ class Comparison(BaseModel):
     claim: str
     """What these numbers allow to be said, and what they do not."""
     not_rivals: tuple[str, ...] = ()
-    """Controls that the result is not held against: an upper bound, or the last stage itself, asked
-    in another way. It names the strongest of the others."""
+    """Controls that the result is not held against: what is written from things that no policy
+    sees, or the last stage itself, asked in another way. It names the strongest of the others."""
 
     @property
     def result(self) -> str:
