@@ -101,7 +101,7 @@ NOT_RIVALS = (
     *("reference", "negated", "shuffled", "keyword_spam"),
     *("grpo_greedy", "grpo_cooled", "grpo_blind"),
 )
-"""Controls that the result is not held against: what is written from a reference answer or a rubric,
+"""Controls that the result is not held against: what is written from a reference answer or rubric,
 which no policy sees, and GRPO itself."""
 LIMITS = (
     "The lexical judge finds a rubric's terms in sound sentences; it does not know what is true."
