@@ -16,10 +16,12 @@ from cyclopts import App
 from rich.console import Console
 
 from rubric_core import SftExample, read_tasks
+from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.policy import (
     ChatCodec,
     Policy,
     SftConfig,
+    SupervisedStep,
     TinyConfig,
     build_tiny_llama,
     build_tokenizer,
@@ -54,10 +56,18 @@ def main(
     shape = TinyConfig()
     tokenizer = build_tokenizer(texts, shape.vocab_size)
     fitted = shape.model_copy(update={"vocab_size": len(tokenizer)})
+    config = SftConfig(steps=steps, max_prompt_tokens=160, max_answer_tokens=96)
     # Without the slots of the local backend's tiny policy, which vLLM cannot fill.
     policy = Policy(build_tiny_llama(fitted, seed=seed), ChatCodec(tokenizer))
-    config = SftConfig(steps=steps, max_prompt_tokens=160, max_answer_tokens=96)
-    report = sft(policy, examples, config, seed=seed)
+    with (
+        Progress.of("small_policy", at_once=True) as progress,
+        progress.phase("warm start", total=steps, unit="steps") as phase,
+    ):
+
+        def show(at: SupervisedStep) -> None:
+            phase.advance(note=f"loss {at.loss:.2f}")
+
+        report = sft(policy, examples, config, seed=seed, on_step=show)
     policy.save(out)
     console.print(
         f"{policy.model.num_parameters():,} weights in {out}; warm start on {report.examples} "

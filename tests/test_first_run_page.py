@@ -40,7 +40,7 @@ def test_the_commands_hand_on_what_the_configuration_reads() -> None:
 
 @pytest.mark.filterwarnings("ignore:Cyclopts application invoked without tokens:UserWarning")
 def test_the_small_policy_is_one_that_vllm_can_run_on_a_cpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_tasks(tmp_path / "train.jsonl", made_tasks())
     command = [str(ROOT / "examples" / "small_policy.py"), "--steps", "1"]
@@ -49,6 +49,7 @@ def test_the_small_policy_is_one_that_vllm_can_run_on_a_cpu(
 
     with pytest.raises(SystemExit) as ended:  # in this process, which has imported torch
         runpy.run_path(command[0], run_name="__main__")
+    assert "small_policy: warm start: 1 of 1 steps" in capsys.readouterr().err
 
     assert ended.value.code == 0
     assert isinstance(load_policy(tmp_path / "small").codec, ChatCodec)

@@ -1,12 +1,20 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from rubric_core import ConfigError
-from rubric_core.configuration import config_error, may_be_key, nearest_key, shown_name
+from rubric_core.configuration import (
+    Keys,
+    config_error,
+    kind_remedy,
+    may_be_key,
+    nearest_key,
+    shown_name,
+)
 
 
 class Strict(BaseModel):
@@ -102,7 +110,7 @@ def test_a_key_near_to_none_lists_the_keys_of_its_level() -> None:
 def test_a_wrong_value_is_named_and_shown() -> None:
     error = refused({"group_size": 1})
 
-    assert str(error) == ("run.yaml: group_size: Input should be greater than or equal to 2, not 1")
+    assert str(error) == ("run.yaml: group_size: must be 2 or more, not 1")
 
 
 def test_every_problem_has_a_line_and_the_first_the_location() -> None:
@@ -120,7 +128,7 @@ def test_a_missing_key_shows_no_value() -> None:
     class Needs(Strict):
         path: str
 
-    assert str(refused({}, Needs)) == "run.yaml: path: Field required"
+    assert str(refused({}, Needs)) == "run.yaml: path: is missing: add it"
 
 
 def test_a_long_value_is_not_shown() -> None:
@@ -128,17 +136,25 @@ def test_a_long_value_is_not_shown() -> None:
 
 
 def test_a_model_that_hides_its_input_keeps_it_hidden() -> None:
-    assert "secret" not in str(refused({"group_size": "secret"}, Hidden))
+    assert "secret" not in str(refused({"group_size": "my secret"}, Hidden))
+    assert "5ecret" not in str(refused({"group_size": "5ecret"}, Hidden))
+
+
+def test_a_word_that_is_too_short_for_a_key_is_shown_even_where_values_are_hidden() -> None:
+    assert str(refused({"service": {"calls": "many"}})) == (
+        "run.yaml: service.calls: needs a whole number, not 'many' (its default is 1)"
+    )
+    assert "abcdefghijklm" not in str(refused({"service": {"calls": "abcdefghijklm"}}))
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"service": {"name": ["sk-live-1"]}}, "service.name: Input should be a valid string"),
-        ({"service": {"calls": "sk-live-1"}}, "service.calls: Input should be a valid integer"),
+        ({"service": {"name": ["sk-live-1"]}}, "service.name: needs a text"),
+        ({"service": {"calls": "sk-live-1"}}, "service.calls: needs a whole number"),
         ({None: 1}, "null: a key is a text: name it"),
         ({"service": "sk-live-1"}, "service: needs a mapping of keys to values"),
-        ({"service": {"calls": 0}}, "service.calls: Input should be greater than or equal to 1"),
+        ({"service": {"calls": 0}}, "service.calls: must be 1 or more"),
     ],
 )
 def test_a_part_that_hides_its_input_keeps_it_hidden(values: dict[str, Any], message: str) -> None:
@@ -189,8 +205,7 @@ def test_a_value_that_may_be_a_key_is_not_repeated_wherever_it_stands(values: An
 
 def test_a_key_in_a_field_of_the_wrong_kind_is_said_to_be_one() -> None:
     assert str(refused({"group_size": "sk-live-1"})) == (
-        "run.yaml: group_size: Input should be a valid integer, unable to parse string as an "
-        "integer (unshown: maybe a secret)"
+        "run.yaml: group_size: needs a whole number (unshown: maybe a secret) (its default is 32)"
     )
 
 
@@ -212,9 +227,90 @@ def test_a_list_with_a_wrong_item_is_not_said_to_be_too_short() -> None:
         kinds: tuple[Literal["open", "code"], ...] = Field(min_length=1)
 
     assert str(refused({"kinds": ["opn"]}, Kinds)) == (
-        "run.yaml: kinds.0: Input should be 'open' or 'code', not 'opn'"
+        "run.yaml: kinds.0: needs 'open' or 'code', not 'opn': did you mean 'open'?"
     )
-    assert "at least 1 item" in str(refused({"kinds": []}, Kinds))
+    assert "must have 1 or more items" in str(refused({"kinds": []}, Kinds))
+
+
+class Many(Strict):
+    rate: float = Field(default=0.5, gt=0, lt=1)
+    steps: int = Field(default=3, le=10)
+    on: bool = False
+    words: list[str] = Field(default=[], max_length=1)
+    name: str = Field(default="n", min_length=2, max_length=3)
+    code: str = Field(default="a", pattern="^[a-z]$")
+    finite: float = Field(default=1, allow_inf_nan=False)
+    kind: Literal["open", "code"] = "open"
+    options: dict[str, int] = {}
+    place: Path | None = None
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"rate": "high"}, "rate: needs a number, not 'high' (its default is 0.5)"),
+        ({"rate": None}, "rate: needs a number, not null"),
+        ({"rate": 0}, "rate: must be above 0, not 0"),
+        ({"rate": 1.5}, "rate: must be below 1, not 1.5"),
+        ({"steps": 1.5}, "steps: needs a whole number, not 1.5"),
+        ({"steps": "two"}, "steps: needs a whole number, not 'two' (its default is 3)"),
+        ({"steps": 11}, "steps: must be 10 or less, not 11"),
+        ({"on": "perhaps"}, "on: needs `true` or `false`, not 'perhaps' (its default is false)"),
+        ({"on": 5}, "on: needs `true` or `false`, not 5 (its default is false)"),
+        ({"words": "a"}, "words: needs a list, such as [a, b], not 'a'"),
+        ({"words": ["a", "b"]}, "words: must have 1 or fewer items"),
+        ({"name": 5}, "name: needs a text, in quotes where it looks like a number, not 5"),
+        ({"name": True}, "name: needs a text, in quotes where it looks like a number, not true"),
+        ({"name": "n"}, "name: must have 2 or more characters, not 'n'"),
+        ({"name": "long"}, "name: must have 3 or fewer characters, not 'long'"),
+        ({"code": "1"}, "code: does not fit the pattern ^[a-z]$, not '1'"),
+        ({"finite": float("inf")}, "finite: needs a finite number, not inf"),
+        ({"kind": "cod"}, "kind: needs 'open' or 'code', not 'cod': did you mean 'code'?"),
+        ({"kind": 3}, "kind: needs 'open' or 'code', not 3"),
+        ({"options": []}, "options: needs a mapping of keys to values"),
+        ({"place": 5}, "place: needs a path, not 5"),
+    ],
+)
+def test_each_kind_of_wrong_value_is_told_in_our_words(values: dict[str, Any], told: str) -> None:
+    assert str(refused(values, Many)) == f"run.yaml: {told}"
+
+
+def test_a_missing_key_is_shown_with_the_example_of_its_field() -> None:
+    class Needs(Strict):
+        model: str = Field(examples=["openai/gpt-4.1-mini"])
+
+    assert str(refused({}, Needs)).endswith(
+        "model: is missing: add it, such as `model: openai/gpt-4.1-mini`"
+    )
+
+
+def test_each_problem_says_its_own_place_where_the_source_knows_it() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Train.model_validate(
+            {"stages": [{}, {"lr": 1}], "judge": {"type": "llm", "temperature": -1}}
+        )
+    lines: dict[Keys, int] = {("stages", 1, "lr"): 7, ("judge", "temperature"): 9}
+    error = config_error(caught.value, model=Train, source=lambda keys: f"run.yaml:{lines[keys]}")
+
+    assert [line.split(" ")[0] for line in str(error).splitlines()] == [
+        "run.yaml:7:",
+        "run.yaml:9:",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "kinds", "told"),
+    [
+        ("openai", ("lexical", "llm"), "`type: llm`, with `model: openai/NAME` below it"),
+        ("vLLM", ("lexical", "llm"), "`type: llm`, with `model: hosted_vllm/NAME` below it"),
+        ("openai", ("lexical",), "use one of lexical"),
+        ("lexcal", ("lexical", "llm"), "did you mean 'lexical'? use one of lexical, llm"),
+    ],
+)
+def test_a_provider_given_as_a_kind_is_told_where_it_stands(
+    given: str, kinds: tuple[str, ...], told: str
+) -> None:
+    assert kind_remedy(given, kinds).endswith(told)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +346,7 @@ def test_a_location_has_keys_of_the_file_only() -> None:
     class Places(Strict):
         place: str | tuple[str, ...] = ()
 
-    assert "place.1: Input should be a valid string" in str(refused({"place": ["a", 5]}, Places))
+    assert "place.1: needs a text" in str(refused({"place": ["a", 5]}, Places))
 
 
 def test_a_word_is_no_key() -> None:
@@ -268,7 +364,9 @@ def test_a_problem_of_the_whole_has_no_place() -> None:
 
 def test_an_unknown_tag_is_named() -> None:
     assert "judge" in str(refused({"judge": {"type": "oracle"}}))
-    assert str(refused({"judge": {"type": "oracle"}})).endswith(", not 'oracle'")
+    assert str(refused({"judge": {"type": "oracle"}})) == (
+        "run.yaml: judge: there is no type 'oracle': use one of lexical, llm"
+    )
     assert "sk-live" not in str(refused({"judge": {"type": "sk-live-abc123"}}))
 
 

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubric_core import RubricFileError, files, read_tasks
+from rubric_core import RubricFileError, expansion, read_tasks
 from rubric_core.data.parquet import LongRow, bounded_rows
-from rubric_core.files import TooLargeError
+from rubric_core.expansion import TooLargeError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +92,7 @@ def test_a_file_that_declares_far_more_than_it_holds_is_refused_before_it_is_rea
 
 
 def test_rows_may_unpack_to_what_text_does_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_ALWAYS_BYTES", 1 << 20)
+    monkeypatch.setattr(expansion, "_ALWAYS_BYTES", 1 << 20)
     rows = bounded_rows(_file(pa.table({"text": ["High water."] * 4_000}), compression="zstd"))
     for _ in range(1024):  # each counts for a kilobyte, however short
         assert next(rows) == {"text": "High water."}

@@ -104,7 +104,7 @@ def test_a_mapping_without_a_name_is_of_the_default_kind() -> None:
             "advantage.zzzzzz",
             r"known keys: estimator, scale$",
         ),
-        ({"estimator": "acme-median", "scale": 0}, "advantage.scale", "greater than 0, not 0"),
+        ({"estimator": "acme-median", "scale": 0}, "advantage.scale", "must be above 0, not 0"),
         ({"delta": float("inf")}, "advantage.delta", "finite"),
         ({"estimator": "acme-nameless"}, "advantage.estimator", "'estimator' is .*give it"),
         ({"estimator": "acme-empty"}, "advantage.estimator", "does not define advantages"),

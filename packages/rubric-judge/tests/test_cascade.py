@@ -566,7 +566,7 @@ MODEL = "{type: llm, model: openai/a, temperature: 0}"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"k: 0\nuncertainty: margin\n{LEXICAL}", "k: Input should be greater than or equal to 1"),
+        (f"k: 0\nuncertainty: margin\n{LEXICAL}", "k: must be 1 or more"),
         (f"k: 1\njudges: [{MODEL}, {MODEL}]\n", "'consistency' compares answers: k must be 2"),
         (f"uncertainty: orders\n{LEXICAL}", "judge 1 gives the same answer every time"),
         (f"judges: [{MODEL}, {MODEL}]\n", "set a temperature above 0, or `uncertainty: margin`"),
@@ -597,13 +597,13 @@ def _threshold(**changes: object) -> dict[str, object]:
     [
         ({"pooled": None}, "give pooled or criteria, one of the two: it has neither"),
         ({"criteria": {"facts": _threshold()}}, "one of the two: it has both"),
-        ({"version": 2}, "version: Input should be 1, not 2"),
-        ({"unit": "page"}, "unit: Input should be 'response' or 'task'"),
-        ({"pooled": _threshold(threshold="0.5")}, "pooled.threshold: Input should be a valid num"),
-        ({"pooled": _threshold(threshold=1.5)}, "pooled.threshold: Input should be less than or"),
-        ({"pooled": _threshold(threshold=True)}, "pooled.threshold: Input should be a valid num"),
-        ({"pooled": _threshold(n=0)}, "pooled.n: Input should be greater than or equal to 1"),
-        ({"confidence": 1.0}, "confidence: Input should be less than 1, not 1.0"),
+        ({"version": 2}, "version: needs 1, not 2"),
+        ({"unit": "page"}, "unit: needs 'response' or 'task'"),
+        ({"pooled": _threshold(threshold="0.5")}, "pooled.threshold: needs a number"),
+        ({"pooled": _threshold(threshold=1.5)}, "pooled.threshold: must be 1 or less"),
+        ({"pooled": _threshold(threshold=True)}, "pooled.threshold: needs a number"),
+        ({"pooled": _threshold(n=0)}, "pooled.n: must be 1 or more"),
+        ({"confidence": 1.0}, "confidence: must be below 1, not 1.0"),
     ],
 )
 def test_wrong_facts_in_a_calibration_are_named(
@@ -626,7 +626,7 @@ def test_a_calibration_with_a_key_twice_or_without_its_version_is_refused(tmp_pa
     with pytest.raises(ConfigError, match="same key twice"):
         load_judge(spec)
     path.write_text(text.replace('"version": 1, ', ""), encoding="utf-8")
-    with pytest.raises(ConfigError, match="version: Field required"):
+    with pytest.raises(ConfigError, match="version: is missing"):
         load_judge(spec)
 
 

@@ -80,8 +80,14 @@ def test_the_defaults_are_the_papers() -> None:
         ({"type": "llm", "model": "m", "api_base": ["http://a/v1"] * 2}, "several different ones"),
         ({"type": "llm", "model": "m", "litellm_config": "x", "api_base": "http://a"}, "leave out"),
         ({"type": "llm", "model": "m", "parameters": {"stream": True}}, "'stream' is not allowed"),
-        ({"type": "lexcal"}, "type is no kind of judge: did you mean 'lexical'?"),
+        (
+            {"type": "lexcal"},
+            "type: 'lexcal' is no kind of judge: did you mean 'lexical'? use one of lexical",
+        ),
         ({"type": "oracle"}, "use one of lexical, llm, listwise, plugin, hybrid"),
+        ({"type": "openai"}, "a provider's model is of `type: llm`, with `model: openai/NAME`"),
+        ({"type": "sk-live-1"}, "type: '…' is no kind of judge"),
+        ({"type": "llm"}, "model: is missing: add it, such as `model: openai/gpt-4.1-mini`"),
         ({"type": ["llm"]}, "use one of lexical, llm, listwise, plugin, hybrid"),
         ({"model": "m"}, "type is missing: use one of lexical, llm, listwise, plugin, hybrid"),
         (
@@ -243,7 +249,7 @@ def test_no_setting_is_infinite_or_no_number(number: float) -> None:
         with pytest.raises(ValidationError) as caught:
             model.model_validate({name: number})
         assert (name,) in {problem["loc"] for problem in caught.value.errors()}
-    with pytest.raises(ConfigError, match=r"parameters\.seed\.float: Input should be a finite"):
+    with pytest.raises(ConfigError, match=r"parameters\.seed\.float: needs a finite"):
         judge_spec({"type": "llm", "model": "m", "parameters": {"seed": number}})
 
 

@@ -77,3 +77,26 @@ def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
 def test_an_unknown_configuration_is_answered_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match=r"--judge 'gpt'.*anthropic, cascade, gemini, hybrid"):
         preset("rubric_judge", "gpt", flag="--judge")
+
+
+def test_the_help_names_every_judge(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "init", "--help") in {0, None}
+    shown = capsys.readouterr().out
+    assert [name for name in presets("rubric_judge") if name not in shown] == []
+
+
+def test_swapped_files_are_called_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run(monkeypatch, "init", ".")
+    told = "this is a line of answers: give the tasks first, then the answers"
+    for first, said in (
+        ("answers", told),
+        ("tasks", "this is a line of tasks, which another place"),
+    ):
+        words = ("score", f"{first}.jsonl", "tasks.jsonl", "--judge", "judge.yaml", "--out", "o")
+        assert run(monkeypatch, *words) == 2
+        assert said in capsys.readouterr().err

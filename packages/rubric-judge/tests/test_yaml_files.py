@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import ConfigError
+from rubric_core.configuration import Keys
 from rubric_judge import read_judge_spec
-from rubric_judge.yaml_files import read_yaml, yaml_value
+from rubric_judge.yaml_files import read_yaml, yaml_place, yaml_value
 
 
 @pytest.mark.parametrize(
@@ -125,3 +126,43 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
         read_yaml(path)
     path.write_text("\ufeffmodel: a\n", encoding="utf-8")
     assert read_yaml(path) == {"model": "a"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "line"),
+    [
+        (("type",), 2),
+        (("judges", 1, "temperature"), 7),
+        (("judges", 1, "model"), 6),
+        (("judges", 0, "absent"), 5),
+        (("judges", 9), 3),
+        (("limits", "rpm", "x"), 8),
+        (("absent",), None),
+        ((), None),
+    ],
+)
+def test_the_line_of_a_key_is_found(tmp_path: Path, keys: Keys, line: int | None) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text(
+        "# comment\ntype: cascade\njudges:\n  # one\n  - {type: lexical}\n  - model: m\n"
+        "    temperature: 0\nlimits: {rpm: 1}\n"
+    )
+    assert yaml_place(path, keys) == (f"{path}:{line}" if line else str(path))
+    assert yaml_place(tmp_path / "gone.yaml", keys) == str(tmp_path / "gone.yaml")
+
+
+def test_a_wrong_value_of_a_judge_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text("type: llm\nmodel: openai/m\ntemperature: high\nlimits:\n  rpn: 3\n")
+    with pytest.raises(ConfigError) as caught:
+        read_judge_spec(path)
+    wrong, unknown = str(caught.value).splitlines()
+    assert wrong.startswith(f"{path}:3: temperature: needs a number, not 'high'")
+    assert unknown == f"{path}:5: unknown key 'limits.rpn': did you mean 'rpm'?"
+
+
+@pytest.mark.parametrize("text", ["a:\n\tb: 1\n", "a:\n  b: 1\n\tc: 2\n", "a: [1,\n\t2]\n"])
+def test_a_tab_is_named_with_its_line(text: str) -> None:
+    line = text[: text.index("\t")].count("\n") + 1
+    with pytest.raises(ConfigError, match=rf"a\.yaml:{line}:1: a tab .*two spaces for each level"):
+        yaml_value(text, source="a.yaml")

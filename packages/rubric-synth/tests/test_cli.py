@@ -80,8 +80,8 @@ def test_a_run_without_a_task_fails_and_shows_the_reasons(
     assert "no_passage" in done.out
     assert "no task was accepted out of 1 documents" in done.err
     assert "line by line in d/rejected.jsonl" in " ".join(done.out.split())
-    assert "no_passage (1)" in done.err
-    assert "collect longer documents" in done.err
+    assert (done.out + done.err).count("collect longer documents") == 1
+    assert "the table `Left out` says for which reasons" in done.err
     checked = run("check", "d")
     assert checked.status == 1
     assert "no task at all" in checked.err
@@ -209,7 +209,10 @@ def test_collect_says_what_to_do_about_records_that_it_could_not_read(
     (folder / "a.jsonl").write_text('{"words": "a"}\n')
     done = run("collect", folder, "--out", "c")
     assert done.status == 0
-    assert "not read: 1 broken_record. What to do: name the fields" in done.err
+    shown = " ".join(done.out.split())
+    assert "broken_record" in shown
+    assert "name the fields" in shown
+    assert done.err == ""
 
 
 def test_the_tables_say_the_limit_the_key_and_what_to_do_for_each_reason(
@@ -225,6 +228,7 @@ def test_the_tables_say_the_limit_the_key_and_what_to_do_for_each_reason(
     assert "raise collect.max_document_bytes (now 10000)" in shown
     assert "collect.min_document_words (now 30)" in shown
     assert "rubric-synth collect --help" in shown
+    assert f"{folder.name}/short.txt, 2 words, below the 30 of collect.min_document_words" in shown
     rows = [json.loads(line) for line in (tmp_path / "c/rejected.jsonl").read_text().splitlines()]
     details = {row["reason"]: row["detail"] for row in rows}
     assert details == {

@@ -102,8 +102,22 @@ def test_a_wrong_task_type_is_answered_with_the_right_ones(tmp_path: Path) -> No
         tmp_path, "synthesiser: {type: llm, model: {model: m}, task_types: [quantitativ]}"
     )
     assert message.endswith(
-        "c.yaml: synthesiser.task_types.0: Input should be 'open', 'quantitative' or 'code'"
+        "c.yaml:1: synthesiser.task_types.0: needs 'open', 'quantitative' or 'code', not "
+        "'quantitativ': did you mean 'quantitative'?"
     )
+
+
+def test_a_synthesiser_that_lacks_its_model_is_told_what_to_add(tmp_path: Path) -> None:
+    message = _refused(tmp_path, "collect: {}\nsynthesiser:\n  type: llm\n")
+    assert message.endswith(
+        "c.yaml:2: synthesiser.model: is missing: add it, such as "
+        "`model: {model: openai/gpt-4.1-mini}`"
+    )
+
+
+def test_a_provider_is_told_to_stand_in_the_name_of_a_model(tmp_path: Path) -> None:
+    message = _refused(tmp_path, "synthesiser: {type: openai}")
+    assert message.endswith("`type: llm`, with `model: openai/NAME` below it")
 
 
 def test_a_location_holds_the_keys_of_the_file_alone(tmp_path: Path) -> None:

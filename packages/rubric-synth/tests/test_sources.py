@@ -140,13 +140,21 @@ def test_a_package_is_read_quietly_and_its_faults_are_counted(
         "alias = Gauge\n"
     )
     (root / "broken.py").write_text("raise SystemExit(3)")
+    (root / "lacks.py").write_text("import no_such_library")
     (root / "_hidden.py").write_text("raise RuntimeError")
     (root / "tests" / "__init__.py").write_text("raise RuntimeError")
     monkeypatch.syspath_prepend(str(tmp_path))
     found = _read("python:noisylab")
     for name in [name for name in sys.modules if name.startswith("noisylab")]:
         del sys.modules[name]
-    assert _reasons(found) == {"python:noisylab.broken": "import_failed"}
+    refused = [item for item in found if isinstance(item, Rejection)]
+    assert {item.source: (item.reason, item.detail) for item in refused} == {
+        "python:noisylab.broken": ("import_failed", "SystemExit"),
+        "python:noisylab.lacks": (
+            "import_failed",
+            "ModuleNotFoundError: no module 'no_such_library'",
+        ),
+    }
     assert [item.source for item in found if isinstance(item, Document)] == [
         "python:noisylab.Gauge",
         "python:noisylab.Gauge.read",

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Final, TypeVar, get_args
+from typing import Any, Final, TypeAlias, TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from rubric_core.errors import ConfigError, RepeatedKeyError, SchemaError
-from rubric_core.files import broken, decode, read_file
+from rubric_core.files import broken, decode, read_file, toml_beside
 
 _Model = TypeVar("_Model", bound=BaseModel)
+Keys: TypeAlias = "tuple[int | str, ...]"
+Source: TypeAlias = "str | Callable[[Keys], str]"
+"""Where a configuration came from, such as its path; or what says so of one of its keys."""
 
 UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 UNKNOWN_KEY: Final = "unknown_key"
 """Type of a `PydanticCustomError` about an unknown key; its `said` lists the known ones."""
+_SAID: Final = toml_beside(__file__, "configuration.toml")
 _LONGEST_VALUE: Final = 80
 _LONGEST_NUMBER: Final = 12
 _LONG_NUMBER: Final = 10**_LONGEST_NUMBER
@@ -28,6 +32,8 @@ _LONGEST_NAME: Final = 40
 _UNSHOWN_NAME: Final = "…"
 _WITHHELD: Final = " (unshown: maybe a secret)"
 _QUOTED: Final = re.compile(r"""(['"`])(.*?)\1""")
+_WORD: Final = re.compile(r"[A-Za-z]{1,12}", re.ASCII)
+"""A value that is shown even where values may be keys: no key is as short and without a digit."""
 _NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
 _KEY_PREFIX: Final = re.compile(
     r"(?:^|[^a-z])(?:sk|pk|rk|hf|gh[opsu]|gsk|xai|xox[abp]|glpat|akia|aiza|bearer)(?:[-_]|\w{12})",
@@ -41,6 +47,17 @@ _FEWEST_DIGITS: Final = 8
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that this one is most likely a misspelling of, if any is close."""
     return next(iter(get_close_matches(key, sorted(known), n=1)), None)
+
+
+def kind_remedy(given: str, known: Iterable[str]) -> str:
+    """Say which kind may be meant by one that there is not, or that a provider is no kind."""
+    kinds = tuple(known)
+    provider = _SAID["providers"].get(given.lower())
+    if provider and "llm" in kinds:
+        model = f"model: {provider}/NAME"
+        return f"a provider's model is of `type: llm`, with `{model}` below it"
+    close = nearest_key(given, kinds)
+    return f"{f'did you mean {close!r}? ' if close else ''}use one of {', '.join(kinds)}"
 
 
 def may_be_key(text: str) -> bool:
@@ -59,7 +76,7 @@ def shown_name(name: object) -> str:
 
 
 def validated(
-    model: type[_Model], values: object, *, source: str, folder: Path | None = None
+    model: type[_Model], values: object, *, source: Source, folder: Path | None = None
 ) -> _Model:
     """Return the values of a configuration as its model.
 
@@ -104,13 +121,13 @@ def read_written(path: Path, model: type[_Model], *, what: str) -> _Model:
         raise ConfigError(f"{source}: {said}", location=str(path)) from None
 
 
-def config_error(error: ValidationError, *, model: type[BaseModel], source: str) -> ConfigError:
+def config_error(error: ValidationError, *, model: type[BaseModel], source: Source) -> ConfigError:
     """Turn a validation error of a configuration tree into one that names keys and remedies.
 
     Args:
         error: what `model` raised.
         model: the root of the tree, to know which keys would have been right.
-        source: where the configuration came from, such as the file's path.
+        source: where the configuration came from.
 
     Returns:
         To be raised by the caller. One line a problem: the dotted key, what is wrong, the value;
@@ -118,7 +135,10 @@ def config_error(error: ValidationError, *, model: type[BaseModel], source: str)
         repeated, and under a model with `hide_input_in_errors` no value but a number.
     """
     problems = _causes(error.errors(include_url=False))
-    lines = [f"{source}: {_line(model, problem)}" for problem in problems]
+    lines: list[str] = []
+    for problem in problems:
+        place = source if isinstance(source, str) else source(_keys(model, problem["loc"]))
+        lines.append(f"{place}: {_line(model, problem)}")
     return ConfigError("\n".join(lines), location=_dotted(model, problems[0]["loc"]))
 
 
@@ -137,31 +157,70 @@ def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
 
 
 def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
-    location = problem["loc"]
-    dotted = _dotted(model, location)
-    where = f"{dotted}: " if location else ""
-    models, context = _models_at(model, location[:-1]), problem.get("ctx", {})
-    if problem["type"] in {"extra_forbidden", UNKNOWN_KEY}:
-        said = context.get("said")
-        known = set(said.split(", ") if said else (n for m in models for n in m.model_fields))
-        close = nearest_key(str(location[-1]), known)
-        remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
-        unshown = "" if shown_name(location[-1]) != _UNSHOWN_NAME else _WITHHELD
-        return f"unknown key {dotted!r}{unshown}: {remedy}"
-    if problem["type"] == "union_tag_invalid":
-        choices, given = context["expected_tags"], shown_name(context["tag"])
-        return f"{where}{str(context['discriminator'])[1:-1]}: use {choices}, not {given!r}"
-    if problem["type"] == "union_tag_not_found":
-        name = str(context["discriminator"]).strip("'")
-        fields = [kind.model_fields.get(name) for kind in _models_at(model, location)]
-        choices = ", ".join(repr(tag) for one in fields if one for tag in get_args(one.annotation))
-        return f"{where}{name} is missing: use one of {choices}"
-    if problem["type"] in {"model_type", "model_attributes_type"}:  # pydantic would name the class
-        return f"{where}needs a mapping of keys to values"
-    if problem["type"] == "invalid_key":
-        return f"{where.replace('None', 'null')}a key is a text: name it, or put it in quotes"
-    wrong = _QUOTED.sub(_shown_quote, problem["msg"].removeprefix("Value error, "))
-    return where + wrong + _not(problem, hidden=_hides(model, location))
+    location, kind, context = problem["loc"], problem["type"], problem.get("ctx", {})
+    models, given = _models_at(model, location[:-1]), problem["input"]
+    where = f"{_dotted(model, location)}: " if location else ""
+    shown = _not(problem, hidden=_hides(model, location))
+    match kind:
+        case "extra_forbidden" | "unknown_key":
+            return _unknown(models, problem, dotted=where.removesuffix(": "))
+        case "union_tag_invalid":
+            name, tag = str(context["discriminator"])[1:-1], shown_name(context["tag"])
+            wrong = f"there is no {name} {tag!r}: {kind_remedy(tag, _listed(context))}"
+        case "union_tag_not_found":
+            name = str(context["discriminator"])[1:-1]
+            fields = [one.model_fields.get(name) for one in _models_at(model, location)]
+            tags = [repr(tag) for one in fields if one for tag in get_args(one.annotation)]
+            wrong = f"{name} is missing: use one of {', '.join(tags)}"
+        case "missing":
+            todo = context.get("said") or f"add it{_example(models, location[-1])}"
+            wrong = f"is missing: {todo}"
+        case "invalid_key":
+            where = where.replace("None", "null")
+            wrong = "a key is a text: name it, or put it in quotes"
+        case "literal_error" | "enum":
+            close = nearest_key(given, _listed(context)) if isinstance(given, str) else None
+            meant = f": did you mean {close!r}?" if close else ""
+            wrong = f"needs {context['expected']}{shown}{meant}"
+        case _ if kind in _SAID["needs"]:
+            bounds = {name: _whole(bound) for name, bound in context.items()}
+            default = _default(models, location[-1]) if kind.endswith("_parsing") else ""
+            wrong = f"{_SAID['needs'][kind].format(**bounds)}{shown}{default}"
+        case _:
+            said = problem["msg"].removeprefix("Value error, ")
+            wrong = f"{_QUOTED.sub(_shown_quote, said)}{shown}"
+    return where + wrong
+
+
+def _unknown(models: Iterable[type[BaseModel]], problem: ErrorDetails, *, dotted: str) -> str:
+    key, said = problem["loc"][-1], problem.get("ctx", {}).get("said")
+    known = set(said.split(", ") if said else (n for m in models for n in m.model_fields))
+    close = nearest_key(str(key), known)
+    remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
+    unshown = "" if shown_name(key) != _UNSHOWN_NAME else _WITHHELD
+    return f"unknown key {dotted!r}{unshown}: {remedy}"
+
+
+def _listed(context: Mapping[str, Any]) -> list[str]:
+    choices = context.get("expected_tags") or context["expected"]
+    return [quote[2] for quote in _QUOTED.finditer(choices)]
+
+
+def _whole(bound: object) -> object:
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
+def _example(models: Iterable[type[BaseModel]], key: int | str) -> str:
+    """Show the line of a missing key, where its field has an example."""
+    fields = [one.model_fields[key] for one in models if key in one.model_fields]
+    examples = [example for field in fields for example in field.examples or ()]
+    return f", such as `{key}: {examples[0]}`" if examples else ""
+
+
+def _default(models: Iterable[type[BaseModel]], key: int | str) -> str:
+    defaults = [one.model_fields[key].default for one in models if key in one.model_fields]
+    shown = [one for one in defaults if isinstance(one, int | float)]
+    return f" (its default is {json.dumps(shown[0])})" if shown else ""
 
 
 def _shown_quote(quote: re.Match[str]) -> str:
@@ -171,20 +230,23 @@ def _shown_quote(quote: re.Match[str]) -> str:
 
 def _not(problem: ErrorDetails, *, hidden: bool) -> str:
     value = problem["input"]
-    if problem["type"] in {"missing", UNSHOWN} or isinstance(value, dict):
+    if problem["type"] == UNSHOWN or isinstance(value, dict):
         return ""
+    if value is None or isinstance(value, bool):
+        return f", not {json.dumps(value)}"
     if isinstance(value, int | float):
         harmless = abs(value) < _LONG_NUMBER or not isinstance(value, int)
         return f", not {value!r}" if harmless else ""
-    if value is not None and not isinstance(value, str):
+    if not isinstance(value, str):
         return ""  # of a collection, `repr` may take gigabytes
     shown = repr(value)
     if may_be_key(shown):
         return _WITHHELD
-    return f", not {shown}" if not hidden and len(shown) <= _LONGEST_VALUE else ""
+    is_shown = _WORD.fullmatch(value) if hidden else len(shown) <= _LONGEST_VALUE
+    return f", not {shown}" if is_shown else ""
 
 
-def _hides(model: type[BaseModel], location: tuple[int | str, ...]) -> bool:
+def _hides(model: type[BaseModel], location: Keys) -> bool:
     return any(
         level.model_config.get("hide_input_in_errors")
         for depth in range(len(location) + 1)
@@ -192,18 +254,21 @@ def _hides(model: type[BaseModel], location: tuple[int | str, ...]) -> bool:
     )
 
 
-def _dotted(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
+def _dotted(model: type[BaseModel], location: Keys) -> str:
+    return ".".join(map(shown_name, _keys(model, location)))
+
+
+def _keys(model: type[BaseModel], location: Keys) -> Keys:
     # `[key]` and `tuple[str, ...]` are pydantic's, not the file's.
-    keys = _followed(model, location)[1]
-    return ".".join(shown_name(part) for part in keys if "[" not in str(part))
+    return tuple(part for part in _followed(model, location)[1] if "[" not in str(part))
 
 
-def _models_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[type[BaseModel]]:
+def _models_at(model: type[BaseModel], location: Keys) -> list[type[BaseModel]]:
     return _followed(model, location)[0]
 
 
 def _followed(
-    model: type[BaseModel], location: tuple[int | str, ...]
+    model: type[BaseModel], location: Keys
 ) -> tuple[list[type[BaseModel]], list[int | str]]:
     """Follow a location down the tree: the models that it leads to, and its keys without tags."""
     models, keys = [model], list[int | str]()

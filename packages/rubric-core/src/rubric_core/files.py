@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from rubric_core.errors import RepeatedKeyError, RubricFileError, SchemaError
+from rubric_core.nearest import near
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -66,10 +67,6 @@ def decode(text: str, *, finite: bool = False) -> object:
 _DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Paths of what the process has open already; a shell writes `<(command)` as one of them."""
 
-_MOST_EXPANSION: Final = 200  # text compresses to a third or a tenth
-_ALWAYS_BYTES: Final = 1 << 28
-_RECORD_BYTES: Final = 1 << 10  # that a record costs at least, however short
-
 
 def open_file(path: Path, *, buffering: int = -1) -> BufferedReader:
     """Open a file that somebody named, for reading; `buffering` is as in `open`.
@@ -95,7 +92,11 @@ def open_to_append(path: Path) -> BufferedWriter:
 def _opened(path: str, flags: int) -> int:
     if flags & os.O_WRONLY:  # with nobody to read it, a pipe opens at once only for both
         flags = flags & ~os.O_WRONLY | os.O_RDWR
-    handle = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    try:
+        handle = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    except FileNotFoundError as error:
+        error.strerror = f"{error.strerror}{near(Path(path))}"
+        raise
     try:
         _check_kind(os.fstat(handle).st_mode, path)
         os.set_blocking(handle, True)
@@ -115,33 +116,6 @@ def _check_kind(mode: int, path: str) -> None:
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device"
         what = f"this is {kind} and may never end: name a regular file, or /dev/stdin"
         raise OSError(errno.EINVAL, what, path)
-
-
-class TooLargeError(SchemaError):
-    """A compressed file that stands for far more than its size can hold."""
-
-
-class Expansion:
-    """What a compressed file has unpacked to so far, which must stay in proportion to its size."""
-
-    def __init__(self, packed: int) -> None:
-        """Start at nothing; `packed` is the size of the file."""
-        self._packed = packed
-        self.most: int = max(_ALWAYS_BYTES, _MOST_EXPANSION * packed)
-        self._unpacked = 0
-
-    def add(self, size: int, *, place: str) -> None:
-        """Count a record that was unpacked; a short one counts for a kilobyte.
-
-        Raises:
-            TooLargeError: it is one too many; names its place, such as `row 7`.
-        """
-        self._unpacked += max(size, _RECORD_BYTES)
-        if self._unpacked > self.most:
-            raise TooLargeError(
-                f"{self._packed} compressed bytes unpack to more than {self.most}; the rest, from "
-                f"{place} on, is not read"
-            )
 
 
 def read_file(path: Path) -> bytes:

@@ -155,7 +155,7 @@ def test_another_place_can_be_named(command: Callable[..., int], evaluations: Ev
         ({}, ("--pair", "grpo"), "--pair 'grpo' is no pair: give two models as A:B"),
         ({}, ("--confidence", 2), "confidence"),
         ({}, ("--resamples", 3), "resamples"),
-        ({}, ("--resamples", 10**10), "resamples: Input should be less than or equal to 1000000"),
+        ({}, ("--resamples", 10**10), "resamples: must be 1000000 or less"),
         ({}, ("--power", 0.03), "power"),
     ],
 )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, cast, get_args
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from rubric_core import ConfigError
-from rubric_core.configuration import nearest_key, validated
+from rubric_core.configuration import Source, kind_remedy, shown_name, validated
+from rubric_core.nearest import near
 from rubric_core.schema.sealed import Many
 from rubric_judge.provider.model_config import FileBeside, ModelConfig, Settings
-from rubric_judge.yaml_files import read_yaml
+from rubric_judge.yaml_files import read_yaml, yaml_place
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
@@ -33,7 +35,18 @@ def _yamls_off(value: object) -> object:
     return "off" if value is False else value
 
 
-class JudgeConfig(ModelConfig):
+class ModelJudgeConfig(ModelConfig):
+    """What judges that ask a language model have in common."""
+
+    passage_chars: int = Field(default=50_000, ge=1)
+    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
+
+    keep_invalid: bool = False
+    """Keep the text of an invalid reply, as the `reasoning` of its judgement; it may quote the
+    passage."""
+
+
+class JudgeConfig(ModelJudgeConfig):
     """A language model as judge."""
 
     type: Literal["llm"] = "llm"
@@ -49,21 +62,15 @@ class JudgeConfig(ModelConfig):
     """`report`: ask for a quote for each criterion and say whether it is found. `require`: a score
     above 0 whose quote is not found makes the judgement invalid."""
 
-    passage_chars: int = Field(default=50_000, ge=1)
-    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
-
     warm_call: bool = False
     """Judge a group's first response alone: for servers that share a prefix only once a call that
     has it is done. vLLM shares it at once."""
 
 
-class ListwiseConfig(ModelConfig):
+class ListwiseConfig(ModelJudgeConfig):
     """A language model that scores all responses to a task in one call, beside each other."""
 
     type: Literal["listwise"] = "listwise"
-
-    passage_chars: int = Field(default=50_000, ge=1)
-    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
 
     max_group: int = Field(default=16, ge=1, le=256)
     """Most different responses in one call; a larger group is an error before any call."""
@@ -185,7 +192,7 @@ _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {
 
 
 def judge_spec(
-    options: Mapping[str, object], *, source: str = "judge", folder: Path | None = None
+    options: Mapping[str, object], *, source: Source = "judge", folder: Path | None = None
 ) -> JudgeSpec:
     """Build the configuration that `type` names.
 
@@ -203,10 +210,14 @@ def judge_spec(
     kind = options.get("type")
     model = _KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        close = nearest_key(kind, _KINDS) if isinstance(kind, str) else None
-        remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(_KINDS)}"
-        wrong = "is missing" if kind is None else "is no kind of judge"
-        raise ConfigError(f"{source}: type {wrong}: {remedy}", location=source)
+        place = source if isinstance(source, str) else source(("type",))
+        if isinstance(kind, str):
+            given = shown_name(kind)
+            problem = f"type: {given!r} is no kind of judge: {kind_remedy(given, _KINDS)}"
+        else:
+            wrong = "type is missing" if kind is None else "type is no text"
+            problem = f"{wrong}: use one of {', '.join(_KINDS)}"
+        raise ConfigError(f"{place}: {problem}", location=place)
     return validated(model, options, source=source, folder=folder)
 
 
@@ -224,11 +235,10 @@ def read_judge_spec(path: Path) -> JudgeSpec:
             does not exist.
     """
     if not os.path.lexists(path):
-        raise ConfigError(
-            f"{path}: there is no such file; `rubric-judge init FOLDER` writes a judge.yaml",
-            location=str(path),
-        )
+        remedy = near(path) or "; `rubric-judge init FOLDER` writes a judge.yaml"
+        raise ConfigError(f"{path}: there is no such file{remedy}", location=str(path))
     options = read_yaml(path)
     if not isinstance(options, dict):
         raise ConfigError(f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path))
-    return judge_spec(cast("dict[str, object]", options), source=str(path), folder=path.parent)
+    values = cast("dict[str, object]", options)
+    return judge_spec(values, source=partial(yaml_place, path), folder=path.parent)

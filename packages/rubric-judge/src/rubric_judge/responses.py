@@ -206,6 +206,8 @@ def read_rows(
                 decode(text.decode())
         except ValidationError as error:
             remedy = f"a line is {form}"
+            if b'"criteria"' in text:
+                remedy = f"this is a line of tasks, which another place takes; {remedy}"
             if error.errors(include_input=False)[0]["type"] == "json_invalid":
                 other = "and looks binary" if b"\0" in content else "not CSV or one JSON list"
                 remedy = f"the file must be JSON Lines, {other}; {remedy}"

@@ -6,14 +6,15 @@ of aliases to aliases are gigabytes once they are written out, so what they add 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
 import yaml
 
 from rubric_core import ConfigError
-from rubric_core.configuration import shown_name
-from rubric_core.files import open_file, toml_beside
+from rubric_core.configuration import Keys, shown_name
+from rubric_core.files import open_file, read_file, toml_beside
 
 _MOST_BYTES = 2**18
 """A file of settings has a few thousand, and PyYAML takes seconds for as many as this."""
@@ -139,6 +140,33 @@ def read_yaml(path: Path) -> object:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise ConfigError(f"{path}: cannot be read: {reason}", location=str(path)) from None
     return yaml_value(text, source=str(path))
+
+
+def yaml_place(path: Path, keys: Keys) -> str:
+    """Return `FILE:LINE` of a key of a YAML file that was read, or of the last above it there is.
+
+    For the `source` of `rubric_core.configuration.validated`.
+    """
+    line, text = None, ""
+    with suppress(OSError, ValueError, yaml.YAMLError):  # the file was changed meanwhile
+        if path.is_file():  # a pipe is read once
+            text = read_file(path).decode("utf-8-sig")
+        node: object = yaml.compose(text, Loader=_Loader)
+        for key in map(str, keys):
+            below: dict[str, tuple[yaml.Node, yaml.Node]] = {}
+            if isinstance(node, yaml.MappingNode):
+                below = {one.value: (one, of) for one, of in node.value if _is_text(one)}
+            elif isinstance(node, yaml.SequenceNode):
+                below = {str(place): (of, of) for place, of in enumerate(node.value)}
+            if key not in below:
+                break
+            name, node = below[key]
+            line = name.start_mark.line + 1
+    return str(path) if line is None else f"{path}:{line}"
+
+
+def _is_text(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode)
 
 
 def _check_length(length: int, *, source: str) -> None:

@@ -129,7 +129,7 @@ def test_settings_that_cannot_work_fail_when_the_actor_starts(judge_file: str) -
 
     with pytest.raises(ConfigError, match="'zero' or 'raise'"):
         make({"judge": judge_file, "on_unavailable": "mask"})
-    with pytest.raises(ConfigError, match="judge: Field required"):
+    with pytest.raises(ConfigError, match="judge: is missing"):
         make({})
     with pytest.raises(ConfigError, match="did you mean 'tasks'"):
         make({"judge": judge_file, "taks": "t.jsonl"})

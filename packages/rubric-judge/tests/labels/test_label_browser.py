@@ -142,6 +142,34 @@ def test_500_labels_are_typed_while_the_server_is_killed_twice_and_another_types
     assert not list(tmp_path.glob(".*"))
 
 
+def test_a_score_that_there_is_not_is_answered_on_the_page(
+    browser: Browser,
+    labelling: Callable[..., Any],
+    write_source: Callable[[Path, LabelSource], None],
+    source: LabelSource,
+    tmp_path: Path,
+) -> None:
+    write_source(tmp_path, source)
+    with labelling(tmp_path, "--port", "0") as (_, address):
+        anna = Typist(browser, address, "Anna")
+        cell, problem = anna.cell(), anna.page.locator("#problem")
+        scores = KEYS[cell[1]]
+        anna.page.keyboard.press("9")  # no weight here has so many points
+        playwright_api.expect(problem).to_have_text(
+            f"Key 9 is no score here: keys 0 to {len(scores) - 1} give up to {scores[-1]:g}, "
+            "e any other."
+        )
+        anna.page.keyboard.press("e")
+        anna.page.keyboard.type("99")
+        anna.page.keyboard.press("Enter")
+        said = f"A score is a number from 0 to {scores[-1]:g}."
+        playwright_api.expect(problem).to_have_text(said)
+        assert anna.cell() == cell
+        anna.page.keyboard.press("Escape")
+        anna.score()
+        playwright_api.expect(problem).to_be_empty()
+
+
 def test_keys_move_undo_and_take_any_score(
     browser: Browser,
     labelling: Callable[..., Any],

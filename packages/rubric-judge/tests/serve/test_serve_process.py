@@ -139,9 +139,9 @@ def test_what_is_not_installed_is_named() -> None:
         (["--host", "0.0.0.0"], "can be reached from other machines"),  # noqa: S104
         (["--token-env", "NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE"),
         (["--tasks", "missing.jsonl"], "missing.jsonl"),
-        (["--max-items=0"], "the options: max_items: Input should be greater than or equal to 1"),
-        (["--deadline-s", "1e10"], "deadline_s: Input should be less than or equal to 10000000"),
-        (["--port", "-1"], "the options: port: Input should be greater than or equal to 0"),
+        (["--max-items=0"], "the options: max_items: must be 1 or more"),
+        (["--deadline-s", "1e10"], "deadline_s: must be 10000000 or less"),
+        (["--port", "-1"], "the options: port: must be 0 or more"),
         (["--workers", "0"], 'Invalid value "0" for --workers. Must be >= 1.'),
         (["--judge", "dead.yaml"], "the judge 'openai/fake' at 'http://127.0.0.1:9/v1'"),
     ],

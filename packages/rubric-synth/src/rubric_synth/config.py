@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
@@ -11,7 +12,7 @@ from rubric_core.configuration import validated
 from rubric_core.schema.sealed import Many
 from rubric_judge import LexicalConfig, ModelConfig
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
-from rubric_judge.yaml_files import read_yaml
+from rubric_judge.yaml_files import read_yaml, yaml_place
 from rubric_synth.tables import word_set
 
 TaskType = Literal["open", "quantitative", "code"]
@@ -97,7 +98,7 @@ class LLMConfig(_Config):
 
     type: Literal["llm"] = "llm"
     """Name of the synthesiser."""
-    model: ModelConfig
+    model: ModelConfig = Field(examples=["{model: openai/gpt-4.1-mini}"])
     """The model, where it is, its limits and prices."""
     questions_per_document: int = Field(default=3, ge=1, le=10)
     """At most this many questions from one document (K_d)."""
@@ -223,4 +224,5 @@ def load_config(path: Path) -> SynthConfig:
     """
     content = read_yaml(path)
     values: object = {} if content is None else content
-    return validated(SynthConfig, values, source=str(path), folder=path.parent)
+    place = partial(yaml_place, path)
+    return validated(SynthConfig, values, source=place, folder=path.parent)

@@ -147,13 +147,3 @@ def remedies(reasons: Iterable[str]) -> str:
     """Say what to do about some reasons, each thing once; "" where nothing can be done."""
     table: dict[str, str] = read_table("remedies")["remedy"]
     return "; ".join(dict.fromkeys(table[reason] for reason in reasons if reason in table))
-
-
-def what_to_do_about_unread(counts: Mapping[str, int]) -> str:
-    """Say, in one line, what would let documents be read that could not be; "" where all were."""
-    unread: list[str] = read_table("remedies")["unread"]
-    found = {reason: counts[reason] for reason in unread if reason in counts}
-    if not found:
-        return ""
-    reasons = ", ".join(f"{count} {reason}" for reason, count in found.items())
-    return f"not read: {reasons}. What to do: {remedies(found)}"

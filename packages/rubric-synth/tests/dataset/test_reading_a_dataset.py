@@ -100,6 +100,15 @@ def test_a_damaged_line_of_what_was_left_out_is_skipped_and_counted(
     assert command("show", dataset, "--rejected").status == 0
 
 
+def test_statistics_name_the_first_of_what_was_left_out(
+    dataset: Path, command: Callable[..., _Done], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(dataset.parent)
+    shown = " ".join(command("stats", "data").out.split())
+    assert "line by line in data/rejected.jsonl" in shown
+    assert "quality: too_few_criteria notes/thin.md, 3 criteria" in shown
+
+
 @pytest.mark.parametrize(
     "draft",
     [

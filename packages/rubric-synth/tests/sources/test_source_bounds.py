@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubric_core import files
+from rubric_core import expansion
 from rubric_synth import CollectConfig, Document, Rejection
 from rubric_synth.sources import read_source
 
@@ -101,7 +101,7 @@ def test_a_table_that_repeats_a_short_text_a_million_times_is_read_in_part(
 def test_compressed_lines_may_unpack_to_what_text_does_and_no_more(
     tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_ALWAYS_BYTES", 1 << 20)
+    monkeypatch.setattr(expansion, "_ALWAYS_BYTES", 1 << 20)
     line = json.dumps({"text": "High water comes twice a day."}).encode() + b"\n"
     with gzip.open(tmp_path / "a.jsonl.gz", "wb") as file:
         file.write(line + b"{}\n" * 4_000)

@@ -87,14 +87,14 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         with progress.phase("reading the configuration"):
             # These take seconds to import; `--help` should not.
             from rubric_train_openrlhf.backend import train
-            from rubric_train_openrlhf.config.loading import parse_config, read_values
+            from rubric_train_openrlhf.config.loading import parse_config, read_values, written_at
 
             values = read_values(config, overrides=overrides)
         if (backend := _backend_from_elsewhere(values)) is not None:
             with progress.phase(f"backend {backend.name}"):
                 print(backend.run(values, resume=resume))
             return
-        loaded = parse_config(values, source=str(config))
+        loaded = parse_config(values, source=written_at(config, overrides=overrides))
         if resume and (ended := _silent_end(loaded.out)) is not None:
             print(ended, file=sys.stderr)
         try:
@@ -170,13 +170,14 @@ def plan(
             its command, which its own parser is asked about where it is installed.
     """
     from rubric_train_openrlhf.backend import describe_plan
-    from rubric_train_openrlhf.config.loading import parse_config, read_values
+    from rubric_train_openrlhf.config.loading import parse_config, read_values, written_at
 
     values = read_values(config, overrides=overrides)
     if (backend := _backend_from_elsewhere(values)) is not None:
         print(backend.plan(values))
         return
-    print(describe_plan(parse_config(values, source=str(config)), full=full))
+    parsed = parse_config(values, source=written_at(config, overrides=overrides))
+    print(describe_plan(parsed, full=full))
     if not full:
         print("more, such as the resolved configuration: --full")
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Literal, Self
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from rubric_core.nearest import near
 from rubric_train_openrlhf.errors import PolicyLoadError
 
 SLOT_FILE = "slots.json"
@@ -27,7 +28,9 @@ def check_model_folder(folder: Path) -> None:
     for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
         # Unlike the method of a path, false for a name that is too long too.
         if not os.path.exists(wanted):  # noqa: PTH110
-            raise PolicyLoadError.told("no_model", what=what, wanted=wanted, path=folder)
+            raise PolicyLoadError.told(
+                "no_model", what=what, wanted=wanted, path=folder, near=near(wanted)
+            )
 
 
 class Section(BaseModel):

@@ -104,7 +104,10 @@ def read_each_task(path: Path) -> Iterator[tuple[int, Task | RubricFileError]]:
                 raise row
             yield line, Task.from_json(row)
         except SchemaError as error:
-            yield line, RubricFileError(str(error), path=path, line=line, field=error.field)
+            problem = str(error)
+            if isinstance(row, dict) and "task_id" in row and {"response", "text"} & row.keys():
+                problem += "; this is a line of answers: give the tasks first, then the answers"
+            yield line, RubricFileError(problem, path=path, line=line, field=error.field)
 
 
 Split: TypeAlias = Literal["train", "validation", "test"]

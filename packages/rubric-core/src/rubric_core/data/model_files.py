@@ -12,6 +12,7 @@ from pydantic import JsonValue
 
 from rubric_core.errors import ConfigError
 from rubric_core.files import file_sha256, read_file
+from rubric_core.nearest import near
 
 _WEIGHTS: Final = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
 _COUNTED: Final = _WEIGHTS | {".jinja", ".json", ".model", ".py", ".tiktoken", ".txt"}
@@ -44,7 +45,7 @@ def _model_files(folder: Path, *, above: tuple[Path, ...]) -> dict[str, JsonValu
     if not folder.is_dir():
         raise ConfigError(
             f"there is no model folder at {str(folder)!r}: give the path of one that holds "
-            "config.json, weights and a tokenizer"
+            f"config.json, weights and a tokenizer{near(folder)}"
         )
     try:
         files = sorted(_counted(folder))

@@ -16,7 +16,8 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast, get_args, get_origin
 from pydantic import BaseModel
 
 from rubric_core.errors import RubricFileError, needing_extra
-from rubric_core.files import Expansion, TooLargeError, open_file
+from rubric_core.expansion import Expansion, TooLargeError
+from rubric_core.files import open_file
 from rubric_core.schema.task import TaskRow, without_nulls
 
 _BATCH_ROWS: Final = 256

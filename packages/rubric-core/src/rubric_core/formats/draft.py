@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rubric_core.configuration import nearest_key
+from rubric_core.configuration import kind_remedy
 from rubric_core.errors import ConfigError
 from rubric_core.schema.rubric import Criterion, Grounding, Rubric
 from rubric_core.schema.task import Task
@@ -158,9 +158,8 @@ def _unique(ids: list[str]) -> list[str]:
 
 def unknown_format(name: str, known: Sequence[str]) -> ConfigError:
     """Say that there is no such format, and which one may be meant."""
-    close = nearest_key(name, known)
-    remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(known)}"
-    return ConfigError(f"no format is called {name!r}; {remedy}", location="format")
+    problem = f"no format is called {name!r}; {kind_remedy(name, known)}"
+    return ConfigError(problem, location="format")
 
 
 _ROLES: Final = ("assistant", "developer", "system", "user")

@@ -12,6 +12,7 @@ import anyio
 from cyclopts import App, Parameter
 
 import rubric_core
+from rubric_core.nearest import near
 from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, app, evaluated, note
 from rubric_judge.console import command
 from rubric_judge.console.progress import current
@@ -340,7 +341,7 @@ def validate(
 
     for flag, given in (("data", data), ("tasks", tasks), ("judge", judge)):
         if given and given != SMALL and not Path(given).exists():
-            problem = f"--{flag} {given}: there is no such file or folder"
+            problem = f"--{flag} {given}: there is no such file or folder{near(Path(given))}"
             raise rubric_core.ConfigError(problem, location=flag)
     with command.working(app) as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)

@@ -11,7 +11,7 @@ import anyio
 from pydantic import JsonValue, StrictBool
 
 from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError
-from rubric_core.configuration import validated
+from rubric_core.configuration import Source, validated
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
 from rubric_judge import (
@@ -22,7 +22,7 @@ from rubric_judge import (
     ModelServer,
     ServedModel,
 )
-from rubric_judge.yaml_files import read_yaml
+from rubric_judge.yaml_files import read_yaml, yaml_place
 
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512
@@ -217,7 +217,7 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
     options = _options(spec)
     if "model" not in options and spec.kind == "server":
         options["model"] = await _only_model(spec, options)
-    config = validated(ChatConfig, options, source=f"model {spec.name!r}")
+    config = validated(ChatConfig, options, source=_source(spec))
     served = [await _served(spec, config, address) for address in addresses(config)]
     _refuse_different(spec, config, served)
     model, weights = served[0] if served else (None, None)
@@ -242,6 +242,13 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
     if wrong := sorted(named & _OF_DECODING):
         raise EvalConfigError.told("own_decoding", spec=spec, wrong=", ".join(wrong))
     return options
+
+
+def _source(spec: ModelSpec) -> Source:
+    if spec.kind != "file":
+        return f"model {spec.name!r}"
+    path = Path(str(spec.options.get("path")))
+    return lambda keys: f"model {spec.name!r}: {yaml_place(path, keys)}"
 
 
 async def _served(spec: ModelSpec, config: ChatConfig, address: str) -> _Served:

@@ -13,7 +13,7 @@ from typing import Final, cast
 from pydantic import Field, JsonValue, ValidationError
 
 from rubric_core import responder_names
-from rubric_core.configuration import nearest_key, shown_name
+from rubric_core.configuration import kind_remedy, shown_name
 from rubric_core.files import toml_beside
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import text_sha256
@@ -156,9 +156,8 @@ def _spec(
 ) -> ModelSpec:
     known = _kinds()
     if kind not in known:
-        close = nearest_key(kind, known)
-        remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(known)}"
-        raise EvalConfigError(f"{source}: {shown_name(kind)!r} is no kind of model: {remedy}")
+        wrong = f"{shown_name(kind)!r} is no kind of model: {kind_remedy(kind, known)}"
+        raise EvalConfigError(f"{source}: {wrong}")
     try:
         return ModelSpec(name=name, kind=kind, options=dict(options), spec=text)
     except ValidationError:

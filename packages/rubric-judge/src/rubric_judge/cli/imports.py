@@ -99,8 +99,8 @@ def init(folder: Path, /, *, judge: str = "lexical") -> int:
 
     Example: rubric-judge init first
 
-    Nothing is overwritten. Judges: anthropic, gemini, hybrid, lexical, openai, vllm_gpt_oss_20b,
-    vllm_replicas.
+    Nothing is overwritten. Judges: anthropic, cascade, gemini, hybrid, lexical, openai,
+    vllm_gpt_oss_20b, vllm_replicas.
 
     Args:
         folder: Folder to write to; made where there is none.

@@ -183,7 +183,9 @@ def _more(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
 class ModelConfig(Settings):
     """A language model and how it is called, whatever it is asked."""
 
-    model: Annotated[str, AfterValidator(_no_key)] = Field(min_length=1)
+    model: Annotated[str, AfterValidator(_no_key)] = Field(
+        min_length=1, examples=["openai/gpt-4.1-mini"]
+    )
     """Any litellm model name, such as `openai/gpt-4.1-mini` or `hosted_vllm/openai/gpt-oss-20b`;
     with `litellm_config`, the `model_name` of a group in it; with `transport: direct` written out,
     the name that the server knows, with or without a prefix `hosted_vllm/`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NoReturn
 
 import rubric_synth
@@ -25,6 +26,27 @@ def print_table(
 def print_counts(title: str, counts: Mapping[str, int]) -> None:
     """Print counts as a table, unless there are none."""
     print_table(title, ("",), ("count",), ((name, str(count)) for name, count in counts.items()))
+
+
+def print_left_out(folder: Path, found: Mapping[str, tuple[str, int]]) -> None:
+    """Print how many were left out for each reason, what to do, and the first of them.
+
+    Args:
+        folder: of a collection or a dataset.
+        found: what to do and the number, by reason, which may stand behind its stage.
+    """
+    from rubric_synth.dataset.folder import REJECTED_FILE, read_rejections
+
+    first: dict[str, str] = {}
+    for _, one in read_rejections(folder / REJECTED_FILE) if found else ():
+        if one is not None:
+            first.setdefault(one.reason, ", ".join(filter(None, (one.source, one.detail))))
+    rows = (
+        (name, "\n".join(filter(None, (todo, first.get(name.rpartition(" ")[2])))), str(count))
+        for name, (todo, count) in found.items()
+    )
+    title = f"Left out, line by line in {folder / REJECTED_FILE}"
+    print_table(title, ("", "what to do; the first of them"), ("count",), rows)
 
 
 def print_fallbacks(total: rubric_synth.CallTotals) -> None:

@@ -78,7 +78,7 @@ def stats(
     if json:
         command.console().print_json(statistics.model_dump_json())
     else:
-        _print_statistics(statistics)
+        _print_statistics(statistics, dataset)
     _warn_of(statistics)
     command.say_on_stderr(f"page: {page}")
 
@@ -141,14 +141,13 @@ def questions(
         console.print_line(f"{write_lines(out, lines)} questions in {out}")
 
 
-def _print_statistics(found: rubric_synth.DatasetStatistics) -> None:
+def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> None:
     from rubric_synth.dataset.writing import asked_of_models
     from rubric_synth.stats.controls import CONTROLS, overpaid
     from rubric_synth.stats.page import calls, per_task
     from rubric_synth.stats.report import Spread
 
     states = ("accepted", "rejected", "pending")
-    by_stage = found.rejected_by_stage.items()
     for title, counts in (
         ("Documents", {state: getattr(found, f"documents_{state}") for state in states}),
         ("Tasks", found.tasks),
@@ -156,9 +155,11 @@ def _print_statistics(found: rubric_synth.DatasetStatistics) -> None:
         ("Criteria per task", per_task(found)),
         ("Criteria", found.criteria),
         ("Weights", found.weights),
-        ("Left out", {f"{s}: {r}": n for s, reasons in by_stage for r, n in reasons.items()}),
     ):
         console.print_counts(title, counts)
+    by_stage = found.rejected_by_stage.items()
+    left_out = {f"{s}: {r}": ("", n) for s, reasons in by_stage for r, n in reasons.items()}
+    console.print_left_out(dataset, left_out)
     spreads = {name.replace("_", " "): one for name, one in found if isinstance(one, Spread)}
     numbers = ("min", "p5", "median", "mean", "p95", "max")
     rows = ((name, *(f"{getattr(s, n):.4g}" for n in numbers)) for name, s in spreads.items())

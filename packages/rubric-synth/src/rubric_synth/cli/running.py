@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from signal import SIGINT, SIGTERM
 from typing import Final, Literal, NoReturn
@@ -55,8 +54,6 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
         out: Folder to write, outside all sources.
         config: YAML file; its `collect` part is used.
     """
-    from rubric_synth.rejection import what_to_do_about_unread
-
     settings = rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
     _tell_of_the_network(sources)
     with working(console.app) as progress, Steps(progress) as steps:
@@ -75,7 +72,7 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
             f"{report.gone} are no longer in the sources"
         )
     console.print_line(f"{report.documents} documents in {report.out}")
-    if warning := few_collected(report) or what_to_do_about_unread(report.rejected):
+    if warning := few_collected(report):
         console.warn(warning)
 
 
@@ -171,12 +168,11 @@ def _print_reasons(
     folder: Path, counts: Mapping[str, int], config: rubric_synth.SynthConfig
 ) -> None:
     """Print the reasons for leaving out, each with what to do about it, unless there are none."""
-    from rubric_synth.dataset.folder import REJECTED_FILE
     from rubric_synth.rejection import what_to_do
 
-    title = f"Left out, line by line in {folder / REJECTED_FILE}"
-    rows = ((reason, what_to_do(reason, config), str(count)) for reason, count in counts.items())
-    console.print_table(title, ("", "what to do"), ("count",), rows)
+    console.print_left_out(
+        folder, {reason: (what_to_do(reason, config), count) for reason, count in counts.items()}
+    )
 
 
 def _overridden(settings: rubric_synth.SynthConfig, **given: object) -> rubric_synth.SynthConfig:
@@ -224,35 +220,26 @@ def _fatal_shortfall(report: rubric_synth.SynthReport) -> str:
         name = "none_finished"
     else:
         name = "none_accepted_yet" if report.pending_documents else "none_accepted"
-    main = _main(report.rejected)
-    return _ENDINGS[name].format(report=report, total=total, done=done, main=main)
+    why = _ENDINGS["why"]
+    return _ENDINGS[name].format(report=report, total=total, done=done, why=why)
 
 
 def few_accepted(report: rubric_synth.SynthReport) -> str:
     """Warn, in one line, where most documents gave no task; "" where most did."""
     done = report.documents - report.pending_documents
-    return _few(report.accepted_documents, done, "gave no task", report.rejected)
+    return _few(report.accepted_documents, done, "gave no task")
 
 
 def few_collected(report: rubric_synth.CollectReport) -> str:
     """Warn, in one line, where most documents were left out; "" where most were kept."""
     read = report.documents + sum(report.rejected.values())
-    return _few(report.documents, read, "were left out", report.rejected)
+    return _few(report.documents, read, "were left out")
 
 
-def _few(kept: int, of: int, what: str, rejected: Mapping[str, int]) -> str:
+def _few(kept: int, of: int, what: str) -> str:
     left_out = of - kept
     is_most = left_out > of // 2
-    return f"{left_out} of {of} documents {what}; {_main(rejected)}" if is_most else ""
-
-
-def _main(rejected: Mapping[str, int]) -> str:
-    from rubric_synth.rejection import remedies
-
-    main = dict(islice(rejected.items(), 3))
-    reasons = ", ".join(f"{reason} ({count})" for reason, count in main.items())
-    advice = remedies(main) or "rejected.jsonl gives a detail for each"
-    return f"main reasons: {reasons}. What to do: {advice}"
+    return f"{left_out} of {of} documents {what}: {_ENDINGS['why']}" if is_most else ""
 
 
 def _warnings(report: rubric_synth.SynthReport) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
 from rubric_synth.rejection import most_first, remedies
-from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, read_source
+from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, SUFFIXES, read_source
 
 
 class CollectReport(Frozen):
@@ -103,7 +103,7 @@ def collect(
         tell("writing")
         report = _report(out, list(given), kept, intake, older)
         if not kept:
-            raise _nothing_found(report)
+            raise _nothing_found(report, intake)
         with writing([out / name for name in folder.FILES]) as (documents, rejected, manifest):
             for candidate in kept:
                 documents.write(intake.line(candidate))
@@ -178,10 +178,14 @@ def _distinct(intake: Intake, older: folder.Older, config: CollectConfig) -> lis
     return [candidate for index, candidate in enumerate(ordered) if index not in twins]
 
 
-def _nothing_found(report: CollectReport) -> SourceError:
-    why = "there is no file to read"
+def _nothing_found(report: CollectReport, intake: Intake) -> SourceError:
+    why = f"there is no file to read: put files in that end in {', '.join(SUFFIXES)}"
     if report.rejected:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in report.rejected.items())
+        first: dict[str, str] = {}
+        for row in map(json.loads, intake.rejection_lines()):
+            first.setdefault(row["reason"], ", ".join(filter(None, (row["source"], row["detail"]))))
+        counts = report.rejected.items()
+        reasons = "; ".join(f"{count} {reason} (first {first[reason]})" for reason, count in counts)
         advice = remedies(report.rejected)
         why = f"left out: {reasons}" + (f". What to do: {advice}" if advice else "")
     message = f"no document was found in {', '.join(report.by_source)}; {why}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Final, NamedTuple, cast
 
 from rubric_core.files import open_file, read_file
+from rubric_core.nearest import near
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError, OutputError
@@ -119,7 +120,8 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _unreadable(path: str) -> CollectedFolderError:
-    message = f"{path!r} cannot be read; make the folder with `rubric-synth collect`"
+    remedy = f"make the folder with `rubric-synth collect`{near(Path(path))}"
+    message = f"{path!r} cannot be read; {remedy}"
     return CollectedFolderError(message, path=path)
 
 

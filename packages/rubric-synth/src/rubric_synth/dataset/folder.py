@@ -18,6 +18,7 @@ from rubric_core import read_tasks
 from rubric_core.configuration import may_be_key
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file, read_file
+from rubric_core.nearest import near
 from rubric_synth import calls, errors, files, tables
 from rubric_synth.collect.folder import DOCUMENTS_FILE
 from rubric_synth.config import Frozen
@@ -151,6 +152,8 @@ REJECTED_FILE: Final = "rejected.jsonl"
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "README.md"
 DATASET_FILES: Final = (*LINES_FILES, REJECTED_FILE, *PARQUET_FILES, CARD_FILE, MANIFEST_FILE)
+STATISTICS_FILES: Final = ("stats.json", "stats.html")
+"""What `rubric-synth stats` writes of a dataset; of an older one they would mislead."""
 WORK_FOLDER: Final = "work"
 """What a run keeps in the folder so that the next one can go on with it."""
 
@@ -308,7 +311,9 @@ def _check_is_dataset(dataset: Path) -> None:
         found = "collected"
     else:
         found = "work" if (dataset / WORK_FOLDER).is_dir() else "other"
-    message: str = tables.read_table("no_dataset")[found].format(shown=str(dataset), folder=dataset)
+    message: str = tables.read_table("no_dataset")[found].format(
+        shown=str(dataset), folder=dataset, near=near(dataset)
+    )
     raise errors.DatasetFolderError(message, path=dataset)
 
 

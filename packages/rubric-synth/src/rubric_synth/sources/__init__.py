@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from rubric_core.nearest import near
 from rubric_synth.cleaning.markdown import document_title
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found
@@ -17,13 +18,17 @@ from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
 from rubric_synth.sources.package import read_package
 from rubric_synth.sources.raw_text import NotTextError, SourceFile, printable
 
-__all__ = ["DATASET_PREFIX", "PACKAGE_PREFIX", "read_source"]
+__all__ = ["DATASET_PREFIX", "PACKAGE_PREFIX", "SUFFIXES", "read_source"]
 
 PACKAGE_PREFIX: Final = "python:"
 DATASET_PREFIX: Final = "hf:"
 _TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
 _HTML_SUFFIXES: Final = (".html", ".htm", ".xhtml")
 _RECORD_SUFFIXES: Final = (*records.JSON_LINES_SUFFIXES, ".json", ".parquet")
+SUFFIXES: Final = sorted(
+    {*_TEXT_SUFFIXES, *_HTML_SUFFIXES, *_RECORD_SUFFIXES, *PANDOC_FORMATS, ".pdf", ".ipynb"}
+)
+"""Endings of the files that are read."""
 _EXTRAS: Final[dict[str, raw_text.Extra]] = {
     ".parquet": "parquet",
     ".pdf": "pdf",
@@ -60,7 +65,7 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
     else:
         message = (
             f"source {name!r} is neither a folder, a file, `hf:PATH` nor `python:PACKAGE`; "
-            "check the path, or write python: before the name of an installed package"
+            f"check the path, or write python: before the name of an installed package{near(path)}"
         )
         raise SourceError(message, source=name)
     return (raw_text.unless_foreign(item, config=config) for item in found)

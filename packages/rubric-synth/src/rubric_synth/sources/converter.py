@@ -246,7 +246,7 @@ def _parquet(handle: int, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     pyarrow: Any = import_module("pyarrow")
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # others ask for more than they use
     bounds: Any = import_module("rubric_core.data.parquet")
-    files: Any = import_module("rubric_core.files")
+    expansion: Any = import_module("rubric_core.expansion")
     with os.fdopen(os.dup(handle), "rb") as file:
         try:
             columns = tuple(job["columns"])
@@ -254,7 +254,7 @@ def _parquet(handle: int, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 is_long = isinstance(row, bounds.LongRow)
                 yield {"bytes": row.size_bytes} if is_long else {"row": row}
             yield {"done": True}
-        except files.TooLargeError as error:
+        except expansion.TooLargeError as error:
             yield {"refused": "too_long", "detail": str(error)}
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:

@@ -41,7 +41,10 @@ def read_package(package: str) -> Found:
     """
     source = f"python:{package}"
     if not all(part.isidentifier() for part in package.split(".")) or not _is_installed(package):
-        message = f"package {package!r} is not installed here; install it or correct the name"
+        message = (
+            f"package {package!r} is not installed here; install it (`uv pip install NAME`), put "
+            "the folder that holds it on PYTHONPATH, or correct the name as `import` takes it"
+        )
         raise SourceError(message, source=source)
     modules: dict[str, ModuleType] = {}
     failures: dict[str, str] = {}
@@ -95,7 +98,8 @@ def _import_tree(name: str, modules: dict[str, ModuleType], failures: dict[str, 
     except _UserInterrupt:
         raise KeyboardInterrupt from None
     except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - see the docstring
-        failures[name] = type(error).__name__
+        lacks = error.name if isinstance(error, ModuleNotFoundError) else None
+        failures[name] = f"{type(error).__name__}{f': no module {lacks!r}' if lacks else ''}"
         return
     modules[name] = module
     for info in pkgutil.iter_modules(getattr(module, "__path__", [])):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from rubric_core.files import Expansion, TooLargeError
+from rubric_core.expansion import Expansion, TooLargeError
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import without_tags
 from rubric_synth.config import CollectConfig

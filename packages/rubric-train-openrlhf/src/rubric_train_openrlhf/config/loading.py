@@ -12,8 +12,8 @@ import yaml
 from pydantic import BaseModel
 
 from rubric_core import ConfigError
-from rubric_core.configuration import validated
-from rubric_judge.yaml_files import read_yaml, yaml_value
+from rubric_core.configuration import Keys, Source, validated
+from rubric_judge.yaml_files import read_yaml, yaml_place, yaml_value
 from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -28,7 +28,19 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
     Raises:
         TrainConfigError: the file, an override or a value is wrong; names the nearest right key.
     """
-    return parse_config(read_values(path, overrides=overrides), source=str(path))
+    values = read_values(path, overrides=overrides)
+    return parse_config(values, source=written_at(path, overrides=overrides))
+
+
+def written_at(path: Path, *, overrides: Sequence[str] = ()) -> Source:
+    """Return what says where a key stands: at a line of the file, or on the command line."""
+    given = [keys for keys, _, _ in _given(overrides)]
+
+    def place(keys: Keys) -> str:
+        is_given = any([str(key) for key in keys[: len(one)]] == one for one in given)
+        return "the command line" if is_given else yaml_place(path, keys)
+
+    return place
 
 
 def read_values(path: Path, *, overrides: Sequence[str] = ()) -> dict[str, object]:
@@ -48,7 +60,7 @@ def read_values(path: Path, *, overrides: Sequence[str] = ()) -> dict[str, objec
     return _with_overrides(cast("dict[str, Any]", document), overrides)
 
 
-def parse_config(values: Mapping[str, object], *, source: str = "configuration") -> TrainConfig:
+def parse_config(values: Mapping[str, object], *, source: Source = "configuration") -> TrainConfig:
     """Check a mapping.
 
     Raises:
@@ -71,6 +83,13 @@ def dump_config(config: TrainConfig) -> str:
 def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
     """Apply `--a.b value` and `--a.b=value`; values are read as YAML, where no text is wanted."""
     merged = deepcopy(document)
+    for keys, name, value in _given(overrides):
+        _put(merged, keys, _parsed(name, value, is_text=_takes_text(keys)))
+    return merged
+
+
+def _given(overrides: Sequence[str]) -> Iterator[tuple[list[str], str, str]]:
+    """Yield the keys of each override, its name and its text."""
     tokens = iter(overrides)
     for token in tokens:
         name, equals, text = token.removeprefix("--").partition("=")
@@ -79,9 +98,7 @@ def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
         value = text if equals else next(tokens, None)
         if value is None:
             raise TrainConfigError(f"--{name} needs a value", location=name)
-        keys = name.replace("-", "_").split(".")
-        _put(merged, keys, _parsed(name, value, is_text=_takes_text(keys)))
-    return merged
+        yield name.replace("-", "_").split("."), name, value
 
 
 def _takes_text(keys: Sequence[str]) -> bool:

@@ -22,6 +22,7 @@ from transformers.utils import logging as transformers_logging
 from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import read_settings
 from rubric_core.files import replacing_folder
+from rubric_core.nearest import near
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 from rubric_train_openrlhf.policy.codec import SLOT_TOKENS, ChatCodec, SlotCodec, TextCodec
 from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
@@ -164,7 +165,7 @@ def load_codec(path: Path | str) -> TextCodec:
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise PolicyLoadError.told("no_model_folder", path=folder)
+        raise PolicyLoadError.told("no_model_folder", path=folder, near=near(folder))
     with reading(folder, f"the tokenizer in {str(folder)!r}"):
         return _codec(folder)
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rubric_core import ConfigError, RubricFileError, Task
 from rubric_core.files import read_file, read_growing, rising_steps
 from rubric_core.locks import is_locked
+from rubric_core.nearest import near
 from rubric_judge.lexical.scoring import missing_terms
 from rubric_judge.page.grounding import MAX_PASSAGE_CHARS, told_grounding
 from rubric_judge.page.rendering import shortened
@@ -76,7 +77,7 @@ def read_run(path: Path) -> Run:
         RubricFileError: no such folder, no run in it, or a broken row; names file, line and field.
     """
     if not path.is_dir():
-        raise RubricFileError("no such run folder; give the `out` of a run", path=path)
+        raise RubricFileError(f"no such run folder; give the `out` of a run{near(path)}", path=path)
     if not any((path / name).exists() for name in ("config.resolved.yaml", "metrics.jsonl")):
         raise RubricFileError("this folder holds no run; give the `out` of one", path=path)
     summary = _document(path / "summary.json", Summary) or Summary()

@@ -16,6 +16,7 @@ from typing import Any, Final
 import structlog
 
 from rubric_core import SftExample, Task, check_no_leak, read_tasks
+from rubric_core.nearest import near
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
@@ -134,7 +135,9 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
     named = f" ({key})" if key else ""
     # Unlike the method of a path, false for a name that is too long or holds a null character too.
     if not os.path.isfile(path):  # noqa: PTH113
-        raise TrainConfigError.told("no_task_file", path=path, named=named, location=str(path))
+        raise TrainConfigError.told(
+            "no_task_file", path=path, named=named, near=near(path), location=str(path)
+        )
     tasks = list(read_tasks(path))
     if not tasks:
         raise _no_task(path, named=named)

@@ -227,6 +227,10 @@
     if (/^[0-9]$/.test(key) && cell.weight !== undefined) {
       const score = levels(cell.weight)[Number(key)];
       if (score !== undefined) give(score);
+      else {
+        const keys = levels(cell.weight).length - 1;
+        say("problem", `Key ${key} is no score here: keys 0 to ${keys} give up to ${number(cell.weight)}, e any other.`);
+      }
     } else if (key === "s") give(null);
     else if (key === "e") { at("exactly").hidden = false; at("amount").value = ""; at("amount").focus(); }
     else if (key === "j" || key === "ArrowRight") go(place + 1);
@@ -254,7 +258,11 @@
   at("exactly").addEventListener("submit", (event) => {
     event.preventDefault();
     const text = at("amount").value.trim().replace(",", "."), score = Number(text);
-    if (!text || !(score >= 0 && score <= cells[place].weight)) { at("amount").select(); return; }
+    if (!text || !(score >= 0 && score <= cells[place].weight)) {
+      say("problem", `A score is a number from 0 to ${number(cells[place].weight)}.`);
+      at("amount").select();
+      return;
+    }
     at("amount").blur();
     give(score);
   });

@@ -1,0 +1,38 @@
+"""How large a compressed file may become as it is read."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rubric_core.errors import SchemaError
+
+_MOST_EXPANSION: Final = 200  # text compresses to a third or a tenth
+_ALWAYS_BYTES: Final = 1 << 28
+_RECORD_BYTES: Final = 1 << 10  # that a record costs at least, however short
+
+
+class TooLargeError(SchemaError):
+    """A compressed file that stands for far more than its size can hold."""
+
+
+class Expansion:
+    """What a compressed file has unpacked to so far, which must stay in proportion to its size."""
+
+    def __init__(self, packed: int) -> None:
+        """Start at nothing; `packed` is the size of the file."""
+        self._packed = packed
+        self.most: int = max(_ALWAYS_BYTES, _MOST_EXPANSION * packed)
+        self._unpacked = 0
+
+    def add(self, size: int, *, place: str) -> None:
+        """Count a record that was unpacked; a short one counts for a kilobyte.
+
+        Raises:
+            TooLargeError: it is one too many; names its place, such as `row 7`.
+        """
+        self._unpacked += max(size, _RECORD_BYTES)
+        if self._unpacked > self.most:
+            raise TooLargeError(
+                f"{self._packed} compressed bytes unpack to more than {self.most}; the rest, from "
+                f"{place} on, is not read"
+            )
