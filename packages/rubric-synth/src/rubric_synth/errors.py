@@ -19,10 +19,14 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from rubric_core import RubricError
 from rubric_core.errors import AtPathError
+from rubric_core.files import says_beside
+
+says: Final = says_beside(__file__)
+"""Says what errors.toml has under a name, with values in its slots."""
 
 
 class SynthError(RubricError):

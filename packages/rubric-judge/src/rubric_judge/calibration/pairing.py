@@ -16,6 +16,7 @@ import numpy as np
 
 from rubric_core import ConfigError
 from rubric_core.arrays import BoolArray, FloatArray
+from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label, LabelSource, Seen, read_labels
 from rubric_judge.reliability.agreement import single_judgements
 from rubric_judge.reliability.rates import MET
@@ -129,13 +130,8 @@ def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:
             raise ConfigError(f"labels: {problem}: {remedy}", location="labels")
     unknown = sorted({label.line for label in labels} - set(known))
     if known and unknown:
-        raise ConfigError(
-            f"labels: {len(unknown)} labelled responses, of which line {unknown[0]} is the first, "
-            f"have no inclusion probability, and {len(known)} have one: how much each stands for "
-            "is unknown; calibrate on either alone, or take `inclusion` out of all labels to let "
-            "each count as 1",
-            location="labels",
-        )
+        counts = {"unknown": len(unknown), "first": unknown[0], "known": len(known)}
+        raise ConfigError(says("some_inclusion", **counts), location="labels")
     if len(set(known.values())) < 2:  # noqa: PLR2004  # all weigh the same
         return None
     least = min(known.values())

@@ -13,7 +13,7 @@ from rubric_core.files import open_file, read_file
 from rubric_core.nearest import near
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
-from rubric_synth.errors import CollectedFolderError, OutputError
+from rubric_synth.errors import CollectedFolderError, OutputError, says
 from rubric_synth.files import json_line
 
 DOCUMENTS_FILE: Final = "documents.jsonl"
@@ -153,11 +153,7 @@ def read_older(out: Path, config: CollectConfig) -> Older:
     settings = read_settings(out)
     if settings is None and (manifest.exists() or documents.exists()):
         present = manifest if manifest.exists() else documents
-        message = (
-            f"{str(present)!r} was not written by `rubric-synth collect`, which would replace it; "
-            "choose another folder"
-        )
-        raise OutputError(message, path=present)
+        raise OutputError(says("not_collected", path=present), path=present)
     names = ("near_duplicate_jaccard", "near_duplicate_cosine")
     same = all((settings or {}).get(name) == getattr(config, name) for name in names)
     return Older(_places(documents), same)

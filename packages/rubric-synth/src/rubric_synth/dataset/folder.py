@@ -207,10 +207,7 @@ class ParquetRows:
         try:
             table = table_of(lines)
         except self._arrow_errors:
-            message = (
-                f"a row for {str(self._path)!r} does not have the fields of a task; "
-                "what made it has a fault: nothing was written"
-            )
+            message = errors.says("no_task_row", path=self._path)
             raise errors.DatasetFolderError(message, path=self._path) from None
         self._writer.write_table(table)
 
@@ -249,10 +246,7 @@ def read_manifest(dataset: Path) -> Manifest:
         message = f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`"
         raise errors.DatasetFolderError(message, path=path) from error
     except ValidationError as error:
-        message = (
-            f"{str(path)!r} is no manifest of a dataset ({error.error_count()} faults); "
-            "write the dataset with `rubric-synth run`"
-        )
+        message = errors.says("no_manifest", path=path, faults=error.error_count())
         raise errors.DatasetFolderError(message, path=path) from None
 
 

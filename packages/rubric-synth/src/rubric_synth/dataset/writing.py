@@ -14,7 +14,7 @@ from rubric_synth.config import SynthConfig
 from rubric_synth.dataset import folder
 from rubric_synth.document import DocumentOutcome, rejected
 from rubric_synth.duplicates.question_index import QuestionIndex
-from rubric_synth.errors import DatasetFolderError
+from rubric_synth.errors import DatasetFolderError, says
 from rubric_synth.events import log_finished
 from rubric_synth.files import HashedFile, json_line, json_page, writing
 from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
@@ -171,10 +171,8 @@ class _Rows:
         for rows in self._parquet.values():
             rows.finish()
         if self._documents + provenance.pending != provenance.documents:
-            message = (
-                f"{self._documents} documents with an outcome and {provenance.pending} pending ones"
-                f" are not the {provenance.documents} collected; run again"
-            )
+            counts = {"pending": provenance.pending, "collected": provenance.documents}
+            message = says("other_count", documents=self._documents, **counts)
             raise DatasetFolderError(message, path=self._out)
         spent = self._used if provenance.spent is None else provenance.spent
         total = sum(spent.values(), CallTotals())

@@ -11,7 +11,7 @@ from rubric_core.nearest import near
 from rubric_synth.cleaning.markdown import document_title
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found
-from rubric_synth.errors import SourceError
+from rubric_synth.errors import SourceError, says
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources import raw_text, records
 from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
@@ -63,11 +63,7 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
         message = f"source {name!r} is a pipe or a device, which may never end; name a regular file"
         raise SourceError(message, source=name)
     else:
-        message = (
-            f"source {name!r} is neither a folder, a file, `hf:PATH` nor `python:PACKAGE`; "
-            f"check the path, or write python: before the name of an installed package{near(path)}"
-        )
-        raise SourceError(message, source=name)
+        raise SourceError(says("no_source", name=name, near=near(path)), source=name)
     return (raw_text.unless_foreign(item, config=config) for item in found)
 
 

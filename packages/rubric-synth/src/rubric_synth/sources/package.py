@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from rubric_core.rewriting import patterns
 from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
 from rubric_synth.document import ApiEntry, ApiForm, ApiItem, Document, Found, render_entry
-from rubric_synth.errors import SourceError
+from rubric_synth.errors import SourceError, says
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import read_table
@@ -41,11 +41,7 @@ def read_package(package: str) -> Found:
     """
     source = f"python:{package}"
     if not all(part.isidentifier() for part in package.split(".")) or not _is_installed(package):
-        message = (
-            f"package {package!r} is not installed here; install it (`uv pip install NAME`), put "
-            "the folder that holds it on PYTHONPATH, or correct the name as `import` takes it"
-        )
-        raise SourceError(message, source=source)
+        raise SourceError(says("not_installed", package=package), source=source)
     modules: dict[str, ModuleType] = {}
     failures: dict[str, str] = {}
     with _quiet():

@@ -158,9 +158,8 @@ def _check_format(path: Path) -> None:
     except (OSError, UnicodeDecodeError) as error:
         found = type(error).__name__
     if found != _FORMAT:
-        message = (
-            f"{str(about)!r} should say {_FORMAT!r} and says {found[:80]!r}: use the release that "
-            f"wrote it, choose another folder, or delete {str(path)!r} and lose what it holds"
+        message = errors.says(
+            "other_format", about=about, wanted=_FORMAT, found=found[:80], path=path
         )
         raise errors.WorkFolderError(message, path=path)
 
@@ -182,8 +181,5 @@ def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place)
         return parsed_line(kind, body)
     except ValueError as error:
         path = segments.path(place.segment)
-        message = (
-            f"{str(path)!r} holds a line of another release: use that release, choose another "
-            f"folder, or delete {str(path.parent)!r} and lose what it holds"
-        )
+        message = errors.says("other_release", path=path, folder=path.parent)
         raise errors.WorkFolderError(message, path=path) from error

@@ -201,10 +201,7 @@ class Index:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
-            message = (
-                f"{str(self._path)!r} has version {version}, this release reads {_VERSION}: use "
-                f"the release that wrote it, or delete {str(self._path)!r}*, which is made again"
-            )
+            message = errors.says("index_version", path=self._path, found=version, known=_VERSION)
             raise errors.WorkFolderError(message, path=self._path)
         if 0 < version < _VERSION:
             database.close()
@@ -227,10 +224,7 @@ class Index:
         return unwritable(self._path, error, KEPT) if code in _FULL else self._damaged(str(error))
 
     def _damaged(self, problem: str) -> errors.WorkFolderError:
-        message = (
-            f"{str(self._path)!r} is damaged ({problem}): delete {str(self._path)!r}* and give the "
-            "same command again. It is made again from the files beside it, and nothing is lost"
-        )
+        message = errors.says("index_damaged", path=self._path, problem=problem)
         return errors.WorkFolderError(message, path=self._path)
 
 
