@@ -97,6 +97,12 @@ LABELS |= {
     )
 }
 WITHOUT_A_MODEL = ("fixed_template", "learned_template")
+NOT_RIVALS = (
+    *("reference", "negated", "shuffled", "keyword_spam"),
+    *("grpo_greedy", "grpo_cooled", "grpo_blind"),
+)
+"""Controls that the result is not held against: what is written from a reference answer or rubric,
+which no policy sees, and GRPO itself."""
 LIMITS = (
     "The lexical judge finds a rubric's terms in sound sentences; it does not know what is true."
 )
@@ -395,8 +401,7 @@ class Proof:
             labels={k: v for k, v in LABELS.items() if k in self._stages | self._controls},
             differences=pairs,
         )
-        told = {"claim": LIMITS, "without_a_model": WITHOUT_A_MODEL}
-        return found.model_copy(update=told)
+        return found.model_copy(update={"claim": LIMITS, "not_rivals": NOT_RIVALS})
 
     def answers(self) -> list[dict[str, object]]:
         """The first answer of each stage to a few questions from all over the test split."""

@@ -112,8 +112,9 @@ async def test_one_invalid_answer_makes_the_judgement_invalid(
         fault = Fault.MISSING_ID
         reason = Reason.MISSING_CRITERION
     with FakeEndpoint(faults=[None, fault]) as endpoint:
-        result = await _judged(endpoint, make_view(), transport=transport)
+        result = await _judged(endpoint, make_view(), transport=transport, keep_invalid=True)
     assert (result.outcome, result.reason) == (Outcome.INVALID, reason)
+    assert result.reasoning
     (failed,) = [name for call in endpoint.calls if call.fault for name in call.weights]
     assert result.detail.startswith(f"criterion {failed!r}: ")
     assert (result.attempts, len(endpoint.calls)) == (2, 2)

@@ -234,6 +234,22 @@ def test_the_table_and_a_warning_say_how_much_a_fallback_answered(
     assert [row["fallback"] for row in rows] == ["", "spare"]
 
 
+def test_the_texts_of_invalid_replies_are_kept_where_the_judge_says_so(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    with FakeEndpoint("Zyzzyva, no JSON") as endpoint:
+        judge = _llm(tmp_path, endpoint.url)
+        without = score([_line(task, "one")], judge)
+        assert f"to see what was replied: `keep_invalid: true` in {judge}" in without.stderr
+        assert "Zyzzyva" not in (tmp_path / "out.jsonl").read_text()
+        judge.write_text(judge.read_text() + "keep_invalid: true\n")
+        kept = score([_line(task, "one")], judge)
+    assert "what was replied is `reasoning` in out.jsonl" in kept.stderr
+    assert "Zyzzyva" not in kept.stderr + kept.stdout
+    (row,) = _rows(tmp_path / "out.jsonl")
+    assert row["result"]["reasoning"] == "Zyzzyva, no JSON"
+
+
 def test_after_a_broken_server_the_same_command_asks_again(
     tmp_path: Path, task: Task, score: Callable[..., Run]
 ) -> None:

@@ -3,7 +3,10 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import signal
 import statistics
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -12,6 +15,7 @@ from collections import Counter
 from http.client import HTTPException
 from pathlib import Path
 from typing import cast
+from urllib.parse import urlsplit
 
 import aiohttp
 import anyio
@@ -330,3 +334,25 @@ def test_a_folder_of_json_tests_is_read_for_every_place(tmp_path: Path, rubric: 
         assert JudgeResult.from_reply(rubric, sent).outcome is Outcome.INVALID
     with pytest.raises(FileNotFoundError, match="test_parsing"):
         read_json_test_suite(tmp_path.parent)
+
+
+def test_served_by_a_command_it_judges_on_this_machine_until_ctrl_c(rubric: Rubric) -> None:
+    command = [sys.executable, "-m", "rubric_judge.testing", "--award", "0.25", "--port"]
+    with subprocess.Popen([*command, "0"], stdout=subprocess.PIPE, text=True) as serving:
+        try:
+            assert serving.stdout is not None
+            said = serving.stdout.readline().split()
+            endpoint = FakeEndpoint()
+            endpoint.url = said[1].rstrip(":")
+            reply = _content(_ask(endpoint, rubric))
+            port = str(urlsplit(endpoint.url).port)
+            taken = subprocess.run(
+                [*command, port], capture_output=True, text=True, check=False, timeout=60
+            )
+        finally:
+            serving.send_signal(signal.SIGINT)
+        assert serving.wait(timeout=60) == 130
+    assert endpoint.url.startswith("http://127.0.0.1:")
+    assert reply["total"] == 0.25 * rubric.total_weight
+    assert taken.returncode == 2
+    assert "choose another port" in taken.stderr

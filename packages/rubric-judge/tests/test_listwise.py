@@ -173,8 +173,9 @@ async def test_one_departure_makes_the_whole_group_invalid(
 ) -> None:
     text, reason = WRONG[case]
     with FakeEndpoint(lambda _: text) as endpoint:
-        results = await _asked(endpoint, _views(make_view, 2))
+        results = await _asked(endpoint, _views(make_view, 2), keep_invalid=True)
     assert {(one.outcome, one.reason) for one in results} == {(Outcome.INVALID, reason)}
+    assert {one.reasoning for one in results} == {text}
     assert sum(one.attempts for one in results) == len(endpoint.calls) == 1
     assert not any(_ONE.keys() & one.scores.keys() for one in results)
 

@@ -107,6 +107,23 @@ async def test_any_other_reply_is_invalid_with_its_reason(
     result = await LLMJudge(CONFIG, client=Answering(reply)).judge(make_view())
     assert (result.outcome, result.reason) == (Outcome.INVALID, reason)
     assert (result.attempts, result.usage) == (2, Usage(prompt_tokens=7))
+    assert not result.reasoning
+    keeping = CONFIG.model_copy(update={"keep_invalid": True})
+    kept = LLMJudge(keeping, client=Answering(reply))
+    assert kept.fingerprint == LLMJudge(CONFIG, client=Answering(reply)).fingerprint
+    again = await kept.judge(make_view())
+    assert (again.reasoning, again.reason) == (reply.text[:20_000], reason)
+
+
+async def test_of_a_valid_reply_the_reasoning_stays_and_a_kept_one_can_be_written(
+    make_view: ViewFactory,
+) -> None:
+    config = CONFIG.model_copy(update={"keep_invalid": True})
+    valid = await LLMJudge(config, client=Answering(_reply(json.dumps(VALID)))).judge(make_view())
+    assert valid.reasoning == "ok"
+    broken = await LLMJudge(config, client=Answering(_reply("No \ud800."))).judge(make_view())
+    assert broken.model_dump_json().encode()
+    assert broken.reasoning == "No ?."
 
 
 async def test_a_reply_that_begins_with_thoughts_says_what_the_server_needs(

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import anyio
 import pytest
 
@@ -12,6 +14,7 @@ from rubric_synth.extractive.api_tasks import purpose_sentence
 from rubric_synth.extractive.criteria import given_away
 from rubric_synth.quality.draft import to_task
 from rubric_synth.stats.controls import fixed_template
+from rubric_synth.tables import read_table
 
 _ENTRY = ApiEntry(
     qualified_name="sea.gauges.tidal_range",
@@ -92,6 +95,17 @@ def test_the_criteria_are_those_that_the_entry_supports() -> None:
         assert criterion.required_elements
         assert criterion.expected_keywords
     assert any(criterion.expected_concepts for criterion in draft.criteria)
+
+
+def test_an_id_asks_for_one_kind_of_thing_in_every_task() -> None:
+    kinds = read_table("criteria")
+    entry = _ENTRY.model_copy(update={"notes": _NOTES})
+    criteria = [criterion for draft in _drafts(entry) for criterion in draft.criteria]
+    assert len({criterion.id for criterion in criteria}) > 5
+    for criterion in criteria:  # calibration pools by id: docs/judge/calibrate.md
+        row = kinds[re.sub(r"_\d+$", "", criterion.id)]
+        assert criterion.weight == row["weight"]
+        assert criterion.scoring_guide.startswith(row["scoring_guide"])
 
 
 def test_beside_its_names_no_word_of_the_question_earns_and_they_earn_little() -> None:

@@ -68,7 +68,7 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
         claim="One sentence.",
     )
     document = json.loads(json.dumps(comparison.to_json(), allow_nan=False))
-    told = {"result", "claim", "without_a_model"}
+    told = {"result", "claim", "not_rivals"}
     assert set(document) == {"judge", "confidence", "samples", "heldout", "differences"} | told
     assert list(document["heldout"]) == ["base", "grpo", "controls"]
     row = document["heldout"]["grpo"]
@@ -103,14 +103,16 @@ def test_the_result_is_the_last_stage_against_the_best_other_and_the_strongest_c
         },
         controls={
             "fixed": make_heldout((0.3,) * 5),
-            "learned": make_heldout((0.6,) * 5),
+            "learned": make_heldout((0.45,) * 5),
+            "sft_cooled": make_heldout((0.6,) * 5),
+            "grpo_greedy": make_heldout((0.7,) * 5),
             "reference": make_heldout((0.9,) * 5),
         },
-        labels={"grpo": "GRPO: rewarded", "learned": "a learned template"},
-    ).model_copy(update={"without_a_model": ("fixed", "learned")})
+        labels={"grpo": "GRPO: rewarded", "sft_cooled": "SFT at its best temperature"},
+    ).model_copy(update={"not_rivals": ("reference", "grpo_greedy")})
     assert found.result == (
         "GRPO 55.0 % against sft 40.0 %: +15.0 points (15.0 to 15.0) on 5 unseen questions; "
-        "strongest control without a model, a learned template: 60.0 %."
+        "strongest control, SFT at its best temperature: 60.0 %."
     )
     assert found.to_json()["result"] == found.result
     assert found.markdown().startswith(found.result)

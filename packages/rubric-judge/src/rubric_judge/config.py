@@ -36,7 +36,18 @@ def _yamls_off(value: object) -> object:
     return "off" if value is False else value
 
 
-class JudgeConfig(ModelConfig):
+class ModelJudgeConfig(ModelConfig):
+    """What judges that ask a language model have in common."""
+
+    passage_chars: int = Field(default=50_000, ge=1)
+    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
+
+    keep_invalid: bool = False
+    """Keep the text of an invalid reply, as the `reasoning` of its judgement; it may quote the
+    passage."""
+
+
+class JudgeConfig(ModelJudgeConfig):
     """A language model as judge."""
 
     type: Literal["llm"] = "llm"
@@ -52,21 +63,15 @@ class JudgeConfig(ModelConfig):
     """`report`: ask for a quote for each criterion and say whether it is found. `require`: a score
     above 0 whose quote is not found makes the judgement invalid."""
 
-    passage_chars: int = Field(default=50_000, ge=1)
-    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
-
     warm_call: bool = False
     """Judge a group's first response alone: for servers that share a prefix only once a call that
     has it is done. vLLM shares it at once."""
 
 
-class ListwiseConfig(ModelConfig):
+class ListwiseConfig(ModelJudgeConfig):
     """A language model that scores all responses to a task in one call, beside each other."""
 
     type: Literal["listwise"] = "listwise"
-
-    passage_chars: int = Field(default=50_000, ge=1)
-    """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
 
     max_group: int = Field(default=16, ge=1, le=256)
     """Most different responses in one call; a larger group is an error before any call."""

@@ -73,7 +73,7 @@ def test_more_are_drawn_as_often_as_is_said(make_source: Callable[..., LabelSour
         line: {name: (line * (place + 1)) % 7 // 3 for place, name in enumerate(COUNTED)}
         for line in source.views or {}
     }
-    draws = [draw_more(source, levels, counts=[80, 200], seed=seed) for seed in range(600)]
+    draws = [draw_more(source, levels, counts=[80, 200], seed=seed) for seed in range(300)]
     said = {one.line: one.inclusion for _, both in draws for one in both}
     often = Counter(one.line for _, both in draws for one in both)
 
@@ -84,7 +84,7 @@ def test_more_are_drawn_as_often_as_is_said(make_source: Callable[..., LabelSour
     assert said.keys() == (source.views or {}).keys()
     assert 50 <= sum(said.values()) < 51  # as many as one draw of 200 labels
     z = [
-        (often[line] - 600 * share) / np.sqrt(600 * share * (1 - share))
+        (often[line] - 300 * share) / np.sqrt(300 * share * (1 - share))
         for line, share in said.items()
         if share < 1
     ]

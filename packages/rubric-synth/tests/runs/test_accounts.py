@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,7 @@ import yaml
 
 from rubric_core import FolderLockError
 from rubric_judge.testing import FakeEndpoint, Fault
-from rubric_synth import check_dataset, collect, load_config, synthesise
+from rubric_synth import check_dataset, collect, dataset_statistics, load_config, synthesise
 from rubric_synth.cli import main
 from rubric_synth.dataset.folder import WORK_FOLDER, read_manifest
 from rubric_synth.errors import UnfinishedError
@@ -158,6 +159,45 @@ def test_another_collection_into_the_same_folder_says_what_is_gone(
     assert before.gone_documents == 0
     assert gone in capsys.readouterr().err
     assert synthesise(tmp_path / "d", out).gone_documents == 0
+
+
+@pytest.mark.parametrize("has_work", [True, False])
+def test_a_folder_of_another_collection_is_refused_before_anything_is_written(
+    tmp_path: Path,
+    folder: Path,
+    package: str,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    has_work: bool,
+) -> None:
+    out = tmp_path / "data"
+    collect([folder], tmp_path / "c")
+    synthesise(tmp_path / "c", out)
+    dataset_statistics(out)
+    if not has_work:
+        shutil.rmtree(out / WORK_FOLDER)
+    held = {path: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    collect([f"python:{package}"], tmp_path / "d")
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(tmp_path / "d"), "--out", str(out)])
+    told = capsys.readouterr().err
+    assert ended.value.code
+    assert "another collection" in told
+    assert "--out of its own" in told
+    assert ("such as" in told) is has_work
+    assert held == {path: path.read_bytes() for path in out.iterdir() if path.is_file()}
+    assert synthesise(tmp_path / "c", out).tasks == read_manifest(out).tasks
+
+
+def test_statistics_of_an_older_dataset_do_not_outlive_it(tmp_path: Path, folder: Path) -> None:
+    out = tmp_path / "data"
+    collect([folder], tmp_path / "c")
+    synthesise(tmp_path / "c", out, limit=2)
+    dataset_statistics(out)
+    synthesise(tmp_path / "c", out, limit=2)
+    assert (out / "stats.html").exists()
+    synthesise(tmp_path / "c", out)
+    assert not [path for path in out.iterdir() if path.name.startswith("stats")]
 
 
 def test_a_finished_dataset_is_recognised_where_nothing_can_be_written(

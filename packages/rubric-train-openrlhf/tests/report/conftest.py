@@ -258,7 +258,7 @@ def comparison() -> dict[str, object]:
             difference("grpo", "reference", -0.397, 0.019),
         ],
         "result": "GRPO 51.3 % against SFT 40.9 %: +10.5 points (8.8 to 12.2) on 96 unseen "
-        "questions; strongest control without a model, Fixed template: 45.0 %.",
+        "questions; strongest control, SFT at its best temperature, 0.7: 45.2 %.",
         "claim": "A model of this size learns which behaviours the rubric rewards, not the "
         "subject: most of its reward survives judging against another document.",
     }

@@ -86,7 +86,7 @@ def test_page_of_a_finished_run_is_whole_and_needs_nothing_else(
     make_run: Callable[..., Path],
 ) -> None:
     text, page = _written(make_run(steps=8))
-    assert "Finished: 8 steps, 5 min 47 s." in page.text
+    assert "Finished: 8 steps, 5 min 47 s for steps and validation." in page.text
     for title in ("Rubric reward", "Zero reward", "KL to the reference policy", "Rollouts"):
         assert title in page.text
     assert all(address.startswith("#") for address in page.addresses)

@@ -175,7 +175,7 @@ class JudgeResult(Sealed):
     """W; None unless scored."""
 
     reasoning: Text = Field(default="", repr=False)
-    """The judge's own words."""
+    """The judge's own words; of an invalid reply its text, where a judge is told to keep it."""
 
     evidence: dict[str, Evidence] = Field(default_factory=dict)
     """Quotes by criterion id, in the rubric's order; empty unless scored and asked for."""

@@ -135,7 +135,6 @@ def result_sentence(
     gain: Callable[[str, str], str],
     *,
     on: str,
-    strongest: str = "strongest control",
     shown: Callable[[str], str] = str,
 ) -> str:
     """Say what the last one earns against the best of the others, and the strongest control.
@@ -145,7 +144,6 @@ def result_sentence(
         controls: rewards of the controls by name.
         gain: what is known of the difference of two rows.
         on: which questions.
-        strongest: what the best of the controls is called.
         shown: how the name of a row is written.
     """
     *others, last = rows
@@ -156,5 +154,5 @@ def result_sentence(
     told += f" on {on}"
     if controls:
         best = max(controls, key=lambda name: controls[name].mean)
-        told += f"; {strongest}, {best}: {100 * controls[best].mean:.1f} %"
+        told += f"; strongest control, {best}: {100 * controls[best].mean:.1f} %"
     return f"{told}."

@@ -45,9 +45,9 @@ class Comparison(BaseModel):
     differences: tuple[Difference, ...]
     claim: str
     """What these numbers allow to be said, and what they do not."""
-    without_a_model: tuple[str, ...] = ()
-    """Controls that read neither passage nor rubric and ask no model: the result names the
-    strongest of them."""
+    not_rivals: tuple[str, ...] = ()
+    """Controls that the result is not held against: what is written from things that no policy
+    sees, or the last stage itself, asked in another way. It names the strongest of the others."""
 
     @property
     def result(self) -> str:
@@ -55,13 +55,12 @@ class Comparison(BaseModel):
 
         An interval that does not lie above zero is told as what it is: no gain shown.
         """
-        controls = (self.controls[one] for one in self.without_a_model if one in self.controls)
+        rivals = (row for name, row in self.controls.items() if name not in self.not_rivals)
         return result_sentence(
             self.stages,
-            {row.label: row for row in controls},
+            {row.label: row for row in rivals},
             self._gain,
             on=f"{list(self.stages.values())[-1].n:,} unseen questions",
-            strongest="strongest control without a model",
             # "GRPO" of "GRPO: rewarded by the judge".
             shown=lambda name: self.stages[name].label.partition(":")[0],
         )

@@ -75,6 +75,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
     _report(judged, done.statistics, out=out)
+    _say_invalid(judged, judge=judge, out=out)
     _say_unread(judged)
     _say_unescalated(done.statistics)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
@@ -82,6 +83,15 @@ def score(  # noqa: PLR0913  # the flags of a command
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
     lost = all(row.reward is None for row in judged)
     return command.FAILED if done.unwritten or lost else 0
+
+
+def _say_invalid(judged: Sequence[JudgedResponse], *, judge: Path, out: Path) -> None:
+    """Say where the texts of invalid replies are, or how to keep them."""
+    invalid = [row.result for row in judged if row.result.outcome is Outcome.INVALID]
+    if any(result.reasoning for result in invalid):
+        print(f"what was replied is `reasoning` in {out}", file=sys.stderr)
+    elif invalid:
+        print(f"to see what was replied: `keep_invalid: true` in {judge}", file=sys.stderr)
 
 
 def _say_unread(judged: Sequence[JudgedResponse]) -> None:

@@ -87,7 +87,8 @@ def _joined(rubric: Rubric, parts: Sequence[_Part]) -> JudgeResult:
         for criterion, result, _ in parts:
             if result.outcome is outcome and result.reason is not None:
                 detail = f"criterion {criterion.id!r}: {result.detail or result.reason.value}"
-                return failed(result.reason, detail=detail)
+                whole = failed(result.reason, detail=detail)
+                return whole.model_copy(update={"reasoning": result.reasoning})
     scores = dict.fromkeys(rubric.ids, 0.0)
     reasons: list[str] = []
     evidence: dict[str, Evidence] = {}

@@ -9,20 +9,21 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
-from rubric_core import Answerer, JudgeResult, JudgeView, Reason
+from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason
 from rubric_core.judgement.result import Call
 from rubric_judge import events
 from rubric_judge.chat_model import ChatModel
-from rubric_judge.config import JudgeConfig
+from rubric_judge.config import JudgeConfig, ModelJudgeConfig
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.llm import prompt, replies
 from rubric_judge.llm.by_criterion import judge_by_criterion
-from rubric_judge.provider import chat, limits, model_config
+from rubric_judge.provider import chat, limits
 
-_Config = TypeVar("_Config", bound=model_config.ModelConfig)
+_Config = TypeVar("_Config", bound=ModelJudgeConfig)
 
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
+_KEPT_REPLY_CHARS = 20_000
 _THINKS: Final = (
     "the reply begins with <think>; start the server with a reasoning parser "
     "(vLLM: --reasoning-parser)"
@@ -33,7 +34,7 @@ class Answered(NamedTuple):
     """What came of one call."""
 
     text: str
-    """The reply, to be read strictly; empty where there is a failure."""
+    """The reply, to be read strictly unless there is a failure; empty where none came."""
     failure: JudgeResult | None
     """Why there is no reply to read."""
     call: Call
@@ -127,7 +128,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             call, failure = error, JudgeResult.unavailable(error.reason, detail=error.detail)
         else:
             call, failure, by = answer, _unreadable(answer), answer.answered_by
-            text = "" if failure else answer.text
+            text = answer.text
         latency_s = call.latency_s
         known = Call(
             judge=self.name,
@@ -138,6 +139,14 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             passage_truncated=rendered.passage_truncated,
         )
         return Answered(text, failure, known)
+
+    def _kept(self, result: JudgeResult, text: str) -> JudgeResult:
+        """Put the reply into an invalid judgement, where the configuration asks for it."""
+        if result.outcome is not Outcome.INVALID or not self._config.keep_invalid:
+            return result
+        # As of a valid reply, a lone surrogate would make every later write fail.
+        shown = text[:_KEPT_REPLY_CHARS].encode("utf-8", "replace").decode()
+        return result.model_copy(update={"reasoning": shown})
 
 
 def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
@@ -211,7 +220,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         reply = replies.reply_model(view.rubric, config.prompt, evidence=config.evidence != "off")
         answer = await self._ask(rendered, reply, task_id=view.task_id)
         result = answer.failure or self._read(view, answer.text, passage=rendered.passage)
-        result = result.with_call(**answer.call)
+        result = self._kept(result, answer.text).with_call(**answer.call)
         events.call_finished(result, task_id=view.task_id)
         return result
 

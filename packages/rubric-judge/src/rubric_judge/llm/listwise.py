@@ -61,6 +61,7 @@ class ListwiseJudge(ModelJudge[ListwiseConfig]):
         answer = await self._ask(rendered, group_reply_model(rubric, names), task_id=task_id)
         by_name = dict.fromkeys(names, answer.failure) if answer.failure else None
         by_name = by_name or _read(views[0], names, answer.text)
+        by_name = {name: self._kept(result, answer.text) for name, result in by_name.items()}
         events.call_finished(by_name[names[0]].with_call(**answer.call), task_id=task_id)
         shares = call_shares(answer.call, len(views))
         results = dict(zip(order, (by_name[name] for name in names), strict=True))

@@ -67,6 +67,8 @@ class FakeEndpoint:
     """What to remember of the calls; for many thousands `records`, or only `counts`."""
     served: ServedModel | None = None
     """The model that answers requests without a schema; left out, `award` does."""
+    port: int = 0
+    """Where it listens; 0 for any port that is free."""
     calls: list[FakeCall] = field(default_factory=list[FakeCall], init=False)
     """Requests in the order of arrival; read it when the calls are done."""
     records: list[CallRecord] = field(default_factory=list[CallRecord], init=False)
@@ -111,7 +113,7 @@ class FakeEndpoint:
         runner = web.ServerRunner(server, shutdown_timeout=0.0)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, "127.0.0.1", 0, backlog=_BACKLOG)
+            site = web.TCPSite(runner, "127.0.0.1", self.port, backlog=_BACKLOG)
             await site.start()
             port = cast("tuple[str, int]", runner.addresses[0])[1]
             self._ready.set_result(f"http://127.0.0.1:{port}/v1")

@@ -30,6 +30,7 @@ class _Options(TypedDict, total=False):
     retry_after_s: float
     seed: int
     served: ServedModel | None
+    port: int
 
 
 class FakeEndpointProcess:

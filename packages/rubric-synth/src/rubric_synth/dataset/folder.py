@@ -152,6 +152,8 @@ REJECTED_FILE: Final = "rejected.jsonl"
 MANIFEST_FILE: Final = "manifest.json"
 CARD_FILE: Final = "README.md"
 DATASET_FILES: Final = (*LINES_FILES, REJECTED_FILE, *PARQUET_FILES, CARD_FILE, MANIFEST_FILE)
+STATISTICS_FILES: Final = ("stats.json", "stats.html")
+"""What `rubric-synth stats` writes of a dataset; of an older one they would mislead."""
 WORK_FOLDER: Final = "work"
 """What a run keeps in the folder so that the next one can go on with it."""
 

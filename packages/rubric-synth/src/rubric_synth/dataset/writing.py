@@ -96,6 +96,7 @@ def write_dataset(
     Writes train, validation and test as `.jsonl`, with `.parquet` beside them where pyarrow is
     installed, `rejected.jsonl`, `manifest.json` and the card `README.md`. They take their places
     together, when all are complete and on disk: a run that fails leaves an older dataset whole.
+    Statistics of an older dataset are removed then.
     Of questions that are the same or nearly so the first is kept. No time of day is in any file.
 
     Args:
@@ -118,7 +119,7 @@ def write_dataset(
                 rows.add(outcome)
             manifest = rows.manifest(provenance)
         files[folder.MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
-    for name in stale:  # of an older run
+    for name in (*stale, *folder.STATISTICS_FILES):  # of an older run
         (out / name).unlink(missing_ok=True)
     counts = manifest.model_dump(include={*folder.DatasetCounts.model_fields})
     report = SynthReport(out=out, usage=manifest.usage.total, **counts)

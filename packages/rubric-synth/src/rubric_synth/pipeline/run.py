@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
@@ -13,11 +13,11 @@ from typing import Final, NamedTuple, NoReturn
 import anyio
 import anyio.lowlevel
 
-from rubric_core import FolderLockError, Judge, RubricError
+from rubric_core import FolderLockError, Judge, RubricError, read_tasks
 from rubric_synth import calls, engines, errors, files
 from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
-from rubric_synth.dataset.folder import DATASET_FILES, WORK_FOLDER, Provenance
+from rubric_synth.dataset.folder import DATASET_FILES, LINES_FILES, WORK_FOLDER, Provenance
 from rubric_synth.dataset.writing import SynthReport, write_dataset
 from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
 from rubric_synth.extractive.prose_tasks import extractive_stages
@@ -44,9 +44,8 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     """Turn a collected folder into a dataset folder, going on where an earlier run ended.
 
     Every answer and every finished document is kept in `OUT/work`: a run that is stopped or
-    killed is continued by the same call, which asks nothing again that was answered, and ends
-    with the same bytes. Finished documents are not worked on again; those that got no answer from
-    a model or judge are. The dataset is written when the work ends; see `write_dataset`.
+    killed is continued by the same call, which asks nothing again that was answered, works again
+    on none but unanswered documents, and ends with the same bytes. See `write_dataset`.
 
     At an interrupt (SIGINT, SIGTERM) no further document is begun, calls in flight get a few
     seconds, and what is done is written, whole; a second one leaves at once.
@@ -66,7 +65,7 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
         CollectedFolderError: The collected folder cannot be read.
         OutputError: A file cannot be written; make room and call again.
         FolderLockError: `OUT/work` is in use or cannot be written.
-        WorkFolderError: It is damaged or of another version.
+        WorkFolderError: It is damaged, of another version, or of another collection.
         UnfinishedError: The run stopped early, or documents got no answer; what is done is
             written. Call again to go on.
         JudgeSetupError: Model or judge do not answer at all.
@@ -84,12 +83,37 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
             return report
         raise
     with opened as folder, closing(collection):
+        _refuse_another(out, folder, collection)
         files.remove_leftovers(out, DATASET_FILES)
         if report := recording.written_before(out, folder.index.note(recording.NOTE), making):
             return report
         spec = WorkerSpec(config, stages, judge)
         watchers = on_document or _ignored, on_progress or _ignored
         return _Run(out, collection, settings, spec, folder, *watchers).go_on(making)
+
+
+def _refuse_another(out: Path, folder: WorkFolder, collection: Collection) -> None:
+    """Refuse a folder none of whose documents is in the collection: all of it would be replaced."""
+    if folder.index.note(_COLLECTED) == collection.sha256:
+        return
+    held = folder.index.documents() or _documents_of(out)
+    if held and held.isdisjoint(collection.hashes()):
+        such = f", such as {source!r}" if (source := folder.first_source()) else ""
+        message = (
+            f"{str(out)!r} holds what was made of another collection, {len(held)} documents{such}; "
+            f"none of them is in {str(collection.folder)!r}. Nothing of it was changed: give this "
+            "collection an --out of its own, or move that folder away first"
+        )
+        raise errors.WorkFolderError(message, path=out)
+
+
+def _documents_of(out: Path) -> set[str]:
+    """Return the hashes of documents with a task in a dataset whose work folder was deleted."""
+    held: set[str] = set()
+    for name in LINES_FILES:
+        with suppress(RubricError, OSError):
+            held |= {task.doc_hash for task in read_tasks(out / name)}
+    return held
 
 
 def _ignored(_: object) -> None:

@@ -18,7 +18,13 @@ from rubric_judge import LexicalJudge
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
 from rubric_synth import errors, events, stages
-from rubric_synth.dataset.folder import REJECTED_FILE, SPLITS, read_manifest, split_path
+from rubric_synth.dataset.folder import (
+    REJECTED_FILE,
+    SPLITS,
+    STATISTICS_FILES,
+    read_manifest,
+    split_path,
+)
 from rubric_synth.files import json_page, write_lines
 from rubric_synth.stats.controls import control_rewards
 from rubric_synth.stats.examples import Examples, Sample
@@ -150,7 +156,7 @@ def kind_of(heads: list[str]) -> str:
     return "quantitative" if "numeric" in heads else "open"
 
 
-PAGE_FILE: Final = "stats.html"
+NUMBERS_FILE, PAGE_FILE = STATISTICS_FILES
 CONTROL_TASKS: Final = 500
 
 
@@ -204,7 +210,7 @@ def dataset_statistics(
         **tally.statistics(),
         **_controls(sample.items(), judge or LexicalJudge(), tally.worded_criteria),
     )
-    write_lines(dataset / "stats.json", [json_page(statistics.model_dump(mode="json")).decode()])
+    write_lines(dataset / NUMBERS_FILE, [json_page(statistics.model_dump(mode="json")).decode()])
     name = dataset.resolve().name
     write_page(page or dataset / PAGE_FILE, statistics, manifest, examples, name=name)
     events.log_finished("synth.stats.finished", tasks=statistics.tasks)

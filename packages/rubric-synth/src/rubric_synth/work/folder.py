@@ -128,6 +128,12 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
                 body = self._shards.read(found[0])
                 yield _parsed(_OutcomeLine, body, self._shards, found[0]).outcome
 
+    def first_source(self) -> str:
+        """Return where the document of the first outcome came from; "" where there is none."""
+        for place, body in self._shards.scan({}):
+            return _parsed(_OutcomeLine, body, self._shards, place).outcome.source
+        return ""
+
     def _find_again(self) -> None:
         for place, body in self._calls.scan(self.index.extents("calls")):
             line = _parsed(_CallLine, body, self._calls, place)

@@ -1,0 +1,40 @@
+"""`python -m rubric_judge.testing`: an endpoint to try commands with where there is no model."""
+
+from __future__ import annotations
+
+import threading
+from typing import Annotated
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+
+from rubric_judge.console import command
+from rubric_judge.testing.endpoint import FakeEndpoint
+from rubric_judge.testing.replies import ServedModel
+
+app = command.command_app("rubric_judge.testing", summary="An endpoint without a model.")
+
+
+@app.default
+def serve(
+    *,
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))] = 8000,
+    award: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 0.5,
+) -> None:
+    """Answer on 127.0.0.1 as an OpenAI-compatible server does, until Ctrl-C; no model is asked.
+
+    A judge gets a valid reply with the same share of every weight, whatever the response says; a
+    question without a schema gets one fixed sentence.
+
+    Args:
+        port: Port to listen on; 0 for any that is free.
+        award: Share of each criterion's weight.
+    """
+    with FakeEndpoint(award, port=port, keep="counts", served=ServedModel()) as endpoint:
+        said = f"serving {endpoint.url}: no model, {award:g} of every weight; Ctrl-C ends it"
+        command.console().print(said, soft_wrap=True)
+        threading.Event().wait()
+
+
+if __name__ == "__main__":
+    command.run_command(app)
