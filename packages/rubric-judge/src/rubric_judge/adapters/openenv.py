@@ -53,10 +53,8 @@ class _RubricModule:
         if isinstance(action, str):
             return action
         if not hasattr(action, self._response_field):
-            raise ConfigError(
-                says("no_response_field", action=type(action).__name__, field=self._response_field),
-                location="response_field",
-            )
+            found = {"action": type(action).__name__, "field": self._response_field}
+            raise ConfigError(says("no_response_field", **found), location="response_field")
         return getattr(action, self._response_field)
 
 

@@ -98,8 +98,7 @@ class _Labels:
             if losses and result.outcome is not Outcome.UNAVAILABLE:
                 units.setdefault(unit, []).append(math.fsum(losses) / len(losses))
         if not units:
-            raise ConfigError("the judges were not reached for any labelled response: run it again",
-                              location="judge")  # fmt: skip
+            raise ConfigError(says("none_reached"), location="judge")
         if self.invalid_frac(group, results) == 1:
             raise ConfigError(says("all_invalid"), location="judge")
         losses_N = np.array([math.fsum(all_) / len(all_) for all_ in units.values()])

@@ -165,10 +165,7 @@ class Study:
             noise=self._noise(repeated, np.flatnonzero(repeated.df)),
             levels=self._levels(repeated, label_N, rows),
             people=people,
-            verdict=decision.verdict,
-            reason=decision.reason,
-            labels_needed=decision.labels_needed,
-            factor=decision.factor,
+            **decision._asdict(),
         )
 
     def _noise(self, repeated: noise.Retest, rows: IntArray) -> Estimate:

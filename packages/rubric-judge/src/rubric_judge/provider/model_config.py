@@ -54,11 +54,8 @@ def wrong_with(address: str) -> str:
         port = 0
     if port == 0:
         return "its port is not a number from 1 to 65535"
-    return (
-        ""
-        if _is_host(parts.hostname or "")
-        else "its host name is not valid (international ones: xn--…)"
-    )
+    problem = "its host name is not valid (international ones: xn--…)"
+    return "" if _is_host(parts.hostname or "") else problem
 
 
 def _is_host(host: str) -> bool:

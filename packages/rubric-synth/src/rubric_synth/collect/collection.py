@@ -16,7 +16,7 @@ from rubric_synth.collect.intake import Candidate, Intake, alone_in
 from rubric_synth.config import CollectConfig, Frozen
 from rubric_synth.document import Found
 from rubric_synth.duplicates.selection import find_twins
-from rubric_synth.errors import SourceError, says
+from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
 from rubric_synth.rejection import most_first, remedies
@@ -131,7 +131,7 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
         is_path = not name.startswith((PACKAGE_PREFIX, DATASET_PREFIX))
         identity = str(Path(source).resolve()) if is_path else name
         if is_path and _is_output(Path(identity), target):
-            raise SourceError(says("source_holds_output", name=name, out=out), source=name)
+            raise SourceError.told("source_holds_output", source=name, out=out)
         given.setdefault(identity, source)
     return {str(source): source for source in given.values()}
 

@@ -14,7 +14,7 @@ from rubric_synth.config import SynthConfig
 from rubric_synth.dataset import folder
 from rubric_synth.document import DocumentOutcome, rejected
 from rubric_synth.duplicates.question_index import QuestionIndex
-from rubric_synth.errors import DatasetFolderError, says
+from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import HashedFile, json_line, json_page, writing
 from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
@@ -173,8 +173,8 @@ class _Rows:
             rows.finish()
         if self._documents + provenance.pending != provenance.documents:
             counts = {"pending": provenance.pending, "collected": provenance.documents}
-            message = says("other_count", documents=self._documents, **counts)
-            raise DatasetFolderError(message, path=self._out)
+            counts |= {"documents": self._documents, "path": self._out}
+            raise DatasetFolderError.told("other_count", **counts)
         spent = self._used if provenance.spent is None else provenance.spent
         total = sum(spent.values(), CallTotals())
         config = folder.published(self._config.model_dump(mode="json"))

@@ -25,7 +25,7 @@ from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.document import Document, DocumentOutcome, rejected
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.engines.worker import EngineBase, Pending, Sink, plain_task_group
-from rubric_synth.errors import EngineError, says
+from rubric_synth.errors import EngineError
 from rubric_synth.events import log_warning
 from rubric_synth.rejection import RejectionReason
 
@@ -66,8 +66,8 @@ def connected(address: str | None) -> Generator[Any]:
             if not is_own:
                 raise _unreachable(named or address, error) from error
             if not starts_left:
-                told = says("ray_not_started", times=_STARTS, reason=_reason(error))
-                raise EngineError(told) from error
+                why = _reason(error)
+                raise EngineError.told("ray_not_started", times=_STARTS, reason=why) from error
             log_warning("synth.ray.started_too_slowly", starts_left=starts_left)
     try:
         yield ray
@@ -105,7 +105,7 @@ def _init(ray: Any, address: str | None) -> None:
 
 
 def _unreachable(address: str | None, error: Exception) -> EngineError:
-    return EngineError(says("no_cluster_there", address=address, reason=_reason(error)))
+    return EngineError.told("no_cluster_there", address=address, reason=_reason(error))
 
 
 def _reason(error: Exception) -> str:
@@ -263,7 +263,7 @@ class RayEngine(EngineBase):
                 raise error.cause from None
             raise
         except (errors.RayError, ConnectionError) as error:
-            raise EngineError(says("no_cluster", error=type(error).__name__)) from error
+            raise EngineError.told("no_cluster", error=type(error).__name__) from error
 
     async def _free_place(self) -> _Place:
         """Return the live actor with the fewest documents; wait for one if there is none."""
@@ -286,7 +286,7 @@ class RayEngine(EngineBase):
                 self._places.remove(place)
                 log_warning("synth.ray.worker_lost", left=len(self._places))
                 if not self._places:
-                    raise EngineError(says("no_worker")) from error
+                    raise EngineError.told("no_worker") from error
                 return
             else:
                 break

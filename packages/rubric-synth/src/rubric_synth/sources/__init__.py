@@ -11,7 +11,7 @@ from rubric_core.nearest import near
 from rubric_synth.cleaning.markdown import document_title
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found
-from rubric_synth.errors import SourceError, says
+from rubric_synth.errors import SourceError
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources import raw_text, records
 from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
@@ -60,10 +60,9 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
     elif path.is_file():
         found = _documents([(_file_at(path), None)], config)
     elif path.exists():
-        message = f"source {name!r} is a pipe or a device, which may never end; name a regular file"
-        raise SourceError(message, source=name)
+        raise SourceError.told("endless_source", source=name)
     else:
-        raise SourceError(says("no_source", name=name, near=near(path)), source=name)
+        raise SourceError.told("no_source", source=name, near=near(path))
     return (raw_text.unless_foreign(item, config=config) for item in found)
 
 

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 from rubric_core.rewriting import patterns
 from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
 from rubric_synth.document import ApiEntry, ApiForm, ApiItem, Document, Found, render_entry
-from rubric_synth.errors import SourceError, says
+from rubric_synth.errors import SourceError
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import read_table
@@ -41,14 +41,14 @@ def read_package(package: str) -> Found:
     """
     source = f"python:{package}"
     if not all(part.isidentifier() for part in package.split(".")) or not _is_installed(package):
-        raise SourceError(says("not_installed", package=package), source=source)
+        raise SourceError.told("not_installed", package=package, source=source)
     modules: dict[str, ModuleType] = {}
     failures: dict[str, str] = {}
     with _quiet():
         _import_tree(package, modules, failures)
     if package not in modules:
-        message = f"package {package!r} cannot be imported ({failures[package]}); repair it first"
-        raise SourceError(message, source=source)
+        failed = failures[package]
+        raise SourceError.told("not_importable", package=package, failed=failed, source=source)
     return _read_modules(package, modules, failures)
 
 

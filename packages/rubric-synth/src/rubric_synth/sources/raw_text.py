@@ -23,7 +23,7 @@ from rubric_core.errors import install_command
 from rubric_synth.cleaning.markdown import clean_markdown
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, rejected
-from rubric_synth.errors import OutputError, SourceError, says
+from rubric_synth.errors import OutputError, SourceError
 from rubric_synth.rejection import RefusedError, Rejection, RejectionReason, left_out
 
 _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
@@ -264,7 +264,7 @@ def _identifier() -> Any:
         folder = tempfile.tempdir or ""  # not known where none can be written
         place = f"the temporary folder {folder!r}" if folder else "a temporary folder"
         why = error.strerror or type(error).__name__
-        raise OutputError(says("language_model_room", place=place, why=why), path=folder) from error
+        raise OutputError.told("language_model_room", place=place, why=why, path=folder) from error
 
 
 # Without O_NONBLOCK, to open a pipe is to wait for its writer.

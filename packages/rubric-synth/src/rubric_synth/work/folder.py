@@ -164,10 +164,8 @@ def _check_format(path: Path) -> None:
     except (OSError, UnicodeDecodeError) as error:
         found = type(error).__name__
     if found != _FORMAT:
-        message = errors.says(
-            "other_format", about=about, wanted=_FORMAT, found=found[:80], path=path
-        )
-        raise errors.WorkFolderError(message, path=path)
+        told = {"about": about, "wanted": _FORMAT, "found": found[:80], "path": path}
+        raise errors.WorkFolderError.told("other_format", **told)
 
 
 def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
@@ -187,5 +185,5 @@ def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place)
         return parsed_line(kind, body)
     except ValueError as error:
         path = segments.path(place.segment)
-        message = errors.says("other_release", path=path, folder=path.parent)
-        raise errors.WorkFolderError(message, path=path) from error
+        folder = path.parent
+        raise errors.WorkFolderError.told("other_release", path=path, folder=folder) from error

@@ -201,8 +201,8 @@ class Index:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
-            message = errors.says("index_version", path=self._path, found=version, known=_VERSION)
-            raise errors.WorkFolderError(message, path=self._path)
+            versions = {"found": version, "known": _VERSION}
+            raise errors.WorkFolderError.told("index_version", path=self._path, **versions)
         if 0 < version < _VERSION:
             database.close()
             for old in self._path.parent.glob(f"{self._path.name}*"):
@@ -224,8 +224,7 @@ class Index:
         return unwritable(self._path, error, KEPT) if code in _FULL else self._damaged(str(error))
 
     def _damaged(self, problem: str) -> errors.WorkFolderError:
-        message = errors.says("index_damaged", path=self._path, problem=problem)
-        return errors.WorkFolderError(message, path=self._path)
+        return errors.WorkFolderError.told("index_damaged", path=self._path, problem=problem)
 
 
 def note_of_finished(folder: Path, name: str) -> str | None:

@@ -165,8 +165,8 @@ class Segments:
 
     def _damaged(self, segment: int, problem: str) -> errors.WorkFolderError:
         path = self.path(segment)
-        message = errors.says("segment_damaged", path=path, problem=problem, folder=self._folder)
-        return errors.WorkFolderError(message, path=path)
+        told = {"path": path, "problem": problem, "folder": self._folder}
+        return errors.WorkFolderError.told("segment_damaged", **told)
 
 
 def _body(line: bytes) -> bytes | None:
