@@ -124,10 +124,8 @@ def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:
         if label.inclusion is None:
             continue
         if known.setdefault(label.line, label.inclusion) != label.inclusion:
-            drawn = f"{known[label.line]:g} and {label.inclusion:g}"
-            problem = f"response {label.line} has two inclusion probabilities, {drawn}"
-            remedy = "its labels are of two draws: calibrate on those of one"
-            raise ConfigError(f"labels: {problem}: {remedy}", location="labels")
+            problem = says("two_draws", label=label, known=known[label.line])
+            raise ConfigError(problem, location="labels")
     unknown = sorted({label.line for label in labels} - set(known))
     if known and unknown:
         counts = {"unknown": len(unknown), "first": unknown[0], "known": len(known)}
