@@ -224,6 +224,21 @@ def test_continuous_integration_tries_every_package_on_every_python(tools: Any) 
         assert matrix["python"] == package.pythons
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_tests_of_a_package_are_collected_where_it_is_installed_alone(
+    tools: Any, package: str
+) -> None:
+    packages = tools.read_packages(ROOT)
+    absent = packages.keys() - tools.required_of_house(package, packages)
+    refused = tuple(f"from {packages[name].source.name}" for name in sorted(absent))
+    tests = sorted((packages[package].folder / "tests").rglob("*.py"))
+
+    unguarded = [(path, path.read_text("utf-8").partition("importorskip(")[0]) for path in tests]
+    lines = [(path, line) for path, text in unguarded for line in text.splitlines()]
+    assert [(path, line) for path, line in lines if line.startswith(refused)] == []
+    assert any(line.startswith(f"from {packages[package].source.name}") for _, line in lines)
+
+
 def test_only_the_job_that_publishes_has_an_identity_and_none_has_a_secret() -> None:
     texts = [path.read_text("utf-8") for path in WORKFLOWS.glob("*.yml")]
     may = {name: job.get("permissions", {}) for name, job, _ in steps()}

@@ -150,7 +150,10 @@ class Trial:
         if done.returncode != 0:
             self.log.parent.mkdir(exist_ok=True)
             self.log.write_text(done.stdout, "utf-8")
-            end = "\n".join(done.stdout.strip().splitlines()[-SHOWN_LINES:])
+            # Libraries may say more at a process's end than fits behind what failed.
+            said = done.stdout.strip().rpartition("short test summary info")
+            lines = said[2].splitlines()
+            end = "\n".join(lines[1 : SHOWN_LINES + 1] if said[1] else lines[-SHOWN_LINES:])
             raise FailedError(
                 f"{step} ended with {done.returncode}, all of it in {self.log}\n{end}"
             )

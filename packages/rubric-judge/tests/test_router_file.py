@@ -83,7 +83,7 @@ async def test_a_fallback_answers_where_the_first_deployment_fails(
         ("openai/first", "openai/m, region_name: [sk-secret]", r"\.0\.litellm_params\.region_name"),
         (
             "num_retries: 3",
-            "routing_groups: sk-secret",
+            "routing_groups: [sk-secret]",
             r"routing_groups: litellm's router refuses",
         ),
         (
@@ -241,6 +241,7 @@ def _deployment(text: str) -> str:
         (_settings("routing_strategy: sk-secret"), "routing_strategy: is no way of routing: use"),
         (_settings("routing_strategy: least-bussy"), "did you mean 'least-busy'"),
         (_settings("routing_strategy: [sk-secret]"), "routing_strategy: is no way of routing"),
+        (_settings("routing_groups: sk-secret"), "router_settings.routing_groups: needs a list"),
         (_settings("cooldown_time: sk-secret"), "router_settings.cooldown_time: needs a number"),
         (_settings("allowed_fails: .nan"), "router_settings.allowed_fails: needs a number"),
         (_settings("redis_host: [sk-secret]"), "router_settings.redis_host: needs a text"),

@@ -13,6 +13,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -176,8 +177,9 @@ THROUGH_LITELLM = {
     "400 of rates": RATE_LIMITED,
     "500 of rates": RATE_LIMITED,
 }
+RELEASE = tuple(map(int, version("litellm").split(".")[:2]))
 BY_ROUTE = {
-    ("no role", "hosted_vllm"): SERVER_ERROR,
+    ("no role", "hosted_vllm"): SCORED if RELEASE >= (1, 108) else SERVER_ERROR,
     ("no gzip", "hosted_vllm"): SERVER_ERROR,
     ("garbage", "openai"): CONNECTION,
     ("bad chunk", "openai"): CONNECTION,

