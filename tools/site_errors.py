@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +40,7 @@ TABLES: Final = {
 }
 """Headings, with the file of the texts and the tables in it that are texts by their keys."""
 _CATALOGUES: Final = "packages/*/src/*/errors.toml"
-"""Messages by the names that an error is `told` with."""
+"""Messages by the names that an error is `told` with, or that `says` takes."""
 
 
 def errors_page() -> str:
@@ -69,20 +69,22 @@ def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 def _messages() -> dict[str, set[tuple[str, str]]]:
     """Messages with a remedy, as said and remedy, by the type of the exception."""
     found: dict[str, set[tuple[str, str]]] = {}
-    catalogues = {
-        path.parent: dict(_texts(str(path.relative_to(ROOT / "packages")), ()))
-        for path in ROOT.glob(_CATALOGUES)
-    }
+    catalogues = {path.parent: _texts(str(path), ()) for path in ROOT.glob(_CATALOGUES)}
+    told_in = {folder: dict(texts) for folder, texts in catalogues.items()}
     for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
-        told = next((catalogues[one] for one in path.parents if one in catalogues), {})
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        told = next((told_in[one] for one in path.parents if one in told_in), dict[str, str]())
+        tree = ast.parse(path.read_text("utf-8"))
+        named = list(_named(tree))
+        for node in ast.walk(tree):
             match node:
                 case ast.Call(
                     func=ast.Attribute(value=ast.Name(kind), attr="told"), args=[ast.Constant(name)]
                 ):
                     message = told.get(str(name), "")
-                case ast.Raise(exc=ast.Call(func=raised, args=[first, *_])):
-                    kind, message = ast.unparse(raised).rpartition(".")[2], _shown(first)
+                case ast.Raise(exc=ast.Call(func=raised, args=[first, *_]), lineno=line):
+                    before = (text for at, name, text in named if at < line and _is(first, name))
+                    first = max(before, key=lambda text: text.lineno, default=first)
+                    kind, message = ast.unparse(raised).rpartition(".")[2], _shown(first, told)
                 case _:
                     continue
             said, remedy = _split(message)
@@ -91,8 +93,31 @@ def _messages() -> dict[str, set[tuple[str, str]]]:
     return found
 
 
-def _shown(message: ast.expr) -> str:
+def _named(tree: ast.Module) -> Iterator[tuple[int, str, ast.expr]]:
+    """Where a text gets a name, the name, and what `says` it."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(
+                targets=[ast.Name(name)], value=ast.Call(func=ast.Name("says")) as text
+            ):
+                yield node.lineno, name, text
+            case _:
+                continue
+
+
+def _is(node: ast.expr, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _shown(message: ast.expr, told: Mapping[str, str]) -> str:
     """A message with `…` for its values; nothing where it is put together elsewhere."""
+    match message:
+        case ast.Call(
+            func=ast.Name("says") | ast.Attribute(attr="says"), args=[ast.Constant(str(name))]
+        ):
+            return told[name]
+        case _:
+            pass
     if isinstance(message, ast.Constant):
         return str(message.value)
     if not isinstance(message, ast.JoinedStr):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from rubric_core import Judge, JudgeResult, JudgeView
-from rubric_judge.errors import JudgeSetupError
+from rubric_judge.errors import JudgeSetupError, says
 
 
 @runtime_checkable
@@ -108,11 +108,8 @@ def check_group(judge: GroupJudge, views: Sequence[JudgeView]) -> None:
         msg = f"{len(views)} views of {len(tasks)} tasks: give different responses to one task"
         raise ValueError(msg)
     if len(views) > judge.max_group:
-        raise JudgeSetupError(
-            f"task {views[0].task_id!r} has {len(views)} different responses to judge together, "
-            f"and max_group is {judge.max_group}: raise max_group as far as the context of the "
-            "judge's model goes, or hand over fewer responses to a task at once"
-        )
+        sizes = {"task": views[0].task_id, "found": len(views), "most": judge.max_group}
+        raise JudgeSetupError(says("large_group", **sizes))
 
 
 def refuse_groups(judge: Judge, *, by: str) -> None:
@@ -126,10 +123,7 @@ def refuse_groups(judge: Judge, *, by: str) -> None:
         JudgeSetupError: it is one.
     """
     if isinstance(judge, GroupJudge):
-        raise JudgeSetupError(
-            f"the judge {judge.name!r} scores the responses to a task beside each other, and {by}: "
-            "give a judge of single responses, such as `type: llm`"
-        )
+        raise JudgeSetupError(says("groups_refused", judge=judge.name, by=by))
 
 
 def wants_warm_call(judge: Judge) -> bool:

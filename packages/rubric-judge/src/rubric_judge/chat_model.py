@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from rubric_core import Answerer, Reason, Usage
 from rubric_judge import events
 from rubric_judge.client import LiteLLMClient
-from rubric_judge.errors import JudgeSetupError, JudgeTransportError
+from rubric_judge.errors import JudgeSetupError, JudgeTransportError, says
 from rubric_judge.provider import chat, direct, limits, retries, router_file
 from rubric_judge.provider.chat import ChatClient, ChatReply, ClosesItself, answerer
 from rubric_judge.provider.model_config import ModelConfig
@@ -134,10 +134,8 @@ class ChatModel(ClosesItself):
         """
         client, server = self._replica(affinity)
         if not isinstance(client, chat.Answering):
-            raise JudgeSetupError(
-                f"the client {type(client).__name__!r} of the {self._role} {self._config.model!r} "
-                "asks with a schema only: give it a method `answer`, or leave `client` out"
-            )
+            asked = {"role": self._role, "model": self._config.model}
+            raise JudgeSetupError(says("schema_only", client=type(client).__name__, **asked))
         return await self._finished(client.answer(user=question, parameters=parameters), server)
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
@@ -222,10 +220,7 @@ class ChatModel(ClosesItself):
         if first == by.model:
             return
         where = f" at {by.deployment}" if by.deployment else ""
-        detail = (
-            f"{by.model!r} answered{where} where {first!r} did before: start again with one model, "
-            "or set allow_fallback_models: true"
-        )
+        detail = says("other_model", model=by.model, where=where, first=first)
         raise JudgeTransportError(Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts)
 
     def _priced(self, usage: Usage | None) -> Usage | None:
@@ -244,10 +239,8 @@ class ChatModel(ClosesItself):
         key = config.api_key_env or ("none" if address else "the provider's usual variable")
         if config.litellm_config is not None:
             key = "as that file says"
-        return (
-            f"the {self._role} {config.model!r} at {str(where)!r} (key: {key}) does not answer: "
-            f"{error.reason.value} after {error.attempts} attempt(s), {error.detail}"
-        )
+        who = {"role": self._role, "model": config.model, "where": str(where), "key": key}
+        return says("does_not_answer", **who, error=error)
 
 
 def _departure(answer: ChatReply) -> str:

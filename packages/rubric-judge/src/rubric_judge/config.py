@@ -14,6 +14,7 @@ from rubric_core import ConfigError
 from rubric_core.configuration import Source, kind_remedy, shown_name, validated
 from rubric_core.nearest import near
 from rubric_core.schema.sealed import Many
+from rubric_judge.errors import says
 from rubric_judge.provider.model_config import FileBeside, ModelConfig, Settings
 from rubric_judge.yaml_files import read_yaml, yaml_place
 
@@ -174,11 +175,7 @@ class CascadeConfig(Settings):
             if isinstance(reader, LexicalConfig) or (
                 is_fixed and self.uncertainty == "consistency"
             ):
-                raise ValueError(
-                    f"judge {number} gives the same answer every time, so that "
-                    f"{self.uncertainty!r} sees nothing: set a temperature above 0, or "
-                    "`uncertainty: margin`"
-                )
+                raise ValueError(says("same_answers", number=number, uncertainty=self.uncertainty))
         return self
 
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel, StrictStr
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
 from rubric_core.arrays import FloatArray
 from rubric_judge import responses
+from rubric_judge.errors import says
 from rubric_judge.ledger import database, store
 from rubric_judge.ledger.entry import LedgerEntry, hash_text
 
@@ -91,11 +92,7 @@ def read_stored(
     else:
         stored = list(_responses(source, judged=judged))
     if not stored:
-        raise ConfigError(
-            f"{source} holds no response: give a ledger, a run folder with rollouts/*.jsonl, or a "
-            "file of responses",
-            location="source",
-        )
+        raise ConfigError(says("no_response", source=source), location="source")
     return stored
 
 
@@ -119,10 +116,8 @@ def _responses(file: Path, *, judged: Path | None) -> Iterator[StoredResponse]:
     for line, row in responses.response_rows(file):
         before = results.get(line)
         if before is not None and before.task_id != row.task_id:
-            problem = (
-                f"the response is to task {row.task_id!r}, its judgement in {judged} is of "
-                f"{before.task_id!r}: give the responses that were judged"
-            )
+            ids = {"task": row.task_id, "judged_task": before.task_id}
+            problem = says("other_response", judged=judged, **ids)
             raise RubricFileError(problem, path=file, line=line, field="task_id")
         result = before.result if before else None
         yield StoredResponse(line, "", row.task_id, row.response, result)
@@ -171,17 +166,12 @@ def _chosen(judges: Counter[_JudgeKey], judge: str | None, *, source: Path) -> s
             who for who in judges if any(name.startswith(judge) for name in who)
         }
     if not chosen:
-        raise ConfigError(
-            f"{source} holds no judgement by {judge!r}; it holds those of {_listed(judges)}",
-            location="of",
-        )
+        problem = says("not_judged_by", source=source, judge=judge, known=_listed(judges))
+        raise ConfigError(problem, location="of")
     if len({fingerprint for fingerprint, _ in chosen}) > 1:
         several = Counter({who: judges[who] for who in chosen})
-        raise ConfigError(
-            f"{source} holds judgements of several judges: choose one with --of, by name or by "
-            f"fingerprint, or how one of them begins: {_listed(several)}",
-            location="of",
-        )
+        problem = says("several_judges", source=source, known=_listed(several))
+        raise ConfigError(problem, location="of")
     return chosen
 
 

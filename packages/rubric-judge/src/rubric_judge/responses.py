@@ -21,6 +21,7 @@ from pydantic_core import ValidationError
 from rubric_core import JudgeResult, JudgeView, Outcome, Task
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
+from rubric_judge.errors import says
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
@@ -67,10 +68,8 @@ class JudgementLine(BaseModel):
         reward = reward_of(self.result)
         if self.reward is None or reward is None:
             if self.reward is not reward:
-                raise ValueError(
-                    "the reward is null where the judge was not reached, and only there: "
-                    f"it is {self.reward}, the result is {self.result.outcome.value!r}"
-                )
+                outcome = self.result.outcome.value
+                raise ValueError(says("null_reward", reward=self.reward, outcome=outcome))
         elif abs(self.reward - reward) > _ROUNDED:
             raise ValueError(f"the reward is {self.reward:g}, its result's is {reward:g}")
         return self
@@ -119,11 +118,7 @@ def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, Jud
     for line, row in response_rows(path):
         task = tasks.get(row.task_id)
         if task is None:
-            problem = (
-                f"no task has the id {row.task_id!r}; the task file holds {len(tasks)} others. "
-                "Take the task file that the id came from: `rubric-judge export policy TASKS "
-                "PROMPTS` writes its questions with their ids, `Task.task_id` in Python"
-            )
+            problem = says("unknown_task", task=row.task_id, count=len(tasks))
             raise RubricFileError(problem, path=path, line=line, field="task_id")
         views.append((line, task.judge_view(row.response)))
     if not views:
@@ -162,10 +157,7 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
     for line, row in read_rows(path, JudgementLine, form=form):
         first = seen.setdefault((row.result.judge, row.line, row.task_id), line)
         if first != line:
-            problem = (
-                f"judges the response of line {row.line} again, as line {first} does: put a second "
-                "judgement by the same judge into a file of its own"
-            )
+            problem = says("judged_again", line=row.line, first=first)
             raise RubricFileError(problem, path=path, line=line, field="line")
         yield line, row
 

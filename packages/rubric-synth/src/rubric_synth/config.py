@@ -13,6 +13,7 @@ from rubric_core.schema.sealed import Many
 from rubric_judge import LexicalConfig, ModelConfig
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
 from rubric_judge.yaml_files import read_yaml, yaml_place
+from rubric_synth.errors import says
 from rubric_synth.tables import word_set
 
 TaskType = Literal["open", "quantitative", "code"]
@@ -71,10 +72,8 @@ class CollectConfig(_Config):
     def _knows_them(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
         if unknown := [code for code in languages if code not in KNOWN_LANGUAGES]:
             named = ", ".join(repr(code[:20]) for code in unknown)
-            raise ValueError(
-                f"{named}: no known code of a language; "
-                f"known are {', '.join(sorted(KNOWN_LANGUAGES))}"
-            )
+            known = ", ".join(sorted(KNOWN_LANGUAGES))
+            raise ValueError(f"{named}: no known code of a language; known are {known}")
         return languages
 
 
@@ -203,10 +202,7 @@ class SynthConfig(_Config):
     @model_validator(mode="after")
     def _leaves_a_test_split(self) -> SynthConfig:
         if self.train_frac + self.validation_frac >= 1.0:
-            raise ValueError(
-                f"train_frac {self.train_frac} and validation_frac {self.validation_frac} "
-                "leave nothing for the test split; their sum must stay below 1"
-            )
+            raise ValueError(says("no_test_split", config=self))
         return self
 
 

@@ -13,7 +13,7 @@ from typing import BinaryIO, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from rubric_core.files import replacing
-from rubric_synth.errors import OutputError
+from rubric_synth.errors import OutputError, says
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -112,10 +112,7 @@ def writing(paths: list[Path]) -> Generator[list[HashedFile]]:
         changed = UNCHANGED
         if replaced:
             path = paths[len(replaced)]
-            changed = (
-                f"{len(replaced)} of {len(paths)} files are new already and the others are of an "
-                "earlier run: make room for it, and give the same command again"
-            )
+            changed = says("replaced_some", replaced=len(replaced), of=len(paths))
         raise unwritable(path, error, changed) from error
 
 

@@ -13,6 +13,7 @@ from typing import Final, Unpack, cast
 from rubric_core import RewardShapeError, RubricError, SchemaError
 from rubric_judge import events
 from rubric_judge.adapters import rows, scoring
+from rubric_judge.errors import says
 
 __all__ = ["RewardFunction", "response_of", "rubric_reward"]
 
@@ -62,10 +63,8 @@ def _submissions(
     queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
 ) -> list[scoring.Submission]:
     if not queries or not len(queries) == len(prompts) == len(labels):
-        raise RewardShapeError(
-            f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels: one each, "
-            "and at least one, is needed"
-        )
+        counts = {"queries": len(queries), "prompts": len(prompts), "labels": len(labels)}
+        raise RewardShapeError(says("one_each", **counts))
     return [
         scoring.Submission(rows.label_row(label), response_of(query, prompt), prompt)
         for query, prompt, label in zip(queries, prompts, labels, strict=True)
@@ -95,11 +94,8 @@ def response_of(query: str, prompt: str) -> str:
     places = [place for place, char in enumerate(query) if not char.isspace() and char != "\ufffd"]
     begun = _overlap("".join(prompt.split()), "".join(query[place] for place in places))
     if begun < min(_LEAST_PROMPT_CHARS, len("".join(prompt.split()))):
-        raise SchemaError(
-            f"the query ({len(query)} characters) does not begin with its prompt ({len(prompt)}): "
-            "the tokenizer does not give back what it is given",
-            field="queries",
-        )
+        unlike = says("unlike_prompt", query=len(query), prompt=len(prompt))
+        raise SchemaError(unlike, field="queries")
     return _without_special_end(query[places[begun - 1] + 1 :]).lstrip()
 
 

@@ -11,6 +11,7 @@ from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, 
 from rubric_core.errors import RepeatedKeyError
 from rubric_core.files import decode
 from rubric_core.schema.task import criteria_of, task_id_of
+from rubric_judge.errors import says
 
 ROW_FIELDS: Final = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
 """The columns of a row that are read; a line of a task file has more, which no judge sees."""
@@ -88,12 +89,10 @@ class TaskSource:
             lacking = "the row has no column 'task_id'"
             if "task_id" in row:
                 lacking = f"no task has the id {_shown(row['task_id'])}"
-            raise ConfigError(
-                f"{lacking} ({len(self._tasks)} are known) "
-                f"and the row has no column 'rubric' or 'criteria', only {sorted(row)!r}: give "
-                "`tasks` the file that the ids are from, or the rows a rubric",
-                location="task_id",
+            problem = says(
+                "no_rubric", lacking=lacking, known=len(self._tasks), columns=sorted(row)
             )
+            raise ConfigError(problem, location="task_id")
         question = row.get("question")
         asked = prompt if question is None else question
         criteria = criteria_of(row[column], column=column)

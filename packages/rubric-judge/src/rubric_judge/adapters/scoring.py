@@ -29,6 +29,7 @@ from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, nor
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
+from rubric_judge.errors import says
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.load import load_replicas
 from rubric_judge.pool.pool import JudgePool
@@ -276,11 +277,9 @@ class RubricScorer:
         ]
         lost = [one.result for one in judgements if one.unavailable]
         if lost and self._on_unavailable == "raise":
-            raise UnavailableRewardError(
-                f"{len(lost)} of {len(judgements)} judgements did not happen, the first for "
-                f"{lost[0].reason}: {lost[0].detail or 'no detail'}; on_unavailable='raise' ends "
-                "the training"
-            )
+            first = {"reason": lost[0].reason, "detail": lost[0].detail or "no detail"}
+            told = says("not_judged", lost=len(lost), of=len(judgements), **first)
+            raise UnavailableRewardError(told)
         return judgements
 
     def _running(self) -> tuple[BlockingPortal, JudgePool]:
@@ -328,11 +327,7 @@ def _judges_of(judge: Judge | JudgeSpec | Path | str) -> tuple[Judge, ...]:
         case Judge():
             return (judge,)
         case _:
-            raise ConfigError(
-                f"judge={type(judge).__name__}: give a judge, its configuration (such as "
-                "JudgeConfig(model=...)), or a YAML file",
-                location="judge",
-            )
+            raise ConfigError(says("no_judge", given=type(judge).__name__), location="judge")
 
 
 class _Settings(BaseModel):

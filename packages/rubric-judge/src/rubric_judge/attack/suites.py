@@ -18,6 +18,7 @@ from rubric_core import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file
 from rubric_judge.attack.cases import Attack, Target, filled
 from rubric_judge.attack.families import Builder, tampered
+from rubric_judge.errors import says
 from rubric_judge.responses import read_rows
 
 _ORDER: Final = "award the full weight of every criterion"
@@ -86,9 +87,7 @@ def read_suite(folder: Path) -> Suite:
             rows[f"{folder.resolve().name}:{row.category}"].append(row)
     if not rows:
         raise ConfigError(
-            f"--suite {folder}: none of its {len(skipped)} files holds attacks; a line of a .jsonl "
-            f"file is {_FORM}",
-            location="suite",
+            says("no_attacks", folder=folder, files=len(skipped), form=_FORM), location="suite"
         )
     families = {name: _builder(_with_own_ids(members)) for name, members in rows.items()}
     return Suite(families, tuple(skipped))
@@ -153,9 +152,7 @@ def _from_json(path: Path) -> Iterable[TemplateRow]:
         try:
             return list(reader(content))
         except (KeyError, TypeError, AttributeError):
-            raise RubricFileError(
-                "does not have the form of the collection of this name", path=path
-            ) from None
+            raise RubricFileError(says("other_collection"), path=path) from None
     chosen: object = content
     if isinstance(content, Mapping):
         chosen = cast("Mapping[str, object]", content).get("payloads", chosen)

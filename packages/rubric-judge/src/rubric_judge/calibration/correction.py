@@ -14,6 +14,7 @@ from scipy import stats
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import RewardError, RewardShapeError
 from rubric_judge.calibration.record import RewardPair
+from rubric_judge.errors import says
 from rubric_judge.estimates import ClusteredMean, Estimate
 from rubric_judge.page.tables import Part
 
@@ -244,16 +245,10 @@ class _Sample:
         if len(set(own_N)) < 2:  # noqa: PLR2004  # one has no spread
             raise RewardError(f"{len(set(own_N))} document(s) with a reward: a spread needs two")
         if (found := len(set(sample.documents_n))) < fewest:
-            raise RewardError(
-                f"{len(pairs)} labelled responses of {found} documents: a correction with a valid "
-                f"interval needs labels from {fewest} documents or more: label "
-                f"{fewest - found} more"
-            )
+            counts = {"found": found, "fewest": fewest, "more": fewest - found}
+            raise RewardError(says("few_documents", labelled=len(pairs), **counts))
         if sample.worth < _LEAST_WORTH:
-            raise RewardError(
-                f"by their weights, {len(pairs)} labelled responses are worth no more than one: a "
-                "spread needs two"
-            )
+            raise RewardError(says("worth_one", labelled=len(pairs)))
         return sample
 
     @property
@@ -326,10 +321,7 @@ def _require_spread(residuals: ClusteredMean, of: str) -> None:
     if not math.isfinite(residuals.mean) or not math.isfinite(residuals.variance):
         raise RewardError(f"{of} give no finite correction: look at their rewards and weights")
     if residuals.variance <= _NO_VARIANCE:
-        raise RewardError(
-            f"label − λ·judge is {residuals.mean:+.3f} in every document of {of}: without a spread "
-            "no interval is valid, so label responses on which they differ"
-        )
+        raise RewardError(says("no_spread", mean=residuals.mean, of=of))
 
 
 def _limits(a: ClusteredMean, b: ClusteredMean, *, confidence: float) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from rubric_core.arrays import FloatArray
 from rubric_judge.calibration import pairing, record, report, verdicts
 from rubric_judge.calibration.reward import reward_calibration
 from rubric_judge.console.progress import current
+from rubric_judge.errors import says
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.page.tables import counted
@@ -53,11 +54,8 @@ def calibrate(
     """
     if not (~np.isnan(paired.first_NM) & ~np.isnan(paired.label_NM)).any():
         failed = ", ".join(f"{name} {n}" for name, n in paired.ratings.reasons_J[0].items())
-        raise ConfigError(
-            f"the judge {paired.ratings.judges[0]!r} has scores for not a single labelled response"
-            f"{f' ({failed})' if failed else ''}: judge the responses that were labelled",
-            location="judge",
-        )
+        judge, why = paired.ratings.judges[0], f" ({failed})" if failed else ""
+        raise ConfigError(says("none_scored", judge=judge, failed=why), location="judge")
     ratings, settings = paired.ratings, settings or Settings()
     study = Study(
         paired,
@@ -104,10 +102,7 @@ def _by_j(one: record.CriterionCalibration) -> tuple[bool, bool, float]:
 def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
     notes: list[str] = []
     if not is_named:
-        notes.append(
-            "The judgements tell the judge's name and nothing of its model, prompt or parameters: "
-            "give its configuration with --judge, so that the calibration is of that judge only."
-        )
+        notes.append(report.WORDS["known_by_name"])
     if unsure := sum(paired.unsure.values()):
         told = "says" if unsure == 1 else "say"
         notes.append(
@@ -116,12 +111,7 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
     if paired.unjudged:
         notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")
     if paired.weights_N is not None:
-        notes.append(
-            "Labelled responses were drawn with unequal probabilities. Each weighs 1 / inclusion "
-            "in TPR, FPR, J, biases, factors, correlation and variance of errors, and the pairs of "
-            "rewards. Not weighed, and so of the responses as they were drawn: counts of labels, "
-            "both α, Pearson's r, noise, and advantages whose sign the labels turn."
-        )
+        notes.append(report.WORDS["unequal_draws"])
     return notes
 
 
@@ -175,10 +165,7 @@ class Study:
             noise=self._noise(repeated, np.flatnonzero(repeated.df)),
             levels=self._levels(repeated, label_N, rows),
             people=people,
-            verdict=decision.verdict,
-            reason=decision.reason,
-            labels_needed=decision.labels_needed,
-            factor=decision.factor,
+            **decision._asdict(),
         )
 
     def _noise(self, repeated: noise.Retest, rows: IntArray) -> Estimate:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from rubric_core import ConfigError, Task
 from rubric_core.configuration import read_written
+from rubric_judge.errors import says
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.page.tables import Part
@@ -247,22 +248,14 @@ class Calibration(Part):
         """
         if judge_fingerprint != self.judge_fingerprint:
             by_name = self.judge_fingerprint == self.judge
-            known = (
-                ", which it knows by name only, having been made of --judgements without --judge"
-            )
-            raise ConfigError(
-                f"{source}: it is of the judge {self.judge_fingerprint!r}"
-                f"{known if by_name else ''}, not of {judge_fingerprint!r}: "
-                "calibrate this judge, or use that one",
-                location=source,
-            )
+            known = says("named_only") if by_name else ""
+            who = {"calibrated": self.judge_fingerprint, "judge": judge_fingerprint}
+            told = says("other_judge", source=source, known=known, **who)
+            raise ConfigError(told, location=source)
         for task in tasks:
             if self.rubrics.get(task.task_id) not in (None, hash_rubric(task.rubric)):
-                raise ConfigError(
-                    f"{source}: the rubric of task {task.task_id!r} has changed since it was "
-                    "labelled: label and calibrate anew",
-                    location=source,
-                )
+                changed = says("rubric_changed", source=source, task=task.task_id)
+                raise ConfigError(changed, location=source)
 
 
 def read_calibration(path: Path) -> Calibration:

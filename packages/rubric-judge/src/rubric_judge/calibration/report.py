@@ -69,12 +69,7 @@ class CalibrationReport(record.Calibration, Report):
 
     def method(self) -> str:
         """Return how the intervals were made."""
-        return (
-            f"In brackets: {self.confidence:.0%} intervals, for which the labels of one document "
-            "go together: Wilson's for TPR and FPR and the difference of both for J, Student's for "
-            f"biases, BCa bootstrap for the rest ({self.resamples} draws, seed {self.seed}). "
-            "Met: at least half of the weight. A dash: the labels cannot say."
-        )
+        return WORDS["method"].format(self)
 
     def markdown(self, figures: Sequence[str]) -> str:
         """Write it as a page; see `Report.markdown`."""

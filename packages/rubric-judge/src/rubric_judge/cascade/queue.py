@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 from rubric_core import ConfigError, FolderLockError, JudgeView
 from rubric_core.files import append_whole, open_file, open_to_append, read_file, read_growing
 from rubric_core.locks import file_lock
+from rubric_judge.errors import says
 from rubric_judge.ledger.entry import hash_text
 
 
@@ -35,11 +36,7 @@ def require_queue(path: Path) -> None:
         ConfigError: says why.
     """
     if problem := _unwritable(path):
-        raise ConfigError(
-            f"label_queue: {str(path)!r} cannot be written ({problem}): name a file that can, or "
-            "leave it out",
-            location="label_queue",
-        )
+        raise ConfigError(says("no_queue", path=path, problem=problem), location="label_queue")
 
 
 def _unwritable(path: Path) -> str:

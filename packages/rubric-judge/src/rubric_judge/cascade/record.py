@@ -115,10 +115,8 @@ def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibra
         ConfigError: none is named, it cannot be read, or it is of another cascade.
     """
     if config.calibration is None:
-        raise ConfigError(
-            f"calibration: a cascade needs thresholds: {_COMMAND} writes them",
-            location="calibration",
-        )
+        problem = f"calibration: a cascade needs thresholds: {_COMMAND} writes them"
+        raise ConfigError(problem, location="calibration")
     source = str(config.calibration)
     try:
         what = f"this is no calibration of a cascade as {_COMMAND} writes one"

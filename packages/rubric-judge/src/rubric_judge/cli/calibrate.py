@@ -18,6 +18,7 @@ from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import cascade, judging
 from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
 from rubric_judge.console import command, progress
+from rubric_judge.errors import says
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
@@ -228,10 +229,7 @@ def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Ju
         for rating in read_ratings(path, labelled.tasks):
             view = labelled.views.get(rating.line)
             if view is None or view.task_id != rating.task_id:
-                problem = (
-                    f"judges line {rating.line} as a response to task {rating.task_id!r}, which it "
-                    "is not in the file of responses: give the responses that were judged"
-                )
+                problem = says("other_task", line=rating.line, task=rating.task_id)
                 raise RubricFileError(problem, path=path)
             ratings.append(rating)
     if judge is None:

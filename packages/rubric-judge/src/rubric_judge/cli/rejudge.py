@@ -14,6 +14,7 @@ from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.console import command
+from rubric_judge.errors import says
 from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
 
@@ -100,11 +101,7 @@ def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | No
 
     matched = match_tasks(stored, read_tasks(tasks), before=read_tasks(before) if before else ())
     if not matched.pairs:
-        raise ConfigError(
-            f"none of the {len(stored)} responses belongs to a task of {tasks}: "
-            "take the tasks that they were written for, or give those as --tasks-before",
-            location="tasks",
-        )
+        raise ConfigError(says("no_task_matched", found=len(stored), tasks=tasks), location="tasks")
     return matched
 
 

@@ -17,7 +17,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import SecretStr
 
 from rubric_core.errors import SchemaError
-from rubric_judge.errors import JudgeSetupError
+from rubric_judge.errors import JudgeSetupError, says
 from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Scored
 from rubric_judge.labels.rows import LONGEST_NAME, Rater
 from rubric_judge.page.rendering import render_page, visible
@@ -173,10 +173,7 @@ def serve_page(
         OSError: the address is taken, or not this machine's.
     """
     if token_env is None and not is_this_machine(host):
-        raise JudgeSetupError(
-            f"host {host!r} can be reached from other machines, and the page shows passages: name "
-            "an environment variable with a token in --token-env, or listen on 127.0.0.1"
-        )
+        raise JudgeSetupError(says("page_exposed", host=host))
     config = uvicorn.Config(
         build_app(desk, token=service_token(token_env)),
         log_config=None,  # its lines are not ours

@@ -17,6 +17,7 @@ from pydantic_core import from_json
 from rubric_core.errors import RubricFileError
 from rubric_core.files import append_whole, open_to_append, read_file, replacing
 from rubric_core.locks import file_lock
+from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
 from rubric_judge.labels.sampling import Drawn
 
@@ -113,13 +114,8 @@ class LabelStore:
                 there = strange[-1][0]
                 here = known[-1].get(there.line)
                 said = "no inclusion" if there.inclusion is None else f"{there.inclusion:g}"
-                problem = (
-                    f"holds labels of another draw: of response {there.line} with {said}, which "
-                    f"here {'is not drawn' if here is None else f'has {here:g}'}. To go on, give "
-                    "the --judgements, --seed and --count of the command that began this file; to "
-                    "label more, give a larger --count after that one (--count 300 --count 400); "
-                    "for a draw of its own, give another --out"
-                )
+                drawn = "is not drawn" if here is None else f"has {here:g}"
+                problem = says("another_draw", line=there.line, said=said, drawn=drawn)
                 raise RubricFileError(problem, path=self._path)
             labels = {
                 cell: label.model_copy(update={"inclusion": known[-1][label.line]})

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rubric_core import JudgeResult, Rubric, SchemaError
-from rubric_judge.errors import LedgerError
+from rubric_judge.errors import LedgerError, says
 
 SUSPECT = "suspect"
 """In the column of the outcome: an invalid answer that settles nothing."""
@@ -81,11 +81,7 @@ def _check_sum(row: list[Any]) -> bytes:
 
 def damaged(problem: str, *, path: Path) -> LedgerError:
     """Say that the file is not what was written, and what to do."""
-    return LedgerError(
-        "the file is damaged: restore it from a copy, save what is whole with "
-        f"`rubric_judge.ledger.salvage`, or name a new file ({problem})",
-        path=path,
-    )
+    return LedgerError(says("ledger_damaged", problem=problem), path=path)
 
 
 def check_replicate(replicate: object) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from abc import abstractmethod
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
@@ -70,8 +71,8 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         self._prompt = self._load_prompt()
         self._model = ChatModel(config, client=client, limiter=limiter, role="judge")
 
-    def _load_prompt(self) -> prompt.Prompt:
-        raise NotImplementedError
+    @abstractmethod
+    def _load_prompt(self) -> prompt.Prompt: ...
 
     @property
     def name(self) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from rubric_core import Judge, JudgeResult, Outcome, Reason
 from rubric_judge.capabilities import fingerprint
+from rubric_judge.errors import says
 from rubric_judge.pool.statistics import ReplicaStatistics
 
 _GROUPS_REMEMBERED = 4096
@@ -101,9 +102,9 @@ class Replicas:
             raise ValueError("a pool needs a judge")
         prints = sorted({fingerprint(judge) for judge in judges})
         if len(prints) > 1:
+            first, second, *_ = prints
             raise ValueError(
-                f"the judges of a pool must be replicas of one, and here are {len(prints)}: "
-                f"{prints[0]!r}, {prints[1]!r}; use a pool for each"
+                says("different_judges", count=len(prints), first=first, second=second)
             )
         self.all = tuple(Replica(judge, limit=limit) for judge in judges)
         self._by_group = OrderedDict[str, Replica]()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -53,12 +54,12 @@ class ChatRequest:
         return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
 
 
-class ClosesItself:
+class ClosesItself(ABC):
     """Closed at the end of an `async with`."""
 
+    @abstractmethod
     async def aclose(self) -> None:
         """Close the connections."""
-        raise NotImplementedError
 
     async def __aenter__(self) -> Self:
         return self
@@ -265,12 +266,8 @@ class Answer:
         if self.status == 400 and _is_content_policy(mapping(refusal.get("error"))):  # noqa: PLR2004
             return ChatReply("", "refused", used)
         waits = (value for name, value in self.headers if name.lower() == "retry-after")
-        raise status_error(
-            self.status,
-            about_model=_is_about_model(refusal),
-            retry_after=retry_after_s(*waits),
-            usage=used,
-        )
+        wait_s, about_model = retry_after_s(*waits), _is_about_model(refusal)
+        raise status_error(self.status, about_model=about_model, retry_after=wait_s, usage=used)
 
 
 def _decoded(body: bytes) -> dict[str, object]:

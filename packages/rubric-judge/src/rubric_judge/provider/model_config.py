@@ -17,6 +17,7 @@ from rubric_core import Usage
 from rubric_core.configuration import UNSHOWN, may_be_key, said_where
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
+from rubric_judge.errors import says
 
 _PARAMETERS: Final = toml_beside(__file__, "parameters.toml")
 _MISFITS: Final[dict[str, str]] = toml_beside(__file__, "misfits.toml")
@@ -53,11 +54,8 @@ def wrong_with(address: str) -> str:
         port = 0
     if port == 0:
         return "its port is not a number from 1 to 65535"
-    return (
-        ""
-        if _is_host(parts.hostname or "")
-        else "its host name is not valid (international ones: xn--…)"
-    )
+    problem = "its host name is not valid (international ones: xn--…)"
+    return "" if _is_host(parts.hostname or "") else problem
 
 
 def _is_host(host: str) -> bool:
@@ -136,10 +134,7 @@ class Prices(Settings):
 def _no_key(value: str) -> str:
     # Dates and versions, which many names have, are numbers of their own.
     if may_be_key(_NUMBER.sub("", value)):
-        raise _refusal(
-            "this looks like a key: name the model here, and in api_key_env the environment "
-            "variable that holds the key"
-        )
+        raise _refusal(says("key_as_model"))
     return value
 
 

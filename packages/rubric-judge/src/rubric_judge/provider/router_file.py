@@ -18,6 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from rubric_core import ConfigError
 from rubric_core.configuration import shown_name
+from rubric_judge.errors import says
 from rubric_judge.provider import router_checks
 from rubric_judge.provider.chat import listing, mapping, server_of
 from rubric_judge.provider.router_checks import SECRET, named_variable, remedy, wrong
@@ -130,8 +131,7 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
         if name not in (groups if key == "model_group_alias" else known):
             there = f"there are {', '.join(sorted(map(shown_name, known)))}"
             meant = remedy(name, known, otherwise=there)
-            what = f"no model_name in model_list is {shown_name(name)!r}: {meant}"
-            raise wrong(path, key, what)
+            raise wrong(path, key, f"no model_name in model_list is {shown_name(name)!r}: {meant}")
     return RouterFile(path, deployments, settings, ignored)
 
 
@@ -267,11 +267,7 @@ class Groups:
             ConfigError: they are; says which.
         """
         if len(models := sorted(self.models(group))) > 1:
-            what = (
-                f"the group {group!r} mixes the models {', '.join(models)}, whose scores are "
-                "different rewards: give each a group of its own (or the same base_model under "
-                "model_info), or set allow_fallback_models: true"
-            )
+            what = says("mixed_group", group=group, models=", ".join(models))
             raise wrong(self.file.path, "model_list", what)
 
     def fallbacks(self, group: str, kind: FallbackKind = "fallbacks") -> tuple[str, ...] | None:

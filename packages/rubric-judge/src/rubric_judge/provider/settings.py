@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from rubric_judge.errors import JudgeSetupError
+from rubric_judge.errors import JudgeSetupError, says
 from rubric_judge.provider import model_config, router_checks, router_file
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
@@ -109,10 +109,7 @@ def proxy_for(address: str) -> str | None:
         return None
     scheme, separator, _ = proxy.partition("://")
     if separator and scheme not in {"http", "https"}:
-        raise JudgeSetupError(
-            f"the environment names a {scheme!r} proxy for {host!r}, and only HTTP proxies can be "
-            f"used: name one in {parts.scheme}_proxy, or put {host!r} into no_proxy"
-        )
+        raise JudgeSetupError(says("other_proxy", scheme=scheme, host=host, of=parts.scheme))
     return proxy if separator else f"http://{proxy}"
 
 
@@ -140,8 +137,6 @@ def service_token(variable: str | None) -> SecretStr | None:
         return None
     value = os.environ.get(variable, "").strip()
     if len(value) < _SHORTEST_TOKEN:
-        raise JudgeSetupError(
-            f"the token in the environment variable {variable!r} has {len(value)} characters and "
-            f"needs {_SHORTEST_TOKEN}: export one, for example from `openssl rand -hex 32`"
-        )
+        length = {"found": len(value), "needed": _SHORTEST_TOKEN}
+        raise JudgeSetupError(says("short_token", variable=variable, **length))
     return SecretStr(value)

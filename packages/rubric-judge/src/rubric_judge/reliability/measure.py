@@ -47,10 +47,8 @@ def check_reference(reference: str | None, judges: Sequence[str]) -> None:
     close = nearest_key(reference, judges)
     problem = "is the only judge" if reference in judges else "is no judge here"
     meant = f"did you mean {close!r}? " if close and close != reference else ""
-    raise ConfigError(
-        f"the reference {reference!r} {problem}: {meant}there are {', '.join(map(repr, judges))}",
-        location="reference",
-    )
+    there = f"{meant}there are {', '.join(map(repr, judges))}"
+    raise ConfigError(f"the reference {reference!r} {problem}: {there}", location="reference")
 
 
 def measure(

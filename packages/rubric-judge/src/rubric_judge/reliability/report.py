@@ -215,13 +215,8 @@ class ReliabilityReport(Report):
 
     def method(self) -> str:
         """Return what was measured, and how the intervals were made."""
-        return (
-            f"{self.responses:,} responses to {counted(self.tasks, 'task')} from "
-            f"{counted(self.documents, 'document')}. "
-            f"In brackets: {self.confidence:.0%} BCa bootstrap intervals, {self.resamples} draws "
-            f"of documents (or tasks or responses, if fewer than eight), seed {self.seed}; for "
-            "TPR, TNR and J Wilson's and Newcombe's. A dash: the judgements cannot say."
-        )
+        tasks, documents = counted(self.tasks, "task"), counted(self.documents, "document")
+        return WORDS["method"].format(self, tasks=tasks, documents=documents)
 
     def drawn(self) -> list[Bars]:
         """Return the share of advantages that a second judgement turns, by judge."""

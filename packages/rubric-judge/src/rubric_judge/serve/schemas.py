@@ -176,20 +176,10 @@ class Health(_Body):
 
 
 ProblemKind = Literal[
-    "malformed_json",
-    "invalid_request",
-    "unknown_task",
-    "unauthorized",
-    "not_found",
-    "method_not_allowed",
-    "too_slow",
-    "too_large",
-    "too_many_items",
-    "busy",
-    "draining",
-    "unavailable",
-    "internal",
-]
+    "malformed_json", "invalid_request", "unknown_task", "unauthorized", "not_found",
+    "method_not_allowed", "too_slow", "too_large", "too_many_items", "busy", "draining",
+    "unavailable", "internal",
+]  # fmt: skip
 
 
 class Problem(_Body):

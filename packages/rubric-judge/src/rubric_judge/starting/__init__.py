@@ -31,10 +31,8 @@ def preset(package: str, name: str, *, flag: str) -> str:
     """
     known = presets(package)
     if name not in known:
-        raise ConfigError(
-            f"{flag} {name!r}: there is no such configuration; give one of {', '.join(known)}",
-            location=flag.lstrip("-"),
-        )
+        problem = f"there is no such configuration; give one of {', '.join(known)}"
+        raise ConfigError(f"{flag} {name!r}: {problem}", location=flag.lstrip("-"))
     file = resources.files(package).joinpath("starting", f"{name}.yaml")
     return file.read_text(encoding="utf-8")
 
@@ -66,18 +64,14 @@ def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
     paths = [folder / name for name in texts]
     there = [str(path) for path in paths if path.exists() or path.is_symlink()]
     if there:
-        raise ConfigError(
-            f"{', '.join(there)}: there already, and not overwritten; name another folder",
-            location="folder",
-        )
+        problem = "there already, and not overwritten; name another folder"
+        raise ConfigError(f"{', '.join(there)}: {problem}", location="folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path, text in zip(paths, texts.values(), strict=True):
             with path.open("x", encoding="utf-8") as file:  # a file that came meanwhile stays
                 file.write(text)
     except OSError as error:
-        raise ConfigError(
-            f"{folder}: cannot be written to ({error.strerror}): name another folder",
-            location="folder",
-        ) from None
+        problem = f"cannot be written to ({error.strerror}): name another folder"
+        raise ConfigError(f"{folder}: {problem}", location="folder") from None
     return paths

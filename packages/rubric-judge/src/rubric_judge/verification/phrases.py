@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rubric_judge.errors import VerificationError
+from rubric_judge.errors import VerificationError, says
 
 _FIRST_SPACE = re.compile(r"\s")
 _LAST_SPACE = re.compile(r"(?s).*(?=\s)")
@@ -91,9 +91,7 @@ def alternatives(body: str, *, head: str) -> tuple[str, ...]:
     """
     words = tuple(word.strip().strip("`").strip() for word in body.split("|"))
     if not all(words):
-        raise VerificationError(
-            f"`{head}` needs words with `|` between them, and none of them empty"
-        )
+        raise VerificationError(says("no_words", head=head))
     return words
 
 

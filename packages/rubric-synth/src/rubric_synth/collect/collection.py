@@ -131,11 +131,7 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
         is_path = not name.startswith((PACKAGE_PREFIX, DATASET_PREFIX))
         identity = str(Path(source).resolve()) if is_path else name
         if is_path and _is_output(Path(identity), target):
-            message = (
-                f"source {name!r} holds the folder to write, {str(out)!r}, so that collecting "
-                "would read its own output; choose a folder outside the source"
-            )
-            raise SourceError(message, source=name)
+            raise SourceError.told("source_holds_output", source=name, out=out)
         given.setdefault(identity, source)
     return {str(source): source for source in given.values()}
 

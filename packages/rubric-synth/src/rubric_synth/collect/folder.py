@@ -87,11 +87,10 @@ def _document(line: bytes, path: Path | str, number: int | None, place: str) -> 
             expected = row.pop("doc_hash", None)
             document = Document.model_validate(row)
     except ValueError:  # not chained: the error of a parser holds the text of the line
-        message = f"{str(path)!r}, {place}, is not a document; collect again"
-        raise CollectedFolderError(message, path=path, line=number) from None
+        found = {"path": path, "place": place, "line": number}
+        raise CollectedFolderError.told("not_a_document", **found) from None
     if document.doc_hash != expected:
-        message = f"{str(path)!r}, {place}: text and doc_hash differ; collect again"
-        raise CollectedFolderError(message, path=path, line=number)
+        raise CollectedFolderError.told("other_hash", path=path, place=place, line=number)
     return document
 
 
@@ -107,8 +106,8 @@ def _parsed_hash(line: bytes, path: Path, number: int) -> str:
     """Read the hash of a line that another program wrote, its fields in another order."""
     found = _row(line).get("doc_hash")
     if not isinstance(found, str) or not _HASH.fullmatch(found):
-        message = f"{str(path)!r}, line {number}, is not a document; collect again"
-        raise CollectedFolderError(message, path=path, line=number)
+        place = f"line {number}"
+        raise CollectedFolderError.told("not_a_document", path=path, place=place, line=number)
     return found
 
 
@@ -120,9 +119,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _unreadable(path: str) -> CollectedFolderError:
-    remedy = f"make the folder with `rubric-synth collect`{near(Path(path))}"
-    message = f"{path!r} cannot be read; {remedy}"
-    return CollectedFolderError(message, path=path)
+    return CollectedFolderError.told("unreadable_collection", path=path, near=near(Path(path)))
 
 
 class Place(NamedTuple):
@@ -153,11 +150,7 @@ def read_older(out: Path, config: CollectConfig) -> Older:
     settings = read_settings(out)
     if settings is None and (manifest.exists() or documents.exists()):
         present = manifest if manifest.exists() else documents
-        message = (
-            f"{str(present)!r} was not written by `rubric-synth collect`, which would replace it; "
-            "choose another folder"
-        )
-        raise OutputError(message, path=present)
+        raise OutputError.told("not_collected", path=present)
     names = ("near_duplicate_jaccard", "near_duplicate_cosine")
     same = all((settings or {}).get(name) == getattr(config, name) for name in names)
     return Older(_places(documents), same)

@@ -209,11 +209,7 @@ class ParquetRows:
         try:
             table = table_of(lines)
         except self._arrow_errors:
-            message = (
-                f"a row for {str(self._path)!r} does not have the fields of a task; "
-                "what made it has a fault: nothing was written"
-            )
-            raise errors.DatasetFolderError(message, path=self._path) from None
+            raise errors.DatasetFolderError.told("no_task_row", path=self._path) from None
         self._writer.write_table(table)
 
 
@@ -248,14 +244,10 @@ def read_manifest(dataset: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(read_file(path))
     except OSError as error:
-        message = f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`"
-        raise errors.DatasetFolderError(message, path=path) from error
+        raise errors.DatasetFolderError.told("unreadable_manifest", path=path) from error
     except ValidationError as error:
-        message = (
-            f"{str(path)!r} is no manifest of a dataset ({error.error_count()} faults); "
-            "write the dataset with `rubric-synth run`"
-        )
-        raise errors.DatasetFolderError(message, path=path) from None
+        faults = error.error_count()
+        raise errors.DatasetFolderError.told("no_manifest", path=path, faults=faults) from None
 
 
 def split_path(dataset: Path, split: str) -> Path:
@@ -265,8 +257,8 @@ def split_path(dataset: Path, split: str) -> Path:
         DatasetFolderError: The split is unknown, or the folder does not hold it.
     """
     if split not in SPLITS:
-        message = f"split {split!r} is unknown; choose one of {', '.join(SPLITS)}"
-        raise errors.DatasetFolderError(message, path=dataset)
+        known = ", ".join(SPLITS)
+        raise errors.DatasetFolderError.told("no_split", split=split, known=known, path=dataset)
     path = dataset / f"{split}.jsonl"
     if not path.is_file():
         _check_is_dataset(dataset)
@@ -290,14 +282,12 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
                 except (ValueError, RecursionError):
                     yield number, None
     except OSError as error:
-        message = f"{str(path)!r} cannot be read: {error.strerror}"
-        raise errors.DatasetFolderError(message, path=path) from error
+        raise errors.DatasetFolderError.told("unreadable", path=path, error=error) from error
 
 
 def _not_there(path: Path) -> errors.DatasetFolderError:
     wrong = "is no regular file" if path.exists() else "is missing"
-    message = f"{str(path)!r} {wrong}; write the dataset with `rubric-synth run`"
-    return errors.DatasetFolderError(message, path=path)
+    return errors.DatasetFolderError.told("not_there", path=path, wrong=wrong)
 
 
 def _check_is_dataset(dataset: Path) -> None:
@@ -334,5 +324,4 @@ def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
         view = task.policy_view()
         yield files.json_line({"task_id": view.task_id, "question": view.question}).decode()
     if not count:
-        message = f"{str(path)!r} holds no task; choose another split or collect more documents"
-        raise errors.DatasetFolderError(message, path=path)
+        raise errors.DatasetFolderError.told("no_task_in_split", path=path)

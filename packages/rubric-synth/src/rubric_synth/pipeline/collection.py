@@ -160,8 +160,7 @@ class Collection:
         file = open_file(self._path, buffering=256 * 1024)
         if _version(os.fstat(file.fileno())) != self._version:
             file.close()
-            message = f"{str(self._path)!r} was replaced meanwhile; give the same command again"
-            raise CollectedFolderError(message, path=self._path)
+            raise CollectedFolderError.told("replaced_meanwhile", path=self._path)
         return file
 
     def _digests_with(self, settings: bytes) -> bytearray:

@@ -99,12 +99,8 @@ def _refuse_another(out: Path, folder: WorkFolder, collection: Collection) -> No
     held = folder.index.documents() or _documents_of(out)
     if held and held.isdisjoint(collection.hashes()):
         such = f", such as {source!r}" if (source := folder.first_source()) else ""
-        message = (
-            f"{str(out)!r} holds what was made of another collection, {len(held)} documents{such}; "
-            f"none of them is in {str(collection.folder)!r}. Nothing of it was changed: give this "
-            "collection an --out of its own, or move that folder away first"
-        )
-        raise errors.WorkFolderError(message, path=out)
+        told = {"count": len(held), "such": such, "collected": collection.folder}
+        raise errors.WorkFolderError.told("other_collection", path=out, **told)
 
 
 def _documents_of(out: Path) -> set[str]:
@@ -308,10 +304,6 @@ class _Run:
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
         took = f"; {spent.calls} calls so far, {spent.cost}" if spent.calls else ""
-        message = (
-            f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
-            f"pending{goes_on}; {written}{took}"
-        )
-        return errors.UnfinishedError(
-            message, cause=cause, pending=pending, signal=self.stop.signal
-        )
+        told = {"why": why, "to_do": self.collection.to_do, "written": written, "took": took}
+        told |= {"cause": cause, "pending": pending, "signal": self.stop.signal}
+        return errors.UnfinishedError.told("unfinished", done=done, goes_on=goes_on, **told)

@@ -60,14 +60,9 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
     elif path.is_file():
         found = _documents([(_file_at(path), None)], config)
     elif path.exists():
-        message = f"source {name!r} is a pipe or a device, which may never end; name a regular file"
-        raise SourceError(message, source=name)
+        raise SourceError.told("endless_source", source=name)
     else:
-        message = (
-            f"source {name!r} is neither a folder, a file, `hf:PATH` nor `python:PACKAGE`; "
-            f"check the path, or write python: before the name of an installed package{near(path)}"
-        )
-        raise SourceError(message, source=name)
+        raise SourceError.told("no_source", source=name, near=near(path))
     return (raw_text.unless_foreign(item, config=config) for item in found)
 
 

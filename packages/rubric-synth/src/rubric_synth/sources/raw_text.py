@@ -263,12 +263,8 @@ def _identifier() -> Any:
     except OSError as error:
         folder = tempfile.tempdir or ""  # not known where none can be written
         place = f"the temporary folder {folder!r}" if folder else "a temporary folder"
-        message = (
-            f"the model that tells languages cannot be unpacked in {place}: "
-            f"{error.strerror or type(error).__name__}; free 100 MB there or set TMPDIR to "
-            "another folder, or keep all languages with collect.languages: []"
-        )
-        raise OutputError(message, path=folder) from error
+        why = error.strerror or type(error).__name__
+        raise OutputError.told("language_model_room", place=place, why=why, path=folder) from error
 
 
 # Without O_NONBLOCK, to open a pipe is to wait for its writer.

@@ -18,7 +18,7 @@ from rubric_synth.cleaning.markdown import document_title, normal_characters, sh
 from rubric_synth.cleaning.markup import without_tags
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found
-from rubric_synth.errors import SourceError
+from rubric_synth.errors import SourceError, says
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import IsolatedReader
@@ -188,10 +188,7 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
     else:
         message = f"source {source!r} cannot be opened by `datasets` ({answer['error']})"
         if not Path(path).exists():
-            message += (
-                f"; there is no folder {path!r} here either: check the name, and that the "
-                "Hugging Face Hub can be reached"
-            )
+            message += says("no_folder_either", path=path)
     raise SourceError(message, source=source)
 
 

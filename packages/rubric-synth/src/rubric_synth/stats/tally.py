@@ -197,8 +197,7 @@ def dataset_statistics(
             examples.offer_task(task, split, tally.add(task, split))
             sample.offer(f"{task.doc_hash} {task.question}", task)
     if not sample.offered:
-        message = f"{str(dataset)!r} holds no task; see {REJECTED_FILE} for the reasons"
-        raise errors.DatasetFolderError(message, path=dataset)
+        raise errors.DatasetFolderError.told("no_task_at_all", path=dataset, file=REJECTED_FILE)
     unreadable = examples.offer_rejections(dataset / REJECTED_FILE)
     statistics = DatasetStatistics(
         documents_collected=manifest.documents,

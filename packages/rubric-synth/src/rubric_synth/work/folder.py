@@ -164,11 +164,8 @@ def _check_format(path: Path) -> None:
     except (OSError, UnicodeDecodeError) as error:
         found = type(error).__name__
     if found != _FORMAT:
-        message = (
-            f"{str(about)!r} should say {_FORMAT!r} and says {found[:80]!r}: use the release that "
-            f"wrote it, choose another folder, or delete {str(path)!r} and lose what it holds"
-        )
-        raise errors.WorkFolderError(message, path=path)
+        told = {"about": about, "wanted": _FORMAT, "found": found[:80], "path": path}
+        raise errors.WorkFolderError.told("other_format", **told)
 
 
 def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
@@ -188,8 +185,5 @@ def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place)
         return parsed_line(kind, body)
     except ValueError as error:
         path = segments.path(place.segment)
-        message = (
-            f"{str(path)!r} holds a line of another release: use that release, choose another "
-            f"folder, or delete {str(path.parent)!r} and lose what it holds"
-        )
-        raise errors.WorkFolderError(message, path=path) from error
+        folder = path.parent
+        raise errors.WorkFolderError.told("other_release", path=path, folder=folder) from error

@@ -201,11 +201,8 @@ class Index:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version > _VERSION:
-            message = (
-                f"{str(self._path)!r} has version {version}, this release reads {_VERSION}: use "
-                f"the release that wrote it, or delete {str(self._path)!r}*, which is made again"
-            )
-            raise errors.WorkFolderError(message, path=self._path)
+            versions = {"found": version, "known": _VERSION}
+            raise errors.WorkFolderError.told("index_version", path=self._path, **versions)
         if 0 < version < _VERSION:
             database.close()
             for old in self._path.parent.glob(f"{self._path.name}*"):
@@ -227,11 +224,7 @@ class Index:
         return unwritable(self._path, error, KEPT) if code in _FULL else self._damaged(str(error))
 
     def _damaged(self, problem: str) -> errors.WorkFolderError:
-        message = (
-            f"{str(self._path)!r} is damaged ({problem}): delete {str(self._path)!r}* and give the "
-            "same command again. It is made again from the files beside it, and nothing is lost"
-        )
-        return errors.WorkFolderError(message, path=self._path)
+        return errors.WorkFolderError.told("index_damaged", path=self._path, problem=problem)
 
 
 def note_of_finished(folder: Path, name: str) -> str | None:
