@@ -19,30 +19,18 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Final, Literal
 
-from rubric_core import RubricError
 from rubric_core.errors import AtPathError
 from rubric_core.files import says_beside
+from rubric_core.told import ToldError
 
 says: Final = says_beside(__file__)
 """Says what errors.toml has under a name, with values in its slots."""
 
 
-class SynthError(RubricError):
+class SynthError(ToldError):
     """Base of all errors of this package."""
-
-    @classmethod
-    def told(cls, name: str, /, **values: Any) -> Self:
-        """Say what errors.toml has under a name.
-
-        Args:
-            name: of the text.
-            values: for its slots; one that is named as an attribute of the error is kept there too.
-        """
-        error = cls(says(name, **values))
-        vars(error).update({key: values[key] for key in vars(error).keys() & values.keys()})
-        return error
 
 
 class SourceError(SynthError, LookupError):
