@@ -19,6 +19,7 @@ PERMISSIVE = re.compile(
     re.IGNORECASE,
 )
 KNOWN = {
+    "chardet": "LGPL-2.1-or-later: comes with rubric-eval[lm-eval] alone, which loads it as it is",
     "docutils": "its Emacs mode is under the GPL, which nothing imports",
     "krippendorff": "GPL-3.0-or-later: comes with rubric-judge[reliability] alone, never by itself",
     "nvidia-*": "NVIDIA's terms: CUDA's libraries, which torch brings on Linux",

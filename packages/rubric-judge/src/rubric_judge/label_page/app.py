@@ -84,11 +84,11 @@ def _add_routes(app: FastAPI, desk: Desk, page: str) -> None:
     def texts(line: int) -> dict[str, object]:
         return desk.texts(line)
 
-    @app.put("/v1/label", status_code=204)
+    @app.put("/v1/label", status_code=204, response_model=None)
     def keep(scored: Scored) -> None:
         desk.keep(scored)
 
-    @app.delete("/v1/label", status_code=204)
+    @app.delete("/v1/label", status_code=204, response_model=None)
     def take_back(cell: Annotated[Cell, Query()]) -> None:
         desk.take_back(cell)
 

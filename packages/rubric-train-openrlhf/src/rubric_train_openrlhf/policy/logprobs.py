@@ -265,6 +265,7 @@ def has_plain_head(model: PreTrainedModel) -> bool:
             full_BSV = model(input_ids=probe_BS, use_cache=False).logits
             hidden_BSH = model.base_model(input_ids=probe_BS, use_cache=False)[0]
             known = type(head) is torch.nn.Linear and torch.equal(head(hidden_BSH), full_BSV)
+        torch.clear_autocast_cache()  # as after sampling
         _plain_heads[model] = known
     return known
 

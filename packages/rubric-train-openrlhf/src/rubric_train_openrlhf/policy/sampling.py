@@ -159,6 +159,8 @@ def evaluating(model: PreTrainedModel) -> Generator[None]:
         yield
     finally:
         model.train(was_training)
+        # torch 2.6 takes a weight that autocast cast without a gradient again where it is to learn.
+        torch.clear_autocast_cache()
 
 
 def _problems(
