@@ -69,12 +69,10 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
 
     Raises:
         CollectedFolderError: The collected folder cannot be read.
-        OutputError: A file cannot be written; make room and call again. Or the folder holds
-            files of a dataset's names that no run wrote.
+        OutputError: A file cannot be written, or is one that no run wrote.
         FolderLockError: `OUT/work` is in use or cannot be written.
         WorkFolderError: It is damaged, of another version, or of another collection.
-        UnfinishedError: The run stopped early, or documents got no answer; what is done is
-            written. Call again to go on.
+        UnfinishedError: It stopped early, or documents got no answer; a further call goes on.
         JudgeSetupError: Model or judge do not answer at all.
     """
     config = config or SynthConfig()
