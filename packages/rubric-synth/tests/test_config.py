@@ -117,6 +117,8 @@ def test_a_synthesiser_that_lacks_its_model_is_told_what_to_add(tmp_path: Path) 
 
 def test_a_provider_is_told_to_stand_in_the_name_of_a_model(tmp_path: Path) -> None:
     message = _refused(tmp_path, "synthesiser: {type: openai}")
+    assert message.endswith("`type: llm`, with `model: {model: openai/NAME}` below it")
+    message = _refused(tmp_path, "quality: {judge: {type: openai}}")
     assert message.endswith("`type: llm`, with `model: openai/NAME` below it")
 
 

@@ -49,12 +49,19 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(key, sorted(known), n=1)), None)
 
 
-def kind_remedy(given: str, known: Iterable[str]) -> str:
-    """Say which kind may be meant by one that there is not, or that a provider is no kind."""
+def kind_remedy(given: str, known: Iterable[str], *, has_part: bool = False) -> str:
+    """Say which kind may be meant by one that there is not, or that a provider is no kind.
+
+    Args:
+        given: the wrong kind.
+        known: the right ones.
+        has_part: whether the model's name stands in a part of its own, `model: {model: NAME}`.
+    """
     kinds = tuple(known)
     provider = _SAID["providers"].get(given.lower())
     if provider and "llm" in kinds:
-        model = f"model: {provider}/NAME"
+        name = f"model: {provider}/NAME"
+        model = f"model: {{{name}}}" if has_part else name
         return f"a provider's model is of `type: llm`, with `{model}` below it"
     close = nearest_key(given, kinds)
     return f"{f'did you mean {close!r}? ' if close else ''}use one of {', '.join(kinds)}"
@@ -166,7 +173,9 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
             return _unknown(models, problem, dotted=where.removesuffix(": "))
         case "union_tag_invalid":
             name, tag = str(context["discriminator"])[1:-1], shown_name(context["tag"])
-            wrong = f"there is no {name} {tag!r}: {kind_remedy(tag, _listed(context))}"
+            has_part = _models_at(model, (*location, "model")) != _models_at(model, location)
+            remedy = kind_remedy(tag, _listed(context), has_part=has_part)
+            wrong = f"there is no {name} {tag!r}: {remedy}"
         case "union_tag_not_found":
             name = str(context["discriminator"])[1:-1]
             fields = [one.model_fields.get(name) for one in _models_at(model, location)]

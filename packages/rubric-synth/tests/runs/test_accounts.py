@@ -157,8 +157,11 @@ def test_another_collection_into_the_same_folder_says_what_is_gone(
     _main("run", tmp_path / "d", "--out", out)
     gone = f"{before.documents - after.documents} documents of an earlier run into this folder"
     assert before.gone_documents == 0
-    assert gone in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert gone in told
+    assert "run that collection into it again to get them back" in told
     assert synthesise(tmp_path / "d", out).gone_documents == 0
+    assert synthesise(tmp_path / "c", out).tasks == before.tasks
 
 
 @pytest.mark.parametrize("has_work", [True, False])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -48,6 +49,44 @@ def test_a_limit_and_then_the_rest(
     assert "5 documents are pending: another run goes on with them" in first.err
     assert "pending" not in run(source, "--out", out).err
     assert run(source, "--out", out, "--limit", 0).status == 2
+
+
+@pytest.mark.parametrize("name", ["README.md", "train.jsonl", "manifest.json", "stats.json"])
+def test_files_that_no_run_wrote_are_left_alone(
+    tmp_path: Path, collected: Callable[[], Path], run: Callable[..., _Done], name: str
+) -> None:
+    source, out = collected(), tmp_path / "own"
+    out.mkdir()
+    (out / name).write_text('{"sha256": {"documents.jsonl": ""}}')
+    for folder in (out, source):
+        before = {path: path.read_bytes() for path in folder.iterdir()}
+        refused = run(source, "--out", folder)
+        assert refused.status == 2
+        assert "was not written by `rubric-synth run`, which would replace it" in refused.err
+        assert before == {path: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_collection_beside_an_unfinished_run_is_left_alone(
+    tmp_path: Path, collected: Callable[[], Path], run: Callable[..., _Done]
+) -> None:
+    source, out = collected(), tmp_path / "data"
+    run(source, "--out", out)
+    for path in out.glob("*.*"):
+        path.unlink()
+    shutil.copytree(source, out, dirs_exist_ok=True)
+    assert run(source, "--out", out).status == 2
+    assert (out / "manifest.json").read_bytes() == (source / "manifest.json").read_bytes()
+
+
+def test_a_run_goes_on_where_a_killed_one_had_put_some_files_in_place(
+    tmp_path: Path, collected: Callable[[], Path], run: Callable[..., _Done]
+) -> None:
+    source, out = collected(), tmp_path / "data"
+    run(source, "--out", out)
+    before = {path: path.read_bytes() for path in out.glob("*.*")}
+    (out / "manifest.json").unlink()
+    assert run(source, "--out", out).status == 0
+    assert before == {path: path.read_bytes() for path in out.glob("*.*")}
 
 
 @pytest.mark.usefixtures("model")

@@ -150,20 +150,20 @@ def read_older(out: Path, config: CollectConfig) -> Older:
     settings = read_settings(out)
     if settings is None and (manifest.exists() or documents.exists()):
         present = manifest if manifest.exists() else documents
-        raise OutputError.told("not_collected", path=present)
+        raise OutputError.told("not_written_by", path=present, command="collect")
     names = ("near_duplicate_jaccard", "near_duplicate_cosine")
     same = all((settings or {}).get(name) == getattr(config, name) for name in names)
     return Older(_places(documents), same)
 
 
-def read_settings(folder: Path) -> dict[str, object] | None:
-    """Return the configuration in a collection's manifest; None for any other file."""
+def read_settings(folder: Path, *, of: str = DOCUMENTS_FILE) -> dict[str, object] | None:
+    """Return the configuration in the manifest that has the hash of a file; None for any other."""
     try:
         fields = _row(read_file(folder / MANIFEST_FILE))
     except OSError:
         return None
     hashes, settings = fields.get("sha256"), fields.get("config")
-    if not isinstance(hashes, dict) or DOCUMENTS_FILE not in hashes:
+    if not isinstance(hashes, dict) or of not in hashes:
         return None
     return cast("dict[str, object]", settings) if isinstance(settings, dict) else {}
 

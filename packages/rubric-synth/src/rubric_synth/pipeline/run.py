@@ -15,16 +15,22 @@ import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError, read_tasks
 from rubric_synth import calls, engines, errors, files
-from rubric_synth.collect.folder import read_collected
+from rubric_synth.collect.folder import DOCUMENTS_FILE, read_collected, read_settings
 from rubric_synth.config import ExtractiveConfig, SynthConfig
-from rubric_synth.dataset.folder import DATASET_FILES, LINES_FILES, WORK_FOLDER, Provenance
+from rubric_synth.dataset.folder import (
+    DATASET_FILES,
+    LINES_FILES,
+    STATISTICS_FILES,
+    WORK_FOLDER,
+    Provenance,
+)
 from rubric_synth.dataset.writing import SynthReport, write_dataset
 from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
 from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.pipeline import recording
 from rubric_synth.pipeline.collection import Collection, Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
-from rubric_synth.work.folder import WorkFolder
+from rubric_synth.work.folder import WorkFolder, is_work_folder
 from rubric_synth.work.index import CollectedLine, note_of_finished
 
 _COLLECTED: Final = "collected"
@@ -63,15 +69,15 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
 
     Raises:
         CollectedFolderError: The collected folder cannot be read.
-        OutputError: A file cannot be written; make room and call again.
+        OutputError: A file cannot be written, or is one that no run wrote.
         FolderLockError: `OUT/work` is in use or cannot be written.
         WorkFolderError: It is damaged, of another version, or of another collection.
-        UnfinishedError: The run stopped early, or documents got no answer; what is done is
-            written. Call again to go on.
+        UnfinishedError: It stopped early, or documents got no answer; a further call goes on.
         JudgeSetupError: Model or judge do not answer at all.
     """
     config = config or SynthConfig()
     collection = Collection(collected, limit=limit)
+    _refuse_unknown(out)
     settings = settings_of(config, collected_sha256=collection.sha256, stages=stages, judge=judge)
     making = _making(config, collection, settings)
     work = out / WORK_FOLDER
@@ -90,6 +96,18 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
         spec = WorkerSpec(config, stages, judge)
         watchers = on_document or _ignored, on_progress or _ignored
         return _Run(out, collection, settings, spec, folder, *watchers).go_on(making)
+
+
+def _refuse_unknown(out: Path) -> None:
+    """Refuse a folder where files would be replaced or removed that no run wrote.
+
+    A run that is killed as files take their places leaves some without a manifest.
+    """
+    present = [out / name for name in (*DATASET_FILES, *STATISTICS_FILES) if (out / name).exists()]
+    if not present or read_settings(out, of=LINES_FILES[0]) is not None:
+        return
+    if (out / DOCUMENTS_FILE).exists() or not is_work_folder(out / WORK_FOLDER):
+        raise errors.OutputError.told("not_written_by", path=present[0], command="run")
 
 
 def _refuse_another(out: Path, folder: WorkFolder, collection: Collection) -> None:

@@ -30,6 +30,7 @@ from rubric_synth.work.index import INDEX_FILE, CollectedLine, Index
 from rubric_synth.work.segments import Place, Segments
 
 _ABOUT: Final = read_text("work_folder.txt")
+_ABOUT_FILE: Final = "README.txt"
 _FORMAT: Final = _ABOUT.partition("\n")[0]
 
 
@@ -151,8 +152,15 @@ class WorkFolder(AbstractContextManager["WorkFolder"]):
             yield from zip(some, self.index.outcomes_of(some), strict=True)
 
 
+def is_work_folder(path: Path) -> bool:
+    """Whether a run made this folder, one of another version too."""
+    with suppress(OSError):
+        return read_file(path / _ABOUT_FILE).startswith(_FORMAT.partition(",")[0].encode())
+    return False
+
+
 def _check_format(path: Path) -> None:
-    about = path / "README.txt"
+    about = path / _ABOUT_FILE
     try:
         found = read_file(about).decode().partition("\n")[0]
     except FileNotFoundError:
