@@ -370,4 +370,4 @@ def test_served_by_a_command_every_reply_can_have_a_fault(rubric: Rubric) -> Non
         finally:
             serving.send_signal(signal.SIGINT)
     for reply in replies:
-        assert len(reply["scores"]) == len(rubric.criteria) - 1
+        assert len(cast("list[object]", reply["scores"])) == len(rubric.criteria) - 1
