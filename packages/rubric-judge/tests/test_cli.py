@@ -279,7 +279,10 @@ def test_invalid_judgements_of_the_ledger_come_with_the_command_that_asks_again(
         judge = _llm(tmp_path, endpoint.url)
         options = ("--ledger", "my judgements.db", "--workers", "1", "--micro-batch", "1")
         assert "suspect" not in score(lines, judge, *options).stderr
-        said = score(lines, judge, *options).stdout
+        judge.write_text(judge.read_text() + "keep_invalid: true\n")
+        again = score(lines, judge, *options)
+    said = again.stdout
+    assert "to see what was replied" not in again.stderr
     assert _table(said)["of them invalid"] == "1"
     start, command = said.splitlines()[-1].split(": ", 1)
     assert start == "1 invalid judgements are from the ledger; to ask for them again"
@@ -290,10 +293,10 @@ def test_invalid_judgements_of_the_ledger_come_with_the_command_that_asks_again(
         with pytest.raises(SystemExit) as ended:
             main()
     assert ended.value.code == 0
-    (again,) = _rows(tmp_path / "again.jsonl")
+    (asked,) = _rows(tmp_path / "again.jsonl")
     judged = _rows(Path(words[words.index("--before") + 1]))
-    (first,) = [row for row in judged if row["line"] == again["line"]]
-    assert (first["result"]["outcome"], again["reward"]) == ("invalid", 1.0)
+    (first,) = [row for row in judged if row["line"] == asked["line"]]
+    assert (first["result"]["outcome"], asked["reward"]) == ("invalid", 1.0)
     assert capsys.readouterr().out.splitlines()[-1] == (
         "again.jsonl: a row takes the place of the row with the same `line` in "
         f"{words[words.index('--before') + 1]}"

@@ -356,3 +356,18 @@ def test_served_by_a_command_it_judges_on_this_machine_until_ctrl_c(rubric: Rubr
     assert reply["total"] == 0.25 * rubric.total_weight
     assert taken.returncode == 2
     assert "choose another port" in taken.stderr
+
+
+def test_served_by_a_command_every_reply_can_have_a_fault(rubric: Rubric) -> None:
+    command = [sys.executable, "-m", "rubric_judge.testing", "--port", "0", "--fault", "missing_id"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as serving:
+        try:
+            assert serving.stdout is not None
+            said = serving.stdout.readline().split()
+            endpoint = FakeEndpoint()
+            endpoint.url = said[1].rstrip(":")
+            replies = [_content(_ask(endpoint, rubric)) for _ in range(3)]
+        finally:
+            serving.send_signal(signal.SIGINT)
+    for reply in replies:
+        assert len(cast("list[object]", reply["scores"])) == len(rubric.criteria) - 1

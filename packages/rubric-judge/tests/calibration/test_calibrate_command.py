@@ -119,18 +119,38 @@ def test_what_people_see_and_a_judge_does_not(command: Command) -> None:
     assert [one.criterion for one in read_calibration(Path("out/calibration.json")).criteria] == [
         "second", "first"
     ]  # fmt: skip
-    command_line = (
-        "rubric-judge label tasks.jsonl answers.jsonl --judgements JUDGED --out LABELS "
-        "--count COUNT --count LARGER"
-    )
-    same = "the same command as before with a larger --count after the first"
-    assert (
-        f"label more, {same}, then calibrate on all labels: second\n  {command_line}\n" in printed
-    )
-    assert f"<pre>{command_line}</pre>" in Path("out/calibration.html").read_text()
+    how = "(without `inclusion`, `rubric-judge label` adds none to them)"
+    step = f"label more in the same way as those that are there {how}, then calibrate on all labels"
+    assert f"next:\n{step}: second\ntrain on" in printed
     page = Path("out/calibration.md").read_text()
     assert found["second"].reason in page
     assert "![youden j](youden_j.png)" in page
+
+
+@pytest.mark.parametrize("is_drawn", [True, False])
+@pytest.mark.parametrize("is_all_labelled", [True, False])
+def test_more_labels_come_from_more_responses_where_all_are_labelled(
+    command: Command, *, is_drawn: bool, is_all_labelled: bool
+) -> None:
+    if is_all_labelled:  # without the last response, which nobody labels
+        answers = Path("answers.jsonl").read_text().splitlines()[:-1]
+        Path("answers.jsonl").write_text("\n".join(answers))
+    rows = map(json.loads, Path("ben.jsonl").read_text().splitlines())
+    drawn = {"inclusion": 1.0} if is_drawn else {}
+    Path("my labels.jsonl").write_text("\n".join(json.dumps(row | drawn) for row in rows))
+    words = ("--labels", "my labels.jsonl", "--judge", "lexical.yaml", "--resamples", "30")
+    _, printed, _ = command(*FILES, *words, "--out", "out")
+
+    add = "every response is labelled: add answers at the end of answers.jsonl, score them"
+    assert (add in printed) is is_all_labelled
+    assert ("without `inclusion`" in printed) is not is_drawn
+    larger = "the same command as before with a larger --count after the first"
+    assert (larger in printed) is (is_drawn and not is_all_labelled)
+    label = "rubric-judge label tasks.jsonl answers.jsonl"
+    more = "" if is_all_labelled else "--judgements JUDGED "
+    counts = "--count COUNT" if is_all_labelled else "--count COUNT --count LARGER"
+    line = f"{label} {more}--out 'my labels.jsonl' {counts}\n"
+    assert ((f"  {line}" if is_drawn else label) in printed) is is_drawn
 
 
 def test_two_raters_and_replicates_of_a_model(command: Command) -> None:

@@ -42,6 +42,14 @@ def test_a_rare_class_is_drawn_far_above_its_share(make_source: Callable[..., La
     assert {one.criteria for one in drawn} == {COUNTED}  # the one without weight is not asked for
 
 
+def test_where_all_is_drawn_a_larger_count_draws_nothing_more(
+    make_source: Callable[..., LabelSource],
+) -> None:
+    all_drawn, again = draw_more(make_source(tasks=3), {}, counts=[48, 96], seed=0)
+    assert [one.inclusion for one in all_drawn] == [1.0] * 12
+    assert again == all_drawn
+
+
 def test_each_response_is_drawn_as_often_as_is_said(
     make_source: Callable[..., LabelSource],
 ) -> None:

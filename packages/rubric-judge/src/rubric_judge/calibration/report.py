@@ -104,6 +104,11 @@ class Files(NamedTuple):
     tasks: str = "TASKS"
     responses: str = "RESPONSES"
     calibration: str = "calibration.json"
+    labels: str = "LABELS"
+    is_all_labelled: bool = False
+    """Whether each criterion with weight of each response has a label."""
+    is_drawn: bool = True
+    """Whether labels hold `inclusion`, so that `rubric-judge label` can go on with them."""
 
 
 class Step(NamedTuple):
@@ -118,12 +123,7 @@ def next_steps(found: record.Calibration, files: Files) -> list[Step]:
     """Return what the verdicts ask for, in the order in which to do it."""
     steps: list[Step] = []
     if named := _named(found, record.Verdict.MORE_LABELS):
-        command = (
-            f"rubric-judge label {files.tasks} {files.responses} --judgements JUDGED "
-            "--out LABELS --count COUNT --count LARGER"
-        )
-        same = "the same command as before with a larger --count after the first"
-        steps.append(Step(f"label more, {same}, then calibrate on all labels: {named}", command))
+        steps.append(_more_labels(files, named))
     if named := _named(found, record.Verdict.REWRITE):
         steps.append(Step(f"word anew, then label and calibrate: {named}"))
     if named := _named(found, record.Verdict.STRONGER_JUDGE):
@@ -135,6 +135,25 @@ def next_steps(found: record.Calibration, files: Files) -> list[Step]:
         )
         steps.append(Step("train on what is admitted: beside judge.spec of rubric-train", setting))
     return steps
+
+
+def _more_labels(files: Files, named: str) -> Step:
+    then = f"then calibrate on all labels: {named}"
+    label = f"rubric-judge label {files.tasks} {files.responses}"
+    no_draw = (
+        "as those that are there (without `inclusion`, `rubric-judge label` adds none to them)"
+    )
+    if files.is_all_labelled:
+        add = f"every response is labelled: add answers at the end of {files.responses}, score them"
+        if files.is_drawn:
+            counted_all = f"{label} --out {files.labels} --count COUNT"
+            return Step(f"{add} and label them, with a --count for all labels, {then}", counted_all)
+        return Step(f"{add} and label them {no_draw}, {then}")
+    if not files.is_drawn:
+        return Step(f"label more in the same way {no_draw}, {then}")
+    same = "the same command as before with a larger --count after the first"
+    larger = f"--judgements JUDGED --out {files.labels} --count COUNT --count LARGER"
+    return Step(f"label more, {same}, {then}", f"{label} {larger}")
 
 
 def _named(found: record.Calibration, verdict: record.Verdict) -> str:

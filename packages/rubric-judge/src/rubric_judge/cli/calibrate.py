@@ -50,6 +50,17 @@ class _Labelled(NamedTuple):
     """By line."""
     labels: list[Label]
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether each criterion with weight of each response has a label."""
+        given = {(label.line, label.criterion) for label in self.labels}
+        return given >= {
+            (line, one.id)
+            for line, view in self.views.items()
+            for one in view.rubric
+            if one.weight > 0
+        }
+
 
 class _Found(NamedTuple):
     report: Callable[[], None]
@@ -128,7 +139,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
         labelled = _labelled(tasks, responses, labels)
         make_folder(out, flag="--out")
         found = (
-            _verdicts(labelled, asked, verdicts, files=(tasks, responses))
+            _verdicts(labelled, asked, verdicts, files=(tasks, responses, *labels))
             if target is None
             else _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
         )
@@ -147,7 +158,7 @@ def _labelled(tasks: Path, responses: Path, labels: Sequence[Path]) -> _Labelled
 
 
 def _verdicts(
-    labelled: _Labelled, asked: _Asked, options: VerdictOptions, *, files: tuple[Path, Path]
+    labelled: _Labelled, asked: _Asked, options: VerdictOptions, *, files: tuple[Path, ...]
 ) -> _Found:
     from rubric_judge.calibration.measure import Settings, calibrate
     from rubric_judge.calibration.pairing import pair
@@ -162,8 +173,15 @@ def _verdicts(
     paired = pair(labelled.labels, ratings, combining=options.combine)
     how = Settings(bound=options.bound, resamples=options.resamples, seed=options.seed)
     report = calibrate(paired, fingerprint=judged.fingerprint, settings=how)
-    tasks, responses = map(_typed, files)
-    named = Files(tasks, responses, str(asked.out / "calibration.json"))
+    tasks, responses, *labels = map(_typed, files)
+    named = Files(
+        tasks,
+        responses,
+        str(asked.out / "calibration.json"),
+        labels[0] if len(labels) == 1 else "LABELS",
+        is_all_labelled=labelled.is_complete,
+        is_drawn=all(label.inclusion is not None for label in labelled.labels),
+    )
     written = _write(report, asked.out, named)
     return _Found(partial(_print, report, paired, written, named), judged.unwritten)
 

@@ -51,6 +51,8 @@ class Judging(NamedTuple):
     pool: Callable[[Ledger | None], _Pool]
     make: Callable[[], Judge]
     """Makes the judge alone, to ask who it is."""
+    keeps_invalid: bool
+    """Whether it keeps the texts of invalid replies."""
 
     def name(self) -> str:
         """Make the judge, to ask its name."""
@@ -75,7 +77,7 @@ def read_judge(
         judges = load_replicas(spec)
         return JudgePool(judges, workers=workers, micro_batch=n, hedge=hedging, ledger=ledger)
 
-    return Judging(pool, lambda: load_judge(spec))
+    return Judging(pool, lambda: load_judge(spec), '"keep_invalid":true' in spec.model_dump_json())
 
 
 def judge_batches(

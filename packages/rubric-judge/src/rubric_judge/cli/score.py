@@ -75,7 +75,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
     _report(judged, done.statistics, out=out)
-    _say_invalid(judged, judge=judge, out=out)
+    _say_invalid(judged, judge=None if asked.keeps_invalid else judge, out=out)
     _say_unread(judged)
     _say_unescalated(done.statistics)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
@@ -85,12 +85,12 @@ def score(  # noqa: PLR0913  # the flags of a command
     return command.FAILED if done.unwritten or lost else 0
 
 
-def _say_invalid(judged: Sequence[JudgedResponse], *, judge: Path, out: Path) -> None:
-    """Say where the texts of invalid replies are, or how to keep them."""
+def _say_invalid(judged: Sequence[JudgedResponse], *, judge: Path | None, out: Path) -> None:
+    """Say where the texts of invalid replies are, or in which judge's file to have them kept."""
     invalid = [row.result for row in judged if row.result.outcome is Outcome.INVALID]
     if any(result.reasoning for result in invalid):
         print(f"what was replied is `reasoning` in {out}", file=sys.stderr)
-    elif invalid:
+    elif invalid and judge:
         print(f"to see what was replied: `keep_invalid: true` in {judge}", file=sys.stderr)
 
 

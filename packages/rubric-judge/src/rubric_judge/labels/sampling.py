@@ -182,7 +182,8 @@ def _kept_to(pi_N: FloatArray, sizes_N: FloatArray, wanted: float) -> FloatArray
 def _systematic(pi_N: FloatArray, *, start: float) -> list[int]:
     """Draw places with probabilities π: where start, start + 1, … fall into their running sum."""
     sum_N = np.cumsum(pi_N)
-    if abs(sum_N[-1] - round(sum_N[-1])) < 1e-6:  # noqa: PLR2004  # what rounding has left
-        sum_N *= round(sum_N[-1]) / sum_N[-1]
+    whole = round(sum_N[-1])
+    if whole and abs(sum_N[-1] - whole) < 1e-6:  # noqa: PLR2004  # what rounding has left
+        sum_N *= whole / sum_N[-1]
     points = np.arange(start, sum_N[-1], 1.0)
     return [int(place) for place in np.searchsorted(sum_N, points, side="right")]

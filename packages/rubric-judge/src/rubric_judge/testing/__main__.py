@@ -10,6 +10,7 @@ from cyclopts.validators import Number
 
 from rubric_judge.console import command
 from rubric_judge.testing.endpoint import FakeEndpoint
+from rubric_judge.testing.faults import Fault
 from rubric_judge.testing.replies import ServedModel
 
 app = command.command_app("rubric_judge.testing", summary="An endpoint without a model.")
@@ -20,6 +21,7 @@ def serve(
     *,
     port: Annotated[int, Parameter(validator=Number(gte=0, lte=65_535))] = 8000,
     award: Annotated[float, Parameter(validator=Number(gte=0, lte=1))] = 0.5,
+    fault: Fault | None = None,
 ) -> None:
     """Answer on 127.0.0.1 as an OpenAI-compatible server does, until Ctrl-C; no model is asked.
 
@@ -29,9 +31,12 @@ def serve(
     Args:
         port: Port to listen on; 0 for any that is free.
         award: Share of each criterion's weight.
+        fault: What is wrong with every reply, such as missing-id.
     """
-    with FakeEndpoint(award, port=port, keep="counts", served=ServedModel()) as endpoint:
-        said = f"serving {endpoint.url}: no model, {award:g} of every weight; Ctrl-C ends it"
+    faults, served = {fault: 1.0} if fault else {}, ServedModel()
+    with FakeEndpoint(award, faults=faults, port=port, keep="counts", served=served) as endpoint:
+        gives = f"{fault} in every reply" if fault else f"{award:g} of every weight"
+        said = f"serving {endpoint.url}: no model, {gives}; Ctrl-C ends it"
         command.console().print(said, soft_wrap=True)
         threading.Event().wait()
 
