@@ -25,7 +25,7 @@ from rubric_eval.report.tables import all_tables, average_transfer
 from rubric_eval.report.views import exploratory, heat
 from rubric_eval.transfer.suites import SuiteName
 from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.tables import Figure, Table, latex, markdown, written
+from rubric_judge.page.tables import Figure, Table, counted, latex, markdown, written
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -66,7 +66,7 @@ def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure
     first, last = named[0], named[-1]
     alone = len(models) == 1
     between = "" if alone else f"{first.model} → {last.model}, "
-    documents = f"from {first.clusters:,} document{'' if first.clusters == 1 else 's'}"
+    documents = f"from {counted(first.clusters, 'document')}"
 
     def percent(label: str, of: Callable[[ModelScore], float], note: str) -> Figure:
         now, before = (written(of(one), "percent") for one in (last, first))
