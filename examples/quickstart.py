@@ -50,6 +50,7 @@ from rubric_eval import (
 )
 from rubric_judge import JudgePool, LexicalJudge
 from rubric_judge.console.progress import Progress, current
+from rubric_judge.page.tables import counted
 from rubric_synth import collect, read_collected, synthesise
 from rubric_synth.stats import controls
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo, write_report
@@ -127,6 +128,7 @@ class Scale:
     """Temperatures to choose the best of, on validation questions."""
     seeds: int = 1
     """Runs, each with a seed of its own and the same questions."""
+    claim: str = LIMITS
 
 
 def _sft(steps: int, *, learning_rate: float, batch_size: int = 8) -> SftConfig:
@@ -191,6 +193,9 @@ def main(  # noqa: PLR0913 - the options of a command
     scale = (TINY if model == "tiny" else REAL)[patience]
     if steps is not None:
         scale = replace(scale, grpo={**scale.grpo, "steps": steps})
+    if fast:
+        told = f"A fast run, of {counted(scale.grpo['steps'], 'step')}: its figures mean nothing."
+        scale = replace(scale, claim=f"{told} {LIMITS}")
     keep_older(out)
     quieten(threads=1 if model == "tiny" else None)
     with Progress.of("quickstart", at_once=True):
@@ -401,7 +406,7 @@ class Proof:
             labels={k: v for k, v in LABELS.items() if k in self._stages | self._controls},
             differences=pairs,
         )
-        return found.model_copy(update={"claim": LIMITS, "not_rivals": NOT_RIVALS})
+        return found.model_copy(update={"claim": self._scale.claim, "not_rivals": NOT_RIVALS})
 
     def answers(self) -> list[dict[str, object]]:
         """The first answer of each stage to a few questions from all over the test split."""

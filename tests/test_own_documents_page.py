@@ -40,8 +40,9 @@ def test_every_configuration_of_the_page_is_whole(folder: Path) -> None:
     assert load_synth_config(folder / "limits.yaml").collect.min_document_words == 20
     assert isinstance(read_judge_spec(folder / "judge.yaml"), LexicalConfig)
     assert isinstance(read_judge_spec(folder / "judge-llm.yaml"), JudgeConfig)
-    for name in ("train.yaml", "train-llm.yaml"):
-        load_config(folder / name)
+    load_config(folder / "train-llm.yaml")
+    rollout = load_config(folder / "train.yaml").rollout
+    assert f"--temperature {rollout.temperature} --max-tokens {rollout.max_new_tokens} " in PAGE
 
 
 @pytest.mark.slow

@@ -241,6 +241,7 @@ class Many(Strict):
     code: str = Field(default="a", pattern="^[a-z]$")
     finite: float = Field(default=1, allow_inf_nan=False)
     kind: Literal["open", "code"] = "open"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     options: dict[str, int] = {}
     place: Path | None = None
 
@@ -266,6 +267,10 @@ class Many(Strict):
         ({"code": "1"}, "code: does not fit the pattern ^[a-z]$, not '1'"),
         ({"finite": float("inf")}, "finite: needs a finite number, not inf"),
         ({"kind": "cod"}, "kind: needs 'open' or 'code', not 'cod': did you mean 'code'?"),
+        (
+            {"device": "gpu"},
+            "device: needs 'auto', 'cpu' or 'cuda', not 'gpu': did you mean 'cuda'?",
+        ),
         ({"kind": 3}, "kind: needs 'open' or 'code', not 3"),
         ({"options": []}, "options: needs a mapping of keys to values"),
         ({"place": 5}, "place: needs a path, not 5"),

@@ -92,7 +92,7 @@ def test_swapped_files_are_called_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     run(monkeypatch, "init", ".")
-    told = "this is a line of answers: give the tasks first, then the answers"
+    told = "this is a line of answers; tasks are wanted here"
     for first, said in (
         ("answers", told),
         ("tasks", "this is a line of tasks, which another place"),

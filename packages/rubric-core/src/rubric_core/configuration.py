@@ -45,8 +45,10 @@ _FEWEST_DIGITS: Final = 8
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
-    """Return the known key that this one is most likely a misspelling of, if any is close."""
-    return next(iter(get_close_matches(key, sorted(known), n=1)), None)
+    """Return the known key that is most likely meant by this one, if any is close."""
+    choices = sorted(known)
+    usual = _SAID["meant"].get(key.lower())
+    return usual if usual in choices else next(iter(get_close_matches(key, choices, n=1)), None)
 
 
 def kind_remedy(given: str, known: Iterable[str], *, has_part: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -136,6 +137,18 @@ def test_a_report_of_one_model_needs_no_other(folders: Folders, tmp_path: Path) 
         "table2_transfer",
         "transfer_quality",
     }
+
+
+def test_a_report_of_one_question_has_no_empty_interval_and_no_plural(
+    folders: Folders, tmp_path: Path
+) -> None:
+    folders.heldout(questions=1)
+
+    text = _written(ReportSources((tmp_path / "held",)))
+
+    assert re.search(r" points, no difference shown, on 1 held-out question, judged by ", text)
+    assert "answer the same 1 held-out question with" in text
+    assert "has questions from 1 document:" in text
 
 
 def test_the_same_evaluation_gives_the_same_page(folders: Folders, tmp_path: Path) -> None:

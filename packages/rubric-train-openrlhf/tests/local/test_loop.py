@@ -420,7 +420,7 @@ def test_missing_and_empty_task_files_are_named(make_config: MakeConfig, tmp_pat
     with pytest.raises(TrainConfigError, match="no task file"):
         run_grpo(make_config(data={"validation": tmp_path / ("x" * 300)}))
     (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(TrainConfigError, match=r"\(data\.train\) holds no task.*more doc"):
+    with pytest.raises(TrainConfigError, match=r"\(data\.train\) holds no task.*of rubric-synth$"):
         run_grpo(make_config(data={"train": tmp_path / "empty.jsonl"}))
 
 

@@ -106,7 +106,7 @@ def read_each_task(path: Path) -> Iterator[tuple[int, Task | RubricFileError]]:
         except SchemaError as error:
             problem = str(error)
             if isinstance(row, dict) and "task_id" in row and {"response", "text"} & row.keys():
-                problem += "; this is a line of answers: give the tasks first, then the answers"
+                problem += "; this is a line of answers; tasks are wanted here"
             yield line, RubricFileError(problem, path=path, line=line, field=error.field)
 
 

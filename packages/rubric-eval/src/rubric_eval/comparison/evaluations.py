@@ -14,6 +14,7 @@ from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
 from rubric_eval.statistics.intervals import mean_of_intervals, shared_correlations
 from rubric_eval.transfer.suites import SuiteName, suite_of
+from rubric_judge.page.tables import counted
 
 _NOTES: Final[dict[str, str]] = toml_beside(__file__, "notes.toml")
 _MOST_RESAMPLES: Final = 1999
@@ -215,7 +216,7 @@ def _notes(
         *_unknown_forms(measured),
         *(_NOTES["chance"].format(of=one, chance=100 * (one.chance or 0)) for one in lucky),
         *(_NOTES["left_out"].format(of=one) for one in tested if one.left_out),
-        *(_NOTES["few_documents"].format(of=of, n=few[of]) for of in few),
+        *(_NOTES["few_documents"].format(of=of, n=counted(few[of], "document")) for of in few),
         *_not_judged(measured),
         *_shared(measured),
         *([_NOTES["small"].format(small=small, fewest=pairing.FEWEST_QUESTIONS)] if small else []),

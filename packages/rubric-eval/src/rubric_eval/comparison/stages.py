@@ -21,6 +21,7 @@ from rubric_eval.errors import ComparisonError, EvalShapeError, SelectionLeakErr
 from rubric_eval.heldout.in_memory import Heldout
 from rubric_eval.statistics import Interval, paired_interval
 from rubric_eval.statistics.intervals import Difference
+from rubric_judge.page.tables import counted
 
 
 class ComparisonRow(Interval):
@@ -60,7 +61,7 @@ class Comparison(BaseModel):
             self.stages,
             {row.label: row for row in rivals},
             self._gain,
-            on=f"{list(self.stages.values())[-1].n:,} unseen questions",
+            on=counted(list(self.stages.values())[-1].n, "unseen question"),
             # "GRPO" of "GRPO: rewarded by the judge".
             shown=lambda name: self.stages[name].label.partition(":")[0],
         )

@@ -13,7 +13,7 @@ from rubric_eval.heldout.correction import CorrectedReward
 from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_of
-from rubric_judge.page.tables import Cell, Row, Table
+from rubric_judge.page.tables import Cell, Row, Table, counted
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
@@ -89,7 +89,8 @@ def heldout_table(found: Findings) -> Table:
     beside = f"{CONTROL_GROUP}, judged by {{}}" if many else CONTROL_GROUP
     rows += [_heldout_row(one, beside.format(one.judge)) for one in found.controls]
     judges = f"judge{'s' if many else ''} ({', '.join(found.judges)})"
-    return table_of("table1_heldout", rows, questions=first.n, judges=judges, level=found.level)
+    asked = counted(first.n, "held-out question")
+    return table_of("table1_heldout", rows, questions=asked, judges=judges, level=found.level)
 
 
 def _heldout_row(one: ModelScore, group: str) -> Row:

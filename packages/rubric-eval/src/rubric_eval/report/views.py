@@ -59,7 +59,8 @@ def _gain(found: Findings, judge: str, a: str, b: str) -> str:
     one = next((one for one in pairs if (one.judge, one.a, one.b) == (judge, a, b)), None)
     if one is None:
         return ", a difference that was not tested,"
-    figures = f"{written(one.mean, 'points')} points ({bounds(cell(one), 'points')})"
+    interval = bounds(cell(one), "points")
+    figures = f"{written(one.mean, 'points')} points" + (f" ({interval})" if interval else "")
     return f": {figures}" + ("" if one.is_significant else ", no difference shown,")
 
 

@@ -138,7 +138,7 @@ def questions(
     if str(out) == "-":
         sys.stdout.writelines(lines)
     else:
-        console.print_line(f"{write_lines(out, lines)} questions in {out}")
+        console.print_line(f"{counted(write_lines(out, lines), 'question')} in {out}")
 
 
 def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> None:

@@ -146,4 +146,7 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
 
 
 def _no_task(path: Path, *, named: str) -> TrainConfigError:
-    return TrainConfigError.told("no_task", path=path, named=named, location=str(path))
+    otherwise = ", or leave `validation` out" if "data.validation" in named else ""
+    return TrainConfigError.told(
+        "no_task", path=path, named=named, otherwise=otherwise, location=str(path)
+    )

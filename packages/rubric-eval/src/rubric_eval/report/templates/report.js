@@ -101,7 +101,7 @@
     $("right").parentElement.hidden = isAlone;
     const part = state.set.shown < state.set.total
       ? isAlone ? `The first ${some}` : `The ${some} on which models differ most`
-      : `All ${state.set.total.toLocaleString("en")} questions`;
+      : state.set.total === 1 ? "The one question" : `All ${state.set.total.toLocaleString("en")} questions`;
     const most = Math.max(0, ...state.entries.flatMap((entry) => Object.values(entry.answers).map((all) => all.length)));
     const cut = most < state.set.answers ? `, ${most} of ${state.set.answers} answers to each` : "";
     const rest = state.set.shown < state.set.total || cut ? "; the evaluation’s folder holds them all" : "";
@@ -130,7 +130,7 @@
       state.id = state.rows[0]?.id ?? null;
       state.at = [0, 0];
     }
-    $("count").textContent = `${state.rows.length} of ${state.entries.length} questions`;
+    $("count").textContent = `${state.rows.length} of ${state.entries.length} question${state.entries.length === 1 ? "" : "s"}`;
     showList();
     showDetail();
   }
