@@ -262,9 +262,11 @@ def documents_to_tasks(out: Path) -> list[list[Task]]:
         collected = collect(SOURCES, out / "documents", on_progress=lambda _: phase.advance())
     with current().phase("writing rubrics", total=collected.documents) as phase:
         dataset = synthesise(collected.out, out / "tasks", on_document=lambda _: phase.advance())
-    console.print(
-        f"{collected.documents} documents gave {dataset.tasks}, left out: {dataset.rejected}"
+    tasks, left_out = (
+        ", ".join(f"{n:,} {name}" for name, n in counts.items())
+        for counts in (dataset.tasks, dataset.rejected)
     )
+    console.print(f"{collected.documents:,} documents; tasks: {tasks}; left out: {left_out}")
     return [
         list(read_tasks(out / "tasks" / f"{split}.jsonl"))
         for split in ("train", "validation", "test")
@@ -373,7 +375,7 @@ class Proof:
 
     def cool(self, sft: Policy, grpo: Policy, temperatures: Sequence[float]) -> None:
         """Ask again at the temperature that suits each best, for rewards may only cool a policy."""
-        with current().phase("cooler", total=2) as phase:
+        with current().phase("choosing temperatures", total=2) as phase:
             for name, policy in (("sft", sft), ("grpo", grpo)):
                 rewards = {t: self._sampled(policy, self._validation, t) for t in temperatures}
                 best = best_temperature(rewards, test_task_ids=[t.task_id for t in self._test])

@@ -181,6 +181,10 @@ def test_what_is_wrong_with_the_settings_shows_before_anything_is_judged(
         RubricScorer(judge=tmp_path / "absent.yaml")
     with pytest.raises(ConfigError, match="give a judge"):
         RubricScorer(judge=3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError, match="judge= is missing"):
+        RubricScorer(tasks=tasks)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(ConfigError, match="task= is no option: give judge, tasks"):
+        RubricScorer(judge=judge, task=tasks)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ConfigError, match="workers=0"):
         RubricScorer(judge=judge, tasks=tasks, workers=0)
     with pytest.raises(ConfigError, match=r"'drop'.*mask and zero and raise"):

@@ -171,6 +171,13 @@ class RubricScorer:
             JudgeSetupError: a judge that cannot be called.
             LedgerError: a file that is no ledger, or cannot be opened.
         """
+        known = MaskingOptions.__annotations__
+        if unknown := sorted(options.keys() - known.keys()):  # Python checks no `**options`
+            wanted = f"is no option: give {', '.join(known)}"
+            raise ConfigError(f"{unknown[0]}= {wanted}", location=unknown[0])
+        if "judge" not in options:
+            wanted = "is missing: give a judge, its configuration or the YAML file with it"
+            raise ConfigError(f"judge= {wanted}", location="judge")
         judge, tasks = options["judge"], options.get("tasks")
         if isinstance(tasks, Iterator):
             options["tasks"] = tasks = tuple(tasks)  # for a copy to read again
