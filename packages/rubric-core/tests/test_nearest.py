@@ -39,6 +39,7 @@ def test_a_folder_that_is_not_there_is_told_before_its_file(folder: Path) -> Non
         f"did you mean {str(folder / 'collected')!r}?"
     )
     assert near(folder / "zzz" / "a" / "b") == f"; there is no folder {str(folder / 'zzz')!r}"
+    assert near(folder / "task" / "a") == f"; there is no folder {str(folder / 'task')!r}"
 
 
 def test_reading_a_file_that_is_not_there_says_which_may_be_meant(folder: Path) -> None:

@@ -18,7 +18,8 @@ def near(path: Path) -> str:
         while missing != missing.parent and not missing.parent.is_dir():
             missing = missing.parent
         there = sorted(missing.parent.iterdir(), key=lambda one: one.suffix == path.suffix)
-        by_stem = {one.stem: one for one in there if not one.name.startswith(".")}
+        fit = (one for one in there if missing == path or one.is_dir())
+        by_stem = {one.stem: one for one in fit if not one.name.startswith(".")}
         said = "" if missing == path else f"; there is no folder {str(missing)!r}"
         close = get_close_matches(missing.stem, by_stem, n=1)
         return f"{said}; did you mean {str(by_stem[close[0]])!r}?" if close else said
