@@ -26,6 +26,7 @@ from rubric_judge.yaml_files import read_yaml, yaml_place, yaml_value
         ("api_key_env: sk-live-1: y", "a.yaml:1:23: is not YAML"),
         ("a: !sk-live-1 b", "a.yaml:1:4: this tag is none of YAML's own; leave it out"),
         ("a: 1\n---\nsk-live-1: 2", "a.yaml:2:1: a second document begins here"),
+        ('{"a": 1}\n{"b": 2}', "a.yaml:2:1: a line of JSON begins here: give a YAML file"),
         ("a: {<<: sk-live-1}", "a.yaml:1:9: `<<` takes in mappings alone"),
         ("a: *sk-live-1", "a.yaml:1:4: is not YAML"),
         ("sk-live-1: [", "a.yaml:2:1: is not YAML"),
