@@ -18,7 +18,14 @@ from pydantic import (
 )
 
 from rubric_core import ConfigError, judge_names
-from rubric_core.configuration import WRITTEN, Source, kind_remedy, shown_name, validated
+from rubric_core.configuration import (
+    WRITTEN,
+    Source,
+    kind_remedy,
+    nearest_key,
+    shown_name,
+    validated,
+)
 from rubric_core.nearest import near
 from rubric_core.schema.sealed import Many
 from rubric_judge.errors import says
@@ -87,9 +94,11 @@ class ListwiseConfig(ModelJudgeConfig):
 def _installed(name: str, info: ValidationInfo) -> str:
     is_written = cast("Mapping[str, bool]", info.context or {}).get(WRITTEN)
     if is_written and name not in (known := judge_names()):
-        added = [one for one in known if one not in _KINDS]
-        ours = f"there is none; each of these is a `type` of its own: {', '.join(_KINDS)}"
-        remedy = kind_remedy(name, added) if added else ours
+        ours = _KINDS.keys() - {PluginConfig.model_fields["type"].default}
+        added = sorted(set(known) - ours)
+        remedy = kind_remedy(name, added) if added else "there is none"
+        if (close := nearest_key(name, {*added, *ours})) in ours:
+            remedy = f"did you mean `type: {close}`?"
         raise ValueError(f"needs a judge that an installed package adds ({remedy})")
     return name
 

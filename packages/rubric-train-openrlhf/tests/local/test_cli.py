@@ -75,7 +75,7 @@ def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> 
         (["--model.path", "nowhere"], "^rubric-train: no folder at 'nowhere'"),
         (
             ["--judge.spec", "{type: plugin, name: lexicl}"],
-            "^rubric-train: .*did you mean 'lexical'",
+            "^rubric-train: the command line: .*did you mean `type: lexical`",
         ),
     ],
 )

@@ -49,6 +49,8 @@ class RouterFile:
     """Entries of `model_list`, as written: `os.environ/NAME` still stands for a key."""
     settings: _Options = field(repr=False)
     """Arguments of litellm's Router."""
+    keys: Mapping[str, str]
+    """Where each of them stands, such as `router_settings.fallbacks`."""
     ignored: tuple[str, ...]
     """Settings that are the judge's, or the proxy's."""
 
@@ -124,7 +126,7 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
     deployments = tuple(_deployments(path, content.get("model_list")))
     groups = {cast("str", entry["model_name"]) for entry in deployments}
     settings, keys, ignored = _settings(path, content)
-    aliases = dict(_aliases(path, settings.get("model_group_alias")))
+    aliases = dict(_aliases(path, settings, keys))
     known = groups | aliases.keys()
     alias_targets = ((group, "model_group_alias") for group in aliases.values())
     for name, key in ((model, "model"), *_named_groups(path, settings, keys), *alias_targets):
@@ -132,7 +134,7 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
             there = f"there are {', '.join(sorted(map(shown_name, known)))}"
             meant = remedy(name, known, otherwise=there)
             raise wrong(path, key, f"no model_name in model_list is {shown_name(name)!r}: {meant}")
-    return RouterFile(path, deployments, settings, ignored)
+    return RouterFile(path, deployments, settings, keys, ignored)
 
 
 def _content(path: Path) -> _Options:
@@ -192,12 +194,12 @@ def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], 
     return settings, keys, tuple(ignored)
 
 
-def _aliases(path: Path, value: object) -> Iterator[tuple[str, str]]:
+def _aliases(path: Path, settings: _Options, keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Other names of groups, and the groups."""
-    for alias, given in mapping(value).items():
+    for alias, given in mapping(settings.get("model_group_alias")).items():
         group = mapping(given).get("model", given)
         if not isinstance(group, str):
-            key = f"model_group_alias.{shown_name(alias)}"
+            key = f"{keys['model_group_alias']}.{shown_name(alias)}"
             raise wrong(path, key, "needs the model_name of a group")
         yield alias, group
 
