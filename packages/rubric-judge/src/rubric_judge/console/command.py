@@ -116,6 +116,8 @@ _ENDLESS: Final = re.compile(r"(\S{80})\S{920,}")
 _UNBROKEN_CELL: Final = 14
 _UNBROKEN_NAME: Final = 20
 """Cells of a report up to these are not broken into lines; the last column's always may be."""
+_ROOM: Final = 11
+"""Width that the first and the last column of a report are left with at least."""
 _SHORT_NAME: Final = 7
 """A name up to this is not broken, however narrow the terminal."""
 
@@ -293,14 +295,20 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
             printed = Table(
                 title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
             )
+            printed.padding, printed.show_edge = (0, 1, 0, 0), False
+            columns = zip(table.header, *table.rows, strict=True)
+            widths = [max(map(len, one)) for one in columns]
+            # Where the first and the last column have room beside them, no figure is broken.
+            taken = sum(widths[1:-1]) + 2 * len(widths)
+            has_room = taken + 2 * _ROOM <= stdout.width
             for place, name in enumerate(table.header):
-                longest = max(len(row[place]) for row in table.rows)
-                fits = longest <= (_UNBROKEN_CELL if place else _UNBROKEN_NAME)
-                fixed = fits and place < len(table.header) - 1
+                fits = widths[place] <= (_UNBROKEN_CELL if place else _UNBROKEN_NAME)
+                fixed = (fits or bool(place and has_room)) and place < len(table.header) - 1
                 printed.add_column(name, no_wrap=fixed, overflow="fold")
             for cells in table.rows:
                 printed.add_row(*cells)
             stdout.print(printed)
+            stdout.print()
     stdout.print(footer)
 
 
