@@ -16,6 +16,7 @@ from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_judge.console import command
 from rubric_judge.console.progress import Progress
+from rubric_judge.console.snapshot import duration_text
 from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
 
 if TYPE_CHECKING:
@@ -109,9 +110,13 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
             raise
         with progress.phase("writing the report"):
             report = _report(loaded.out)
-    print(summary.model_dump_json(indent=2))
-    if summary.best_heldout_reward is not None:
-        print(f"rubric-train: {_validated(summary)}", file=sys.stderr)
+    print(_result(summary))
+    facts = {
+        "steps": f"{summary.steps} of {summary.total_steps or summary.steps}",
+        "time": duration_text(summary.wall_s),
+        "warning": summary.warning,
+    }
+    command.print_pairs((name, value) for name, value in facts.items() if value is not None)
     for name, factor in summary.admission.items():
         told = "masked from the reward" if factor == 0 else f"weighed at {factor:g}"
         print(f"rubric-train: criterion {name} {told} (judge.calibration)", file=sys.stderr)
@@ -120,11 +125,14 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     print(report)
 
 
-def _validated(summary: RunSummary) -> str:
-    """Say what the best checkpoint earns on the validation questions."""
-    best, first = summary.best_heldout_reward or 0.0, summary.first_heldout_reward
+def _result(summary: RunSummary) -> str:
+    """Say how the run ended, and what its best checkpoint earns on the validation questions."""
+    if (best := summary.best_heldout_reward) is None:
+        return f"{summary.status}: nothing was validated, as data.validation is not given"
+    first = summary.first_heldout_reward
     before = "" if first is None else f"; before training {100 * first:.1f} %"
-    return f"validation reward {100 * best:.1f} % at step {summary.best_step}{before}"
+    earned = f"validation reward {100 * best:.1f} % at step {summary.best_step}"
+    return f"{summary.status}: {earned}{before}"
 
 
 def _stopped(out: Path, *, go_on: str) -> str:
