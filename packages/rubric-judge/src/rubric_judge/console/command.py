@@ -116,8 +116,6 @@ _ENDLESS: Final = re.compile(r"(\S{80})\S{920,}")
 _UNBROKEN_CELL: Final = 14
 _UNBROKEN_NAME: Final = 20
 """Cells of a report up to these are not broken into lines; the last column's always may be."""
-_ROOM: Final = 11
-"""Width that the first and the last column of a report are left with at least."""
 _SHORT_NAME: Final = 7
 """A name up to this is not broken, however narrow the terminal."""
 
@@ -296,11 +294,12 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
                 title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
             )
             printed.padding, printed.show_edge = (0, 1, 0, 0), False
-            columns = zip(table.header, *table.rows, strict=True)
+            columns = list(zip(table.header, *table.rows, strict=True))
             widths = [max(map(len, one)) for one in columns]
-            # Where the first and the last column have room beside them, no figure is broken.
-            taken = sum(widths[1:-1]) + 2 * len(widths)
-            has_room = taken + 2 * _ROOM <= stdout.width
+            # No figure is broken where the names, of which ids may be, have room beside them.
+            limits = [_UNBROKEN_NAME if " " in one else _UNBROKEN_CELL for one in columns[0]]
+            names = max(map(min, map(len, columns[0]), limits))
+            has_room = names + sum(widths[1:]) + 2 * len(widths) - 2 <= stdout.width
             for place, name in enumerate(table.header):
                 fits = widths[place] <= (_UNBROKEN_CELL if place else _UNBROKEN_NAME)
                 fixed = (fits or bool(place and has_room)) and place < len(table.header) - 1
