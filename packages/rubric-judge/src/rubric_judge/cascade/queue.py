@@ -11,8 +11,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
 
 from rubric_core import ConfigError, FolderLockError, JudgeView
-from rubric_core.files import append_whole, open_file, open_to_append, read_file, read_growing
+from rubric_core.files import append_whole, open_file, open_to_append, read_file
 from rubric_core.locks import file_lock
+from rubric_core.rows import read_growing
 from rubric_judge.errors import says
 from rubric_judge.ledger.entry import hash_text
 
