@@ -322,10 +322,10 @@ def test_no_connection_outlives_its_event_loop_and_the_judge(
             await judge.aclose()
 
     def open_files() -> int:
-        gc.collect()
         return len(list(Path("/proc/self/fd").iterdir()))
 
     def all_closed() -> bool:
+        gc.collect()
         until_s = time.monotonic() + 3  # the server closes its end a moment later
         while open_files() > before and time.monotonic() < until_s:
             time.sleep(0.01)
@@ -335,6 +335,7 @@ def test_no_connection_outlives_its_event_loop_and_the_judge(
         settings = {**WAYS[way], "api_base": endpoint.url}
         judge = LLMJudge(JudgeConfig.model_validate(settings))
         asyncio.run(judge_once(close=True))  # what is opened once
+        gc.collect()
         before = open_files()
         for close in (True, False, False, True):
             asyncio.run(judge_once(close=close))

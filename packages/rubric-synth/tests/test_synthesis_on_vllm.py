@@ -62,7 +62,8 @@ OF_A_REPLY = {
     RejectionReason.BROKEN_CHECK,
 }
 """What a reply within the schema can still be refused for."""
-ENDS_STRINGS = 4.0
+DOCUMENTS = 12
+ENDS_STRINGS = 5.0
 """Added to the logits of tokens with a quote, or a random string would rarely end."""
 
 
@@ -94,7 +95,7 @@ def _awake(server: VLLMServer, quotes: list[int]) -> VLLMServer:
 
 @pytest.fixture(scope="module")
 def documents() -> list[Document]:
-    return list(generated_documents(24))
+    return list(generated_documents(DOCUMENTS))
 
 
 @pytest.fixture(scope="module")
@@ -180,9 +181,9 @@ def test_every_document_ends_as_tasks_or_as_a_counted_refusal(
     report = synthesise(collected, tmp_path / "out", config=config)
 
     after = _Counts(vllm)
-    assert (report.documents, report.pending_documents) == (24, 0)
+    assert (report.documents, report.pending_documents) == (DOCUMENTS, 0)
     assert {RejectionReason(name) for name in report.rejected} <= OF_A_REPLY
-    assert sum(report.rejected.values()) >= 24 - report.accepted_documents
+    assert sum(report.rejected.values()) >= DOCUMENTS - report.accepted_documents
     cut_off = after["length"] - before["length"]
     assert report.rejected.get("reply_truncated", 0) == cut_off
     _assert_adds_up(report, before=before, after=after)
@@ -326,8 +327,8 @@ def test_replies_that_are_cut_off_are_counted(
 
     report = synthesise(collected, tmp_path / "out", config=config)
 
-    assert report.rejected == {"reply_truncated": 24}
-    assert (report.usage.calls, report.usage.completion_tokens) == (24, 24 * 8)
+    assert report.rejected == {"reply_truncated": DOCUMENTS}
+    assert (report.usage.calls, report.usage.completion_tokens) == (DOCUMENTS, DOCUMENTS * 8)
 
 
 def test_a_model_that_the_server_does_not_have_is_an_error_before_the_first_document(
@@ -351,7 +352,7 @@ def test_a_server_that_is_killed_in_the_middle_loses_nothing(
     changes = {"max_concurrency": 4, "max_unavailable_in_a_row": 1000}
     hurried = {"max_transport_attempts": 2, "backoff_s": 0.1}
     with serve(chat_model) as server:
-        killer = _Killer(_awake(server, quotes), after=6)
+        killer = _Killer(_awake(server, quotes), after=3)
         with pytest.raises(UnfinishedError, match="documents got no answer") as stopped:
             synthesise(
                 collected,
@@ -360,7 +361,7 @@ def test_a_server_that_is_killed_in_the_middle_loses_nothing(
                 on_document=killer.count,
             )
     assert stopped.value.cause == "unavailable"
-    assert 0 < stopped.value.pending < 24
+    assert 0 < stopped.value.pending < DOCUMENTS
     first = json.loads((out / "manifest.json").read_text("utf-8"))
     assert first["rejected"]["model_unavailable"] == stopped.value.pending
 

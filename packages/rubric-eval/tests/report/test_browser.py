@@ -251,4 +251,4 @@ def test_a_printed_page_holds_the_tables_and_no_controls(browser: Browser, page:
     assert visit.page.locator("#detail .side").count() == 2
     assert not visit.page.locator("#controls").is_visible()
     assert not visit.page.locator("#list").is_visible()
-    assert visit.page.pdf(format="A4")[:5] == b"%PDF-"
+    assert visit.page.pdf(format="A4", page_ranges="1")[:5] == b"%PDF-"
