@@ -207,7 +207,7 @@ def word_task(thing: str) -> Task:
 
 @pytest.fixture(scope="module")
 def gspo(real_input: RealInput, smollm2_folder: Path, place: Path) -> Variant:
-    """Ratio and mean per response, no divergence, float32, two ranks apart from the engine.
+    """Ratio and mean per response, no divergence, float32, apart from the engine.
 
     The model is a real one: no other variant asks for so little of it.
     """
@@ -229,7 +229,7 @@ def gspo(real_input: RealInput, smollm2_folder: Path, place: Path) -> Variant:
         },
         objective=objective | {"clip_low": 3e-4, "clip_high": 4e-4},
         cluster={
-            "gpus_per_node": 3,
+            "gpus_per_node": 2,
             "colocation": "models",
             "engines": {"count": 1, "enforce_eager": True},
             "deepspeed": {"forward_micro_batch": 4},
@@ -238,7 +238,6 @@ def gspo(real_input: RealInput, smollm2_folder: Path, place: Path) -> Variant:
 
 
 def test_gspo(gspo: Variant) -> None:
-    assert gspo.config.cluster.policy_gpus == 2
     check(gspo)
     for row in gspo.metrics:
         assert row.kl == 0  # no reference was started
