@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.openrlhf,
-    pytest.mark.real_run,
     pytest.mark.slow,
     pytest.mark.timeout(1200),
 ]
