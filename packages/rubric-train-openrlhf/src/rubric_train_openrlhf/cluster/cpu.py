@@ -238,6 +238,19 @@ _STAND_INS: Final = {
 
 
 @contextmanager
+def _uncompiled(_module: ModuleType) -> Generator[None]:
+    """Leave functions as they are that would be compiled where they are first called, if at all."""
+    import torch
+
+    compiler: Any = torch
+    decorator, compiler.compile = torch.compile, lambda function: function
+    try:
+        yield
+    finally:
+        compiler.compile = decorator
+
+
+@contextmanager
 def _keeping_all(_module: ModuleType) -> Generator[None]:
     """Look for no garbage meanwhile: of the time that a large package takes, a fifth goes there."""
     collects = gc.isenabled()
@@ -286,7 +299,9 @@ PATCHES: Final[dict[str, Patch]] = {
         is_datasets_available=lambda: False,
     ),
     "accelerate.utils.imports": _putting(is_boto3_available=lambda: False),
+    "deepspeed.moe.sharded_moe": _uncompiled,
     "deepspeed.runtime.engine": _leaving_out("deepspeed."),
+    "openrlhf.models.utils": _uncompiled,
     "vllm": _leaving_out("vllm."),
     "vllm.multimodal.audio": lambda _: _replaced({"scipy.signal": None}),
     "vllm.reasoning.abs_reasoning_parsers": lambda _: _replaced(_TOOLS),
