@@ -204,13 +204,15 @@ def last_begun(out: Path) -> int:
 
 
 def kill_inside_a_save(command: Command, driver: psutil.Process) -> None:
-    """Kill the process that writes a state while some of it is there and its mark is not."""
+    """Kill the processes that write and mark a state while some of it is there and no mark."""
     out = command.config.out
     writers: list[psutil.Process] = []
-    while not writers:  # a title is that of the call which goes on
+    while len(writers) < 2:  # a title is that of the call which goes on
         assert command.process.poll() is None, command.said
-        everyone = processes_of_run(out)
-        writers = [one for one in everyone if "PolicyActor" in titles([one])]
+        everyone = [(one, titles([one])) for one in processes_of_run(out)]
+        writers = [
+            one for one, title in everyone if "PolicyActor" in title or "PPOTrainer" in title
+        ]
     deadline = time.monotonic() + LIMIT_S
     # Without a pause: a state of the small model is written in some hundredths of a second.
     while True:
@@ -230,7 +232,7 @@ def kill_inside_a_save(command: Command, driver: psutil.Process) -> None:
 
 @pytest.fixture(scope="module")
 def killed_driver(config: TrainConfig) -> KilledDriver:
-    """Killed together with the process that was writing a checkpoint."""
+    """Killed together with the processes that were writing a checkpoint."""
     command = Command.run(config)
     command.wait_until(lambda: command.steps >= 1)
     second = Command.run(config, "--resume")

@@ -220,10 +220,10 @@ def gspo(real_input: RealInput, smollm2_folder: Path, place: Path) -> Variant:
         place / "gspo",
         precision="float32",
         data={"train": place / "words.jsonl"},
-        rollout={"prompts": 2, "group_size": GROUP, "max_new_tokens": 16},
+        rollout={"prompts": 1, "group_size": GROUP, "max_new_tokens": 16},
         optim={
             "updates_per_rollout": UPDATES,
-            "micro_batch": 2,
+            "micro_batch": 1,
             "learning_rate": 1e-5,
             "warmup_steps": 0,
         },
