@@ -1,5 +1,5 @@
-from rubric_train_openrlhf.config.loading import load_config as load_config
 from rubric_train_openrlhf.config.train import TrainConfig as TrainConfig
+from rubric_train_openrlhf.config.train import load_config as load_config
 from rubric_train_openrlhf.local.start import run_grpo as run_grpo
 from rubric_train_openrlhf.report.page import Revealed as Revealed
 from rubric_train_openrlhf.report.page import write_report as write_report

@@ -25,7 +25,7 @@ from rubric_judge.testing import FakeEndpoint, numbered_share
 from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
 from rubric_train_openrlhf.run.folder import RunFolder
 

@@ -25,7 +25,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run.folder import RunFolder
