@@ -99,8 +99,7 @@ async def _evaluate(  # noqa: PLR0913  # the flags of a command
     controls: bool,
 ) -> HeldoutTable:
     from rubric_eval.heldout.run import run_heldout
-    from rubric_eval.responders.controls import open_controls
-    from rubric_eval.responders.opening import open_models
+    from rubric_eval.responders.opening import open_controls, open_models
     from rubric_eval.responders.spec import parse_models
     from rubric_eval.scores.scoring import read_judges
 

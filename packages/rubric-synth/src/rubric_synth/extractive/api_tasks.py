@@ -15,7 +15,7 @@ from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
 from rubric_synth import language, rejection, stages, tables
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import ApiEntry, ApiItem, Document, parse_entry
-from rubric_synth.extractive import phrases
+from rubric_synth.extractive import terms
 from rubric_synth.extractive.claims import Passage, is_close, passage_claims
 from rubric_synth.extractive.criteria import AND, TAKES, Fact, ask_for
 from rubric_synth.extractive.terms import CorpusTerms
@@ -96,7 +96,7 @@ def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
     second = [
         text
         for text in others
-        if is_short and _says_more_than_a_type(text) and not phrases.API_DEPENDENT.match(text)
+        if is_short and _says_more_than_a_type(text) and not terms.API_DEPENDENT.match(text)
     ]
     choices = _PATTERNS["quoted"].findall(item.kind)
     one_of = [f"one of {language.listed(choices)}"] * (1 < len(choices) < _MANY_CHOICES)
@@ -104,7 +104,7 @@ def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
 
 
 def _says_more_than_a_type(phrase: str) -> bool:
-    return not phrases.BARE_TYPES.issuperset(map(str.lower, language.content_words(phrase)))
+    return not terms.BARE_TYPES.issuperset(map(str.lower, language.content_words(phrase)))
 
 
 def _kind(item: ApiItem) -> str:
@@ -160,8 +160,8 @@ def _caveat_candidates(entry: ApiEntry) -> Iterator[tuple[str, str]]:
     """Yield sentences as they stand and as a caveat would say them."""
     for paragraph in (*entry.notes, *entry.summary[1:]):
         for raw in language.sentences(paragraph):
-            sentence = phrases.LEAD_IN.sub("", re.sub(r"\s\([Ss]ee [^)]*\)", "", raw))
-            if _is_caveat(sentence, marked=phrases.LEAD_IN.match(raw) is not None):
+            sentence = terms.LEAD_IN.sub("", re.sub(r"\s\([Ss]ee [^)]*\)", "", raw))
+            if _is_caveat(sentence, marked=terms.LEAD_IN.match(raw) is not None):
                 yield raw, language.capital_first(sentence)
     for item in entry.raises:
         condition = item.description.split(". ")[0].rstrip(".")
@@ -174,8 +174,8 @@ def _is_prose(sentence: str) -> bool:
     return (
         not _PATTERNS["not_prose"].search(sentence.rstrip("."))
         and sentence[0].isalnum()
-        and not phrases.API_DEPENDENT.match(sentence)
-        and not phrases.LOST_REFERENCE.search(sentence)
+        and not terms.API_DEPENDENT.match(sentence)
+        and not terms.LOST_REFERENCE.search(sentence)
         and "array api" not in sentence.lower()
     )
 
@@ -185,7 +185,7 @@ def _is_caveat(sentence: str, *, marked: bool) -> bool:
     lowered = {word.lower() for word in plain}
     return (
         len(plain) in _CAVEAT_WORDS
-        and (marked or not lowered.isdisjoint(phrases.CAVEAT_MARKERS))
+        and (marked or not lowered.isdisjoint(terms.CAVEAT_MARKERS))
         and _is_prose(sentence)
         and len(language.content_words(sentence)) > _MIN_TERMS
         and len(parts := read_sentences(sentence)) == 1
@@ -279,7 +279,7 @@ def purpose_sentence(name: str, form: str, summary: str, proper: frozenset[str])
     has_article = first in {"a", "an", "the"}
     if first in _RETURN_VERBS and rest:
         told = f"gives {rest}"
-    elif verb := phrases.base_form(first.rstrip(","), phrases.VERBS):
+    elif verb := terms.base_form(first.rstrip(","), terms.VERBS):
         told = f"is used to {verb}{',' if head.endswith(',') else ''} {rest}"
     elif first == "this":
         noun, _, said = rest.partition(" ")

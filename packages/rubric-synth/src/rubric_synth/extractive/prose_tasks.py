@@ -16,8 +16,7 @@ from rubric_synth.document import Document, parse_entry
 from rubric_synth.extractive.api_tasks import api_draft
 from rubric_synth.extractive.claims import Passage, passage_claims, passages
 from rubric_synth.extractive.criteria import Fact, ask_for, enriched
-from rubric_synth.extractive.phrases import noun_phrases
-from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.extractive.terms import CorpusTerms, noun_phrases
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _WORDING: Final = tables.read_table("wording")["prose"]
