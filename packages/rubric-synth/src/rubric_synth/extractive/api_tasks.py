@@ -12,13 +12,13 @@ from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
-from rubric_synth import language, rejection, stages, tables
+from rubric_synth import language, stages, tables
 from rubric_synth.config import ExtractiveConfig
-from rubric_synth.document import ApiEntry, ApiItem, Document, parse_entry
-from rubric_synth.extractive import terms
+from rubric_synth.document import ApiEntry, ApiItem, Document, RejectionReason, parse_entry
+from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage, is_close, passage_claims
 from rubric_synth.extractive.criteria import AND, TAKES, Fact, ask_for
-from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.extractive.phrases import CorpusTerms
 
 _PARAMETER_WORDS: Final = 14
 _RETURN_WORDS: Final = 14
@@ -49,9 +49,9 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms, details: Sequence[str]) -> li
     summary = language.clip_words(first, 20)
     unwanted = FUNCTION_WORDS | {entry.name.lower()}
     by_name = {i.name: i for i in entry.parameters if i.name.lower() not in unwanted}
-    stages.refuse(rejection.RejectionReason.NO_SUMMARY, when=not summary)
+    stages.refuse(RejectionReason.NO_SUMMARY, when=not summary)
     documented = f"of {len(entry.parameters)} documented"
-    stages.refuse(rejection.RejectionReason.NO_PARAMETERS, documented, when=not by_name)
+    stages.refuse(RejectionReason.NO_PARAMETERS, documented, when=not by_name)
     proper = language.proper_names(". ".join(entry.texts()))
     purpose = purpose_sentence(entry.name, entry.form, summary, proper)
     facts = [Fact("purpose", purpose, own=summary)]
@@ -96,7 +96,7 @@ def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
     second = [
         text
         for text in others
-        if is_short and _says_more_than_a_type(text) and not terms.API_DEPENDENT.match(text)
+        if is_short and _says_more_than_a_type(text) and not phrases.API_DEPENDENT.match(text)
     ]
     choices = _PATTERNS["quoted"].findall(item.kind)
     one_of = [f"one of {language.listed(choices)}"] * (1 < len(choices) < _MANY_CHOICES)
@@ -104,7 +104,7 @@ def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
 
 
 def _says_more_than_a_type(phrase: str) -> bool:
-    return not terms.BARE_TYPES.issuperset(map(str.lower, language.content_words(phrase)))
+    return not phrases.BARE_TYPES.issuperset(map(str.lower, language.content_words(phrase)))
 
 
 def _kind(item: ApiItem) -> str:
@@ -160,8 +160,8 @@ def _caveat_candidates(entry: ApiEntry) -> Iterator[tuple[str, str]]:
     """Yield sentences as they stand and as a caveat would say them."""
     for paragraph in (*entry.notes, *entry.summary[1:]):
         for raw in language.sentences(paragraph):
-            sentence = terms.LEAD_IN.sub("", re.sub(r"\s\([Ss]ee [^)]*\)", "", raw))
-            if _is_caveat(sentence, marked=terms.LEAD_IN.match(raw) is not None):
+            sentence = phrases.LEAD_IN.sub("", re.sub(r"\s\([Ss]ee [^)]*\)", "", raw))
+            if _is_caveat(sentence, marked=phrases.LEAD_IN.match(raw) is not None):
                 yield raw, language.capital_first(sentence)
     for item in entry.raises:
         condition = item.description.split(". ")[0].rstrip(".")
@@ -174,8 +174,8 @@ def _is_prose(sentence: str) -> bool:
     return (
         not _PATTERNS["not_prose"].search(sentence.rstrip("."))
         and sentence[0].isalnum()
-        and not terms.API_DEPENDENT.match(sentence)
-        and not terms.LOST_REFERENCE.search(sentence)
+        and not phrases.API_DEPENDENT.match(sentence)
+        and not phrases.LOST_REFERENCE.search(sentence)
         and "array api" not in sentence.lower()
     )
 
@@ -185,7 +185,7 @@ def _is_caveat(sentence: str, *, marked: bool) -> bool:
     lowered = {word.lower() for word in plain}
     return (
         len(plain) in _CAVEAT_WORDS
-        and (marked or not lowered.isdisjoint(terms.CAVEAT_MARKERS))
+        and (marked or not lowered.isdisjoint(phrases.CAVEAT_MARKERS))
         and _is_prose(sentence)
         and len(language.content_words(sentence)) > _MIN_TERMS
         and len(parts := read_sentences(sentence)) == 1
@@ -209,7 +209,7 @@ def api_draft(
     """
     entry = parse_entry(document.text)
     if entry is None:
-        raise stages.StageRefusal(rejection.RejectionReason.NOT_AN_API_ENTRY)
+        raise stages.StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
     details = (*entry.summary[1:], *(() if notes_apart else entry.notes))
     facts = api_facts(entry, terms, details)
     asked = ask_for(
@@ -279,7 +279,7 @@ def purpose_sentence(name: str, form: str, summary: str, proper: frozenset[str])
     has_article = first in {"a", "an", "the"}
     if first in _RETURN_VERBS and rest:
         told = f"gives {rest}"
-    elif verb := terms.base_form(first.rstrip(","), terms.VERBS):
+    elif verb := phrases.base_form(first.rstrip(","), phrases.VERBS):
         told = f"is used to {verb}{',' if head.endswith(',') else ''} {rest}"
     elif first == "this":
         noun, _, said = rest.partition(" ")

@@ -13,9 +13,9 @@ from rubric_judge.lexical.words import read_sentences
 from rubric_synth.cleaning.markdown import Section, sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document
-from rubric_synth.extractive import terms
+from rubric_synth.extractive import phrases
 from rubric_synth.extractive.criteria import Fact
-from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
 from rubric_synth.tables import read_table
 
@@ -53,7 +53,7 @@ def passages(document: Document, config: ExtractiveConfig, *, times: int = 1) ->
         times: Join sections up to so many times the shortest passage.
     """
     found: list[Passage] = []
-    usable = [s for s in sections(document.text) if not terms.SKIPPED_HEADING.search(s.heading)]
+    usable = [s for s in sections(document.text) if not phrases.SKIPPED_HEADING.search(s.heading)]
     for group in _groups(usable, times * config.min_passage_words):
         paragraphs = [p for s in group for p in s.paragraphs]
         totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
@@ -92,7 +92,7 @@ def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
         .strip(" .:*#`\"'")
     )
     plain = re.sub(r"[`$\\]", "", plain)
-    named = (word for word in words(plain) if word.lower() not in terms.GENERIC_HEADINGS)
+    named = (word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS)
     if all(len(word) < 2 for word in named):  # noqa: PLR2004 - a letter names nothing
         return ""
     shown = [_in_sentence(word, proper) for word in plain.split()]
@@ -123,7 +123,7 @@ def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> tuple[Fa
         kind = _kind(sentence, kinds)
         if not kind or any(is_close(sentence, fact.sentence) for _, fact in found):
             continue
-        if anchor := terms.best_phrase(sentence, terms, without=taken):
+        if anchor := phrases.best_phrase(sentence, terms, without=taken):
             figure = _quantity(sentence) if kind == "evidence" else ""
             found.append((place, Fact(kind, sentence, anchor, figure=figure)))
             kinds[kind] += 1
@@ -133,7 +133,7 @@ def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> tuple[Fa
 
 def _kind(sentence: str, kinds: Mapping[str, int]) -> str:
     """Return what a sentence would add: the central idea, a point, a caveat, a figure, or ""."""
-    marked = not {word.lower() for word in words(sentence)}.isdisjoint(terms.CAVEAT_MARKERS)
+    marked = not {word.lower() for word in words(sentence)}.isdisjoint(phrases.CAVEAT_MARKERS)
     if not kinds:
         return "" if marked else "central_idea"
     if marked and "limitation" not in kinds:
@@ -150,7 +150,7 @@ def _ranked(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str,
         for paragraph in passage.paragraphs
         for raw in sentences(paragraph)
         if _is_claim(
-            sentence := capital_first(terms.CONNECTIVE.sub("", terms.CITATION.sub("", raw)))
+            sentence := capital_first(phrases.CONNECTIVE.sub("", phrases.CITATION.sub("", raw)))
         )
         and not terms.is_boilerplate(raw, title)
     ]
@@ -171,10 +171,10 @@ def _is_claim(sentence: str) -> bool:
         len(words(sentence)) in _CLAIM_WORDS
         and sentence.endswith(".")
         and sentence[0].isupper()
-        and not terms.DEPENDENT.match(sentence)
+        and not phrases.DEPENDENT.match(sentence)
         and not _lacks_subject(sentence)
-        and not terms.NOT_A_CLAIM.search(sentence)
-        and not terms.GLUED_HEADING.match(sentence)
+        and not phrases.NOT_A_CLAIM.search(sentence)
+        and not phrases.GLUED_HEADING.match(sentence)
         and len(content_words(sentence)) >= _MIN_TERMS
         and len(parts := read_sentences(sentence)) == 1
         and parts[0].well_formed
@@ -184,7 +184,7 @@ def _is_claim(sentence: str) -> bool:
 def _lacks_subject(sentence: str) -> bool:
     """Tell whether a sentence begins with a verb, as after a formula that was removed."""
     first = sentence.partition(" ")[0].lower()
-    return first.endswith("s") and bool(terms.base_form(first, terms.VERBS))
+    return first.endswith("s") and bool(phrases.base_form(first, phrases.VERBS))
 
 
 def is_close(one: str, other: str) -> bool:
@@ -197,7 +197,7 @@ def _quantity(sentence: str) -> str:
     """Return the first number with a unit, or with decimals or thousands, as written; or ""."""
     for match in _PATTERNS["quantity"].finditer(sentence):
         number, unit = match[1], match[2] or ""
-        if unit and unit.lower() not in terms.NOT_UNITS:
+        if unit and unit.lower() not in phrases.NOT_UNITS:
             return match[0].strip()
         if "." in number or "," in number:
             return number

@@ -9,14 +9,14 @@ from typing import Final
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
-from rubric_synth import language, rejection, tables
+from rubric_synth import language, tables
 from rubric_synth.cleaning.markdown import sections
 from rubric_synth.config import ExtractiveConfig
-from rubric_synth.document import Document, parse_entry
+from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.api_tasks import api_draft
 from rubric_synth.extractive.claims import Passage, passage_claims, passages
 from rubric_synth.extractive.criteria import Fact, ask_for, enriched
-from rubric_synth.extractive.terms import CorpusTerms, noun_phrases
+from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _WORDING: Final = tables.read_table("wording")["prose"]
@@ -42,10 +42,10 @@ def prose_drafts(
     if not drafts:
         if cut:
             detail = f"{len(cut)} passages, none with three claims of its own"
-            raise StageRefusal(rejection.RejectionReason.NO_QUESTION, detail)
+            raise StageRefusal(RejectionReason.NO_QUESTION, detail)
         shortest = config.min_passage_words
         detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
-        raise StageRefusal(rejection.RejectionReason.NO_PASSAGE, detail)
+        raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
     richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
     whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
     return [draft for draft in drafts if draft in whole[: config.questions_per_document]]

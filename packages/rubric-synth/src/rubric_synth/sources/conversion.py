@@ -25,8 +25,7 @@ from rubric_synth.cleaning.markdown import document_title, normal_characters, sh
 from rubric_synth.cleaning.markup import article_text, without_tags
 from rubric_synth.cleaning.pages import Line, pages_to_markdown
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document
-from rubric_synth.rejection import RejectionReason
+from rubric_synth.document import Document, RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import phrase

@@ -17,9 +17,8 @@ from rubric_core.expansion import Expansion, TooLargeError
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import without_tags
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document, Found
+from rubric_synth.document import Document, Found, Rejection, RejectionReason
 from rubric_synth.errors import SourceError, says
-from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import IsolatedReader
 from rubric_synth.sources.raw_text import NotTextError, SourceFile

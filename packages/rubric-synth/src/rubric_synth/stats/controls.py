@@ -18,7 +18,7 @@ from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
 from rubric_judge import JudgePool, LexicalJudge, wrong_answers
 from rubric_synth import language, stages, tables
-from rubric_synth.extractive.terms import PROSE_VERBS, VERBS, base_form
+from rubric_synth.extractive.phrases import PROSE_VERBS, VERBS, base_form
 
 CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
 """Each control, and what it is."""
