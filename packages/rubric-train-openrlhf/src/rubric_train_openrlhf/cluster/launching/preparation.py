@@ -22,8 +22,7 @@ from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.policy.load import folder_dtype
-from rubric_train_openrlhf.run.environment import model_digests
-from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder, model_digests
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.admission import Admission, read_admission
