@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import read_sentences
-from rubric_synth.cleaning.markdown import Section, sections
+from rubric_synth.cleaning.markup import Section, sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases

@@ -11,7 +11,7 @@ from typing import Final
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
 from rubric_synth import language, tables
-from rubric_synth.cleaning.markdown import sections
+from rubric_synth.cleaning.markup import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.api_tasks import api_draft

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core.nearest import near
-from rubric_synth.cleaning.markdown import document_title
+from rubric_synth.cleaning.markup import document_title
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found, RejectionReason
 from rubric_synth.errors import SourceError

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
 from rubric_core.errors import install_command
-from rubric_synth.cleaning.markdown import clean_markdown
+from rubric_synth.cleaning.markup import clean_markdown
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, RefusedError, Rejection, RejectionReason, left_out
 from rubric_synth.errors import OutputError, SourceError
