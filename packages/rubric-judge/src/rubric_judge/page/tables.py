@@ -261,9 +261,15 @@ class TextTable:
         )
         return cls(words["title"], ("", *header), tuple(rows))
 
+    def markdown(self, figures: str = "---") -> str:
+        """Write it as Markdown, without its title; `figures` is the rule below their headers."""
+        lines = (self.header, ["---", *[figures] * (len(self.header) - 1)], *self.rows)
+        escaped = ([one.replace("|", r"\|").replace("\n", " ") for one in line] for line in lines)
+        return "\n".join(map(_line, escaped))
+
 
 class _OrDash(Formatter):
-    """Knows `.1 %`, a share in per cent, and `+.1pt`, one in points; what is not known is a dash."""
+    """Knows `.1 %`, a share in per cent, and `+.1pt`, in points; what is not known is a dash."""
 
     def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         try:
@@ -341,11 +347,7 @@ def markdown_page(
         figures: file names of pictures beside the page.
     """
     parts = [f"# {title}", opening]
-    for table in tables:
-        lines = (table.header, ["---"] * len(table.header), *table.rows)
-        escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
-        if table.rows:
-            parts.append(f"## {table.title}\n\n" + "\n".join(map(_line, escaped)))
+    parts += [f"## {table.title}\n\n{table.markdown()}" for table in tables if table.rows]
     parts += [f"![{name.rsplit('.', 1)[0].replace('_', ' ')}]({name})" for name in figures]
     return "\n\n".join(parts) + "\n"
 
