@@ -28,8 +28,6 @@ from rubric_train_openrlhf.run.writing import write_text
 
 _TABLE_STEPS: Final = 100
 _TABLES: Final = toml_beside(__file__, "tables.toml")
-_COLUMNS: Final[list[list[str]]] = _TABLES["steps"]["columns"]
-"""Of the table of steps: title, field of the row and how it is written."""
 _WINDOW: Final = 5
 """Most steps that the first and the last training figures are averaged over."""
 
@@ -103,14 +101,8 @@ def _admitted(run: Run) -> str:
 
 def _steps_table(metrics: Sequence[MetricsRow]) -> TextTable:
     """All steps, or evenly spaced ones with the ends among them."""
-
-    def cell(row: MetricsRow, field: str, form: str) -> str:
-        return "" if (value := getattr(row, field)) is None else format(value, form)
-
-    shown = [metrics[place] for place in spread(range(len(metrics)), _TABLE_STEPS)]
-    header = ("Step", *(title for title, _, _ in _COLUMNS))
-    rows = ((str(row.step), *(cell(row, *told) for _, *told in _COLUMNS)) for row in shown)
-    return TextTable("Step", header, tuple(rows))
+    shown = (metrics[place] for place in spread(range(len(metrics)), _TABLE_STEPS))
+    return TextTable.of(_TABLES["steps"], zip(shown))
 
 
 def _heldout_figures(run: Run) -> list[Figure]:
