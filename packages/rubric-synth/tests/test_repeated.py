@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from rubric_synth.extractive import phrases
 from rubric_synth.extractive.phrases import RepeatedKeys
 
 
