@@ -42,8 +42,7 @@ from rubric_train_openrlhf.cluster.launching.ray_session import (
 from rubric_train_openrlhf.cluster.sampling.judge_calls import ask
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
-from rubric_train_openrlhf.config.loading import parse_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, parse_config
 from rubric_train_openrlhf.policy import build_tokenizer
 from rubric_train_openrlhf.step.rewards import Sizes
 

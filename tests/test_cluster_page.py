@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from rubric_train_openrlhf.cli import app
-from rubric_train_openrlhf.config.loading import parse_config, read_values
+from rubric_train_openrlhf.config.train import parse_config, read_values
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "docs" / "train" / "openrlhf.md").read_text("utf-8")

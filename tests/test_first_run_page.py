@@ -13,8 +13,8 @@ from rubric_core import write_tasks
 from rubric_train_openrlhf import load_config
 from rubric_train_openrlhf.cluster.launching.preparation import CPU_HEAD_WIDTHS, check_cpu_heads
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
-from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.sections import PathModel
+from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.policy import ChatCodec, load_policy
 
 ROOT = Path(__file__).resolve().parents[1]

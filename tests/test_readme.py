@@ -28,7 +28,7 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_synth import CriterionDraft, Draft, collect, read_collected, synthesise
-from rubric_train_openrlhf.config.loading import load_config, parse_config
+from rubric_train_openrlhf.config.train import load_config, parse_config
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -21,7 +21,7 @@ from rubric_synth import (
 )
 from rubric_synth.config import RecordFields
 from rubric_synth.dataset.folder import Manifest
-from rubric_synth.rejection import RejectionReason
+from rubric_synth.document import RejectionReason
 
 REASON = re.compile(r"`([a-z_]+)`")
 

@@ -16,7 +16,7 @@ import yaml
 from rubric_core.plugins.variants import Variant, find_variant
 from rubric_core.reward.estimators import AdvantageEstimator, JudgedGroups, estimated_advantages
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible
-from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import Divergence, ImportanceCorrection, SurrogateLoss
 

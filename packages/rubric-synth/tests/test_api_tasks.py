@@ -9,7 +9,7 @@ from rubric_core import DocumentAnalysis, normalized_reward
 from rubric_judge import LexicalJudge, parse_verification
 from rubric_judge.lexical.words import stem
 from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
-from rubric_synth.document import ApiEntry, ApiItem, render_entry
+from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive.api_tasks import purpose_sentence
 from rubric_synth.extractive.criteria import given_away
 from rubric_synth.quality.draft import to_task
@@ -43,7 +43,7 @@ _NOTES = (
 
 def _document(entry: ApiEntry) -> Document:
     name = entry.qualified_name
-    return Document(title=name, text=render_entry(entry), source=f"python:{name}", kind="api")
+    return Document(title=name, text=entry.rendered(), source=f"python:{name}", kind="api")
 
 
 def _drafts(entry: ApiEntry, config: ExtractiveConfig | None = None) -> list[Draft]:

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rubric_synth import Document
-from rubric_synth.extractive.phrases import best_phrase, noun_phrases
-from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.extractive.phrases import CorpusTerms, best_phrase, noun_phrases
 
 
 def _terms(*texts: str, copies: int = 1) -> CorpusTerms:

@@ -5,15 +5,15 @@ from collections import Counter
 
 import pytest
 
-from rubric_synth.extractive import terms
-from rubric_synth.extractive.terms import RepeatedKeys
+from rubric_synth.extractive import phrases
+from rubric_synth.extractive.phrases import RepeatedKeys
 
 
 @pytest.mark.parametrize("exact_keys", [500_000, 300], ids=["counted", "filtered"])
 def test_keys_that_come_three_times_are_found_whether_counted_or_filtered(
     exact_keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(terms, "_EXACT_KEYS", exact_keys)
+    monkeypatch.setattr(phrases, "_EXACT_KEYS", exact_keys)
     generator = random.Random(0)
     known = [generator.getrandbits(64) for _ in range(2_000)]
     batches = [set(generator.sample(known, 100)) for _ in range(40)]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import Task
-from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.resuming import begin, check_tasks
 from rubric_train_openrlhf.run.folder import RunFolder

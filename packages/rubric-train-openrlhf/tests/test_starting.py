@@ -6,7 +6,7 @@ import pytest
 
 from rubric_judge.starting import presets
 from rubric_train_openrlhf.cli import main
-from rubric_train_openrlhf.config.loading import load_config
+from rubric_train_openrlhf.config.train import load_config
 
 
 @pytest.mark.parametrize("name", presets("rubric_train_openrlhf"))

@@ -10,7 +10,7 @@ from rubric_core import Ask, ConfigError, Decoding
 from rubric_eval.comparison.folders import compare_folders
 from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.report.page import ReportSources, write_report
-from rubric_eval.responders.controls import CONTROLS, open_controls
+from rubric_eval.responders.opening import CONTROLS, open_controls
 from rubric_eval.responders.spec import parse_models
 
 if TYPE_CHECKING:

@@ -16,6 +16,8 @@ from rubric_synth.config import SynthConfig as SynthConfig
 from rubric_synth.config import load_config as load_config
 from rubric_synth.dataset.writing import SynthReport as SynthReport
 from rubric_synth.document import Document as Document
+from rubric_synth.document import Rejection as Rejection
+from rubric_synth.document import RejectionReason as RejectionReason
 from rubric_synth.errors import CollectedFolderError as CollectedFolderError
 from rubric_synth.errors import DatasetFolderError as DatasetFolderError
 from rubric_synth.errors import EngineError as EngineError
@@ -27,8 +29,6 @@ from rubric_synth.errors import WorkFolderError as WorkFolderError
 from rubric_synth.extractive.prose_tasks import extractive_stages as extractive_stages
 from rubric_synth.pipeline.recording import Progress as Progress
 from rubric_synth.pipeline.run import synthesise as synthesise
-from rubric_synth.rejection import Rejection as Rejection
-from rubric_synth.rejection import RejectionReason as RejectionReason
 from rubric_synth.stages import Analyst as Analyst
 from rubric_synth.stages import CriterionDraft as CriterionDraft
 from rubric_synth.stages import Draft as Draft

@@ -18,8 +18,7 @@ from rubric_judge import ChatModel, ChatReply, JudgeTransportError, LexicalJudge
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.provider.chat import Finish
 from rubric_judge.provider.limits import Limited
-from rubric_synth.config import Frozen
-from rubric_synth.rejection import Stage
+from rubric_synth.config import Frozen, Stage
 
 
 class CallRecord(Frozen):

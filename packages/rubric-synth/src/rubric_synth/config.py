@@ -16,6 +16,9 @@ from rubric_judge.yaml_files import read_yaml, yaml_place
 from rubric_synth.errors import says
 from rubric_synth.tables import word_set
 
+Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]
+"""Where a document can be left out."""
+
 TaskType = Literal["open", "quantitative", "code"]
 Corruption = Literal["half", "first_sentence", "terms", "numbers"]
 

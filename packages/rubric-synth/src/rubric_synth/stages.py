@@ -14,8 +14,7 @@ from pydantic import Field
 from rubric_core import Criterion, DocumentAnalysis
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import Frozen, TaskType
-from rubric_synth.document import Document
-from rubric_synth.rejection import RefusedError, RejectionReason
+from rubric_synth.document import Document, RefusedError, RejectionReason
 
 
 class StageRefusal(RefusedError):  # noqa: N818 - an answer of a stage, not a fault

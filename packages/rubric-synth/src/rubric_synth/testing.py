@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.testing import FakeCall
-from rubric_synth.cleaning.markdown import sections
+from rubric_synth.cleaning.markup import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, parse_entry
 from rubric_synth.extractive.prose_tasks import extractive_stages

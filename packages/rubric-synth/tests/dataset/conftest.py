@@ -13,8 +13,7 @@ from rubric_synth import SynthConfig, SynthReport
 from rubric_synth.calls import CallTotals
 from rubric_synth.dataset.folder import Provenance
 from rubric_synth.dataset.writing import write_dataset
-from rubric_synth.document import DocumentOutcome
-from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.document import DocumentOutcome, Rejection, RejectionReason
 
 NAMES = ("tide", "yeast", "rust", "orbit", "canopy", "sonar", "grain", "dough", "moss", "quartz")
 

@@ -17,9 +17,8 @@ from rubric_synth import DatasetFolderError, SynthConfig, SynthReport
 from rubric_synth.config import LLMConfig, RayConfig
 from rubric_synth.dataset.folder import SPLITS, Manifest, Provenance, read_manifest
 from rubric_synth.dataset.writing import write_dataset
-from rubric_synth.document import DocumentOutcome
+from rubric_synth.document import DocumentOutcome, Rejection
 from rubric_synth.files import json_line
-from rubric_synth.rejection import Rejection
 
 _FILES = {
     "README.md", "manifest.json", "rejected.jsonl",

@@ -18,7 +18,7 @@ from rubric_synth.calls import CallTotals
 from rubric_synth.cli import main
 from rubric_synth.dataset.folder import Usage
 from rubric_synth.dataset.writing import asked_of_models
-from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.document import Rejection, RejectionReason
 from rubric_synth.stats.controls import CONTROLS
 from rubric_synth.stats.page import _left
 

@@ -15,10 +15,9 @@ from rubric_judge import ChatModel, LexicalJudge
 from rubric_judge.testing import HOSTILE_TEXTS, FakeCall, FakeEndpoint, Fault, Faults, HostileText
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
-from rubric_synth.document import DocumentOutcome
+from rubric_synth.document import DocumentOutcome, RejectionReason
 from rubric_synth.engines.worker import Worker
 from rubric_synth.llm.stages import llm_stages
-from rubric_synth.rejection import RejectionReason
 from rubric_synth.testing import scripted_reply
 
 pytestmark = pytest.mark.anyio

@@ -14,6 +14,7 @@ from rubric_judge import ChatReply
 from rubric_judge.provider.chat import Finish
 from rubric_judge.verification.directive import parse_verification
 from rubric_synth import CriterionDraft, StageRefusal
+from rubric_synth.document import RejectionReason
 from rubric_synth.llm.replies import (
     LONGEST_REPLY_CHARS,
     AnalysisReply,
@@ -27,7 +28,6 @@ from rubric_synth.llm.replies import (
     items_of,
 )
 from rubric_synth.llm.stages import enriched, in_words
-from rubric_synth.rejection import RejectionReason
 
 Write = Any
 JSON = st.recursive(

@@ -13,9 +13,9 @@ from rubric_judge import ChatModel
 from rubric_judge.testing import FakeEndpoint
 from rubric_synth import Document, Draft, StageRefusal
 from rubric_synth.calls import CallRecord, DocumentCalls
+from rubric_synth.document import RejectionReason
 from rubric_synth.llm.stages import llm_stages
 from rubric_synth.quality.draft import to_task
-from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import Stages
 from rubric_synth.testing import scripted_reply
 

@@ -41,7 +41,7 @@ SILENCE_S = ray_actor._SILENCE_S
 _STAGES = """
 import os
 
-from rubric_synth.rejection import RejectionReason
+from rubric_synth.document import RejectionReason
 from rubric_synth.stages import StageRefusal, Stages
 
 

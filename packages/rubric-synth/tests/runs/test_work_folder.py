@@ -18,9 +18,8 @@ from rubric_core import FolderLockError, Usage
 from rubric_synth import OutputError, load_config, synthesise
 from rubric_synth.calls import CallRecord
 from rubric_synth.dataset.folder import WORK_FOLDER
-from rubric_synth.document import DocumentOutcome
+from rubric_synth.document import DocumentOutcome, Rejection, RejectionReason
 from rubric_synth.errors import WorkFolderError
-from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.work.folder import WorkFolder
 from rubric_synth.work.index import note_of_finished
 from rubric_synth.work.segments import Segments

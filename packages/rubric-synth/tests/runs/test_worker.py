@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rubric_core import Judge
+    from rubric_synth.config import Stage
     from rubric_synth.document import DocumentOutcome
-    from rubric_synth.rejection import Stage
 
 
 @pytest.fixture

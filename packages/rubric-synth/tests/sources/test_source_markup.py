@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_synth import Document, SourceError, collect, synthesise
-from rubric_synth.cleaning.markdown import sections
+from rubric_synth.cleaning.markup import sections
 from rubric_synth.sources import conversion, raw_text
 
 if TYPE_CHECKING:

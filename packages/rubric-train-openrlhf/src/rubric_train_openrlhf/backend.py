@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rubric_train_openrlhf.config.loading import parse_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, parse_config
 
 if TYPE_CHECKING:
     from rubric_judge.console.progress import Progress

@@ -89,7 +89,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         with progress.phase("reading the configuration"):
             # These take seconds to import; `--help` should not.
             from rubric_train_openrlhf.backend import train
-            from rubric_train_openrlhf.config.loading import parse_config, read_values, written_at
+            from rubric_train_openrlhf.config.train import parse_config, read_values, written_at
 
             values = read_values(config, overrides=overrides)
         source = written_at(config, overrides=overrides)
@@ -180,7 +180,7 @@ def plan(
             its command, which its own parser is asked about where it is installed.
     """
     from rubric_train_openrlhf.backend import describe_plan
-    from rubric_train_openrlhf.config.loading import parse_config, read_values, written_at
+    from rubric_train_openrlhf.config.train import parse_config, read_values, written_at
 
     values = read_values(config, overrides=overrides)
     source = written_at(config, overrides=overrides)
@@ -224,7 +224,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
     command.configure_log(verbose=verbose)
     from rubric_train_openrlhf.cluster.rehearse.checking import Request, print_failure, print_report
     from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
-    from rubric_train_openrlhf.config.loading import read_values
+    from rubric_train_openrlhf.config.train import read_values
 
     request = Request(
         source=config,
@@ -296,7 +296,7 @@ def report(
     if reveal_grounding:
         problem = "--reveal-grounding is for one run: a page of several shows no responses"
         raise ConfigError(problem, location="reveal-grounding")
-    from rubric_train_openrlhf.report.several import write_runs_report
+    from rubric_train_openrlhf.report.page import write_runs_report
 
     print(write_runs_report(folders, out))
 

@@ -12,12 +12,10 @@ from typing import Any, Final, cast
 from rubric_core import ConfigError
 from rubric_core.files import read_file, toml_beside
 from rubric_judge.yaml_files import yaml_value
-from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.sections import leaves
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
-from rubric_train_openrlhf.run.environment import describe_environment, first_changed
-from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder, describe_environment, first_changed
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
 from rubric_train_openrlhf.step.tasks import TEXTS
 

@@ -9,8 +9,7 @@ import torch
 from rubric_core import Criterion, Grounding, Rubric, SftExample, Task, write_tasks
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.launching.preparation import prepare
-from rubric_train_openrlhf.config.loading import parse_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, parse_config
 from rubric_train_openrlhf.policy import (
     ChatCodec,
     Policy,

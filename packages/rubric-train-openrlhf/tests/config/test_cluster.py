@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from rubric_train_openrlhf.config.cluster import ClusterConfig
-from rubric_train_openrlhf.config.loading import dump_config, parse_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
 
 BASE: dict[str, Any] = {

@@ -10,9 +10,8 @@ from pydantic import ValidationError
 
 from rubric_core import ConfigError, Decoding
 from rubric_core.reward.estimators import GroupAdvantages
-from rubric_train_openrlhf.config.loading import dump_config, load_config, parse_config
 from rubric_train_openrlhf.config.sections import PathModel
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config, load_config, parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
 
 PRESETS = Path(__file__).parents[4] / "configs" / "train"

@@ -15,8 +15,7 @@ import torch
 
 from rubric_core import Criterion, Grounding, JudgeView, Rubric, SftExample, Task, write_tasks
 from rubric_judge.testing import ScriptedJudge
-from rubric_train_openrlhf.config.loading import parse_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, parse_config
 from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.policy import (
     Policy,

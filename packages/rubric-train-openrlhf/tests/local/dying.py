@@ -21,8 +21,7 @@ import torch.utils.tensorboard.writer
 
 import rubric_train_openrlhf.local.assembly
 import rubric_train_openrlhf.local.loop  # noqa: F401 -- loaded once, before the forks
-from rubric_train_openrlhf.config.loading import load_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, load_config
 from rubric_train_openrlhf.local.start import run_grpo
 
 if TYPE_CHECKING:

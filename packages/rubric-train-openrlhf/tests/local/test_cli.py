@@ -9,7 +9,7 @@ import structlog
 from rubric_core import FolderLockError
 from rubric_core.locks import folder_lock
 from rubric_train_openrlhf import cli
-from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.report import page
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import torch
 
-from rubric_train_openrlhf.config.loading import dump_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.run.folder import RunFolder

@@ -8,8 +8,8 @@ import yaml
 
 from rubric_core import find_trainer
 from rubric_train_openrlhf.backend import LocalBackend
-from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
+from rubric_train_openrlhf.config.train import dump_config, parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.local.plan import (
     _ALLOCATED,

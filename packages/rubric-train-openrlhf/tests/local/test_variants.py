@@ -12,8 +12,7 @@ import yaml
 
 from rubric_core import PluginError
 from rubric_train_openrlhf import cli
-from rubric_train_openrlhf.config.loading import dump_config, load_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config, load_config
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.run.records import RolloutRow

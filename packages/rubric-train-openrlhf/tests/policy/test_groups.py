@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_train_openrlhf.policy.decoding import GroupLayout
+from rubric_train_openrlhf.policy.llama_decoding import GroupLayout
 
 
 @given(n_prompts=st.integers(1, 4), group_size=st.integers(1, 4), data=st.data())

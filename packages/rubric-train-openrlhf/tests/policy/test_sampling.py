@@ -9,9 +9,9 @@ from transformers import GenerationConfig, LlamaForCausalLM
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import EncodedPrompt, Rollouts, sample_groups, sampling
-from rubric_train_openrlhf.policy.decoding import ForwardDecoder
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
 from rubric_train_openrlhf.policy.rollouts import left_pad
+from rubric_train_openrlhf.policy.sampling import ForwardDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.run.environment import first_changed, model_digests
+from rubric_train_openrlhf.run.folder import first_changed, model_digests
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 
-from rubric_train_openrlhf.run.environment import describe_environment
+from rubric_train_openrlhf.run.folder import describe_environment
 
 
 def test_the_environment_names_versions_seed_and_configuration() -> None:

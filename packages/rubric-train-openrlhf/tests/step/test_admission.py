@@ -18,8 +18,8 @@ from rubric_core import (
     group_advantages,
 )
 from rubric_judge import LexicalJudge
-from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.sections import JudgingConfig
+from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.admission import Admission, described, read_admission

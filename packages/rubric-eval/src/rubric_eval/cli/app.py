@@ -13,12 +13,12 @@ import anyio
 from cyclopts import Parameter
 
 import rubric_core
-from rubric_judge.console.command import command_app, console, figures_table, working
-from rubric_judge.page.tables import or_dash
+from rubric_core.files import toml_beside
+from rubric_judge.console.command import command_app, console, print_figures, working
 
 if TYPE_CHECKING:
     from rubric_eval.heldout.plan import HeldoutPlan
-    from rubric_eval.heldout.table import HeldoutRow, HeldoutTable
+    from rubric_eval.heldout.table import HeldoutTable
 
 app = command_app(
     "rubric-eval",
@@ -79,9 +79,8 @@ class DecodingOptions(DrawOptions):
 GREEDY: Final = DecodingOptions()
 
 
-_COLUMNS: Final = ("zero", "invalid", "missing", "cut", "n")
-"""Shares of rewards of 0, invalid judgements, answers without a judgement, and cut answers; and
-the number of questions."""
+TABLES: Final = toml_beside(__file__, "tables.toml")
+"""What the commands print."""
 
 
 def evaluated(
@@ -106,65 +105,28 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
     from rubric_eval.records.inputs import EvalFolder
 
     level = f"{100 * table.confidence:g} %"
-    rewards = figures_table(
-        "Held-out rubric reward", names=("model", "judge"), figures=("reward", level, *_COLUMNS)
-    )
-    for row in table.rows:
-        rewards.add_row(row.model, row.judge, *_cells(row))
-    for model, judge in table.missing:
-        rewards.add_row(model, judge, *["–"] * (2 + len(_COLUMNS)))
+    told = [(row.model, row.judge, row, row.in_percent()) for row in table.rows]
+    missing = [(*pair, None, None) for pair in table.missing]
+    print_figures(TABLES["rewards"], [*told, *missing], level=level)
     stdout = console()
-    stdout.print(rewards)
     if table.missing:
         stdout.print("–: not judged yet; `rubric-eval rejudge` judges stored answers")
     for row in table.rows:
         for name, count in row.by_fallback.items():
             of = f"{count} of {row.values} rewards of {row.model} by {row.judge}"
             stdout.print(f"by the fallback {name}: {of}", soft_wrap=True)
-    if table.judge_pairs:
-        pairs = figures_table(
-            "Judges on the same answers, points",
-            names=("judge", "minus"),
-            figures=("answers", "difference", "rank correlation", "same order"),
-        )
-        for pair in table.judge_pairs:
-            pairs.add_row(
-                pair.a,
-                pair.b,
-                str(pair.answers),
-                f"{100 * pair.mean_difference:+.1f}",
-                or_dash(pair.rank_correlation, ".2f"),
-                "yes" if pair.same_order else "no",
-            )
-        stdout.print(pairs)
-    _print_corrected(table)
-    stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
-
-
-def _print_corrected(table: HeldoutTable) -> None:
-    """Show what labels make of the rewards, and why not where they make nothing of them."""
-    if not table.corrected:
-        return
-    corrected = figures_table(
-        "Reward corrected by labels",
-        names=("model", "judge"),
-        figures=("judged", "corrected", f"{100 * table.confidence:g} %", "λ", "responses"),
+    pairs = ((pair, "yes" if pair.same_order else "no") for pair in table.judge_pairs)
+    print_figures(TABLES["judge_pairs"], pairs)
+    limits = (
+        (row, None if row.mean is None else f"{percent(row.ci_low)} to {percent(row.ci_high)}")
+        for row in table.corrected
     )
-    for row in table.corrected:
-        limits = f"{percent(row.ci_low)} to {percent(row.ci_high)}" if row.mean is not None else "–"
-        figures = (percent(row.raw), percent(row.mean), limits, or_dash(row.trust, ".2f"))
-        corrected.add_row(row.model, row.judge, *figures, str(row.labelled))
-    stdout = console()
-    stdout.print(corrected)
+    print_figures(TABLES["corrected"], limits, level=level)
     for row in table.corrected:
         if row.refused:
-            told = f"{row.model} by {row.judge} is not corrected: {row.refused}"
-            stdout.print(told, soft_wrap=True)
-
-
-def _cells(row: HeldoutRow) -> list[str]:
-    shares = (row.zero_frac, row.invalid_frac, row.unavailable_frac, row.truncated_frac)
-    return [percent(row.mean), row.in_percent(), *map(percent, shares), str(row.n)]
+            why = f"{row.model} by {row.judge} is not corrected: {row.refused}"
+            stdout.print(why, soft_wrap=True)
+    stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
 
 
 def percent(share: float | None) -> str:

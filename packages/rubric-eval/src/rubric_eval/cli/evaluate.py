@@ -13,7 +13,7 @@ from cyclopts import App, Parameter
 
 import rubric_core
 from rubric_core.nearest import near
-from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, app, evaluated, note
+from rubric_eval.cli.app import GREEDY, TABLES, DecodingOptions, DrawOptions, app, evaluated, note
 from rubric_judge.console import command
 from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
@@ -99,8 +99,7 @@ async def _evaluate(  # noqa: PLR0913  # the flags of a command
     controls: bool,
 ) -> HeldoutTable:
     from rubric_eval.heldout.run import run_heldout
-    from rubric_eval.responders.controls import open_controls
-    from rubric_eval.responders.opening import open_models
+    from rubric_eval.responders.opening import open_controls, open_models
     from rubric_eval.responders.spec import parse_models
     from rubric_eval.scores.scoring import read_judges
 
@@ -250,17 +249,8 @@ def _print(table: TransferTable, *, out: Path) -> None:
         chance = [_percent(one.chance, ".0f") for one in columns]
         accuracy.add_row("chance", *chance, "", "", style="dim")
     command.console().print(accuracy)
-    ends = command.figures_table(
-        "How answers ended, %, and their mean length in tokens",
-        names=("model", "benchmark"),
-        figures=("no answer found", "cut", "none came", "tokens"),
-    )
-    for row in table.rows:
-        for cell in row.cells:
-            shares = (cell.no_answer_frac, cell.truncated_frac, cell.unavailable_frac)
-            percent = [_percent(share, ".1f") for share in shares]
-            ends.add_row(row.model, cell.title, *percent, or_dash(cell.tokens_mean, ".0f"))
-    command.console().print(ends)
+    ends = ((row.model, cell) for row in table.rows for cell in row.cells)
+    command.print_figures(TABLES["ends"], ends)
     command.console().print(f"written: {EvalFolder(out).transfer}", soft_wrap=True)
 
 

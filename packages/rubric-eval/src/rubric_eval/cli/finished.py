@@ -11,9 +11,8 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError
 from rubric_core.configuration import validated
-from rubric_eval.cli.app import app, percent, print_edited
-from rubric_judge.console.command import Positive, configure_log, console, figures_table, working
-from rubric_judge.page.tables import or_dash
+from rubric_eval.cli.app import TABLES, app, percent, print_edited
+from rubric_judge.console import command
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
@@ -70,12 +69,12 @@ def compare(  # noqa: PLR0913  # each is an option of the command
         "seed": seed,
     }
     settings = validated(CompareSettings, values, source="the options")
-    with working(app) as progress, progress.phase("comparing"):
+    with command.working(app) as progress, progress.phase("comparing"):
         found, place = compare_folders(folders, settings, out=out, accept_edited=accept_edited)
     for part in (_print_scores, _print_differences, _print_rest):
         part(found)
     print_edited(found.edited)
-    console().print(f"written: {place}", soft_wrap=True)
+    command.console().print(f"written: {place}", soft_wrap=True)
     return 0
 
 
@@ -88,7 +87,7 @@ def _pair(names: str) -> tuple[str, ...]:
 
 
 def _print_rest(found: EvalComparison) -> None:
-    stdout = console()
+    stdout = command.console()
     for average in found.averages:
         suite = f" of suite {average.suite}" if average.suite else ""
         stdout.print(
@@ -105,7 +104,9 @@ def _print_scores(found: EvalComparison) -> None:
     is_guessed = any(one.chance is not None for one in found.scores)
     is_clustered = any(one.clusters != one.n for one in found.scores)
     more = ("chance",) * is_guessed + ("n",) + ("documents",) * is_clustered
-    table = figures_table("Scores", names=("benchmark", "model"), figures=("mean", level, *more))
+    table = command.figures_table(
+        "Scores", names=("benchmark", "model"), figures=("mean", level, *more)
+    )
     for one in found.scores:
         cells = [_column(one), one.model, percent(one.mean), one.in_percent()]
         if is_guessed:
@@ -114,27 +115,24 @@ def _print_scores(found: EvalComparison) -> None:
         if is_clustered:
             cells.append("" if one.clusters == one.n else str(one.clusters))
         table.add_row(*cells)
-    console().print(table)
+    command.console().print(table)
 
 
 def _print_differences(found: EvalComparison) -> None:
-    stdout = console()
-    figures = ("mean", "interval", "p", f"p ({found.settings.correction})", "detectable")
+    correction = found.settings.correction
     for a, b in dict.fromkeys((one.a, one.b) for one in found.differences):
-        table = figures_table(f"{a} − {b}, points", names=("benchmark",), figures=figures)
-        for one in found.differences:
-            if (one.a, one.b) == (a, b):
-                table.add_row(
-                    _column(one),
-                    f"{100 * one.mean:+.1f}",
-                    one.in_percent(sign="+"),
-                    _p(one.p),
-                    _p(one.p_adjusted) + (" *" if one.is_significant else "  "),
-                    or_dash(one.detectable and 100 * one.detectable, ".1f"),
-                )
-        stdout.print(table)
+        told = (
+            (_column(one), one, one.in_percent(sign="+"), _p(one.p), _decided(one))
+            for one in found.differences
+            if (one.a, one.b) == (a, b)
+        )
+        command.print_figures(TABLES["differences"], told, pair=f"{a} − {b}", correction=correction)
     level = 100 * (1 - found.settings.confidence)
-    stdout.print(f"* significant at {level:g} %, correction {found.settings.correction}")
+    command.console().print(f"* significant at {level:g} %, correction {correction}")
+
+
+def _decided(one: PairedResult) -> str:
+    return _p(one.p_adjusted) + (" *" if one.is_significant else "  ")
 
 
 def _column(one: ModelScore | PairedResult) -> str:
@@ -185,7 +183,7 @@ def report(  # noqa: PLR0913  # each is an option of the command
         is_revealed=reveal_grounding,
         accepts_edited=accept_edited,
     )
-    with working(app) as progress, progress.phase("writing the report"):
+    with command.working(app) as progress, progress.phase("writing the report"):
         written = write_report(sources, out, figures=figures)
     print_edited(written.edited)
     for what in written.notes:
@@ -203,11 +201,11 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     judge: str | None = None,
     second: str | None = None,
     second_judge: Path | None = None,
-    sample: Positive = 100,
+    sample: command.Positive = 100,
     tasks: Path | None = None,
     baseline: str | None = None,
     out: Path | None = None,
-    workers: Positive = 32,
+    workers: command.Positive = 32,
     accept_edited: Annotated[bool, Parameter(negative=())] = False,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -235,9 +233,9 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     """
     from rubric_eval.hacking.evaluation import NewJudge, look_for_hacking
 
-    configure_log(verbose=verbose)
+    command.configure_log(verbose=verbose)
     _check_second_judge(second_judge, tasks, second)
-    with working(app) as progress, progress.phase("looking for signs"):
+    with command.working(app) as progress, progress.phase("looking for signs"):
 
         def tell(by: str, model: str, total: int) -> None:
             progress.count(f"{by} judges {model}", total=total)
@@ -265,23 +263,8 @@ def _check_second_judge(second_judge: Path | None, tasks: Path | None, second: s
 
 
 def _print_panel(found: HackingPanel, place: Path) -> None:
-    stdout = console()
-    table = figures_table(
-        f"Answers, by the reward of {found.settings.judge}",
-        names=("model",),
-        figures=("words", "ρ length", "ρ within", "hedges / 100", "appeals", "echoes"),
-    )
-    for one in found.models:
-        table.add_row(
-            one.model,
-            f"{one.words.mean:.0f}",
-            or_dash(one.reward_length and one.reward_length.rho, "+.2f"),
-            or_dash(one.reward_length_within and one.reward_length_within.rho, "+.2f"),
-            f"{one.hedges.mean:.2f}",
-            percent(one.appeals.mean),
-            percent(one.echoes and one.echoes.mean),
-        )
-    stdout.print(table)
+    stdout = command.console()
+    command.print_figures(TABLES["hacking"], zip(found.models), judge=found.settings.judge)
     for one in found.divergences:
         stdout.print(
             f"{one.a} − {one.b}: {100 * one.first.mean:+.1f} points by {found.settings.judge}, "

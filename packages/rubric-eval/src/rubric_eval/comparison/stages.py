@@ -12,16 +12,20 @@ import random
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import Task
+from rubric_core.files import toml_beside
 from rubric_eval.comparison.results import result_sentence
 from rubric_eval.errors import ComparisonError, EvalShapeError, SelectionLeakError
 from rubric_eval.heldout.in_memory import Heldout
 from rubric_eval.statistics import Interval, paired_interval
 from rubric_eval.statistics.intervals import Difference
-from rubric_judge.page.tables import counted
+from rubric_judge.page.tables import TextTable, counted
+
+_TABLES: Final = toml_beside(__file__, "stages.toml")
 
 
 class ComparisonRow(Interval):
@@ -99,26 +103,18 @@ class Comparison(BaseModel):
     def markdown(self) -> str:
         """The result, two tables, rewards and paired differences, in per cent, and the claim."""
         level = f"{100 * self.confidence:g} % interval"
-        rewards = [
-            f"| Method | Test reward | {level} | Zero reward | Questions |",
-            "| --- | ---: | ---: | ---: | ---: |",
-            *(_markdown_row(row, emphasis="**") for row in self.stages.values()),
-            *(_markdown_row(row, emphasis="") for row in self.controls.values()),
-        ]
-        labels = {name: row.label for name, row in {**self.stages, **self.controls}.items()}
-        paired = [
-            f"| Paired difference, points | Mean | {level} | Questions |",
-            "| --- | ---: | ---: | ---: |",
-            *(
-                f"| {_cell(labels[item.a])} − {_cell(labels[item.b])} | {100 * item.mean:+.1f} "
-                f"| {item.in_percent(sign='+')} | {item.n} |"
-                for item in self.differences
+        rows = {**self.stages, **self.controls}
+        marks = dict.fromkeys(self.stages, "**")
+        told = {
+            "rewards": ((marks.get(x, ""), row, row.in_percent()) for x, row in rows.items()),
+            "differences": (
+                (rows[one.a].label, rows[one.b].label, one, one.in_percent(sign="+"))
+                for one in self.differences
             ),
-        ]
-        parts = [self.result, "\n".join(rewards)]
-        parts += ["\n".join(paired)] if self.differences else []
-        parts += [self.claim] if self.claim else []
-        return "\n\n".join(parts) + "\n"
+        }
+        tables = (TextTable.of(_TABLES[name], of, level=level) for name, of in told.items())
+        shown = [table.markdown("---:") for table in tables if table.rows]
+        return "\n\n".join(filter(None, [self.result, *shown, self.claim])) + "\n"
 
 
 def compare(
@@ -202,17 +198,6 @@ def _difference(
         a.rewards_N, [by_id[task_id] for task_id in a.task_ids], confidence=confidence
     )
     return Difference(**interval.model_dump(), a=pair[0], b=pair[1])
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def _markdown_row(row: ComparisonRow, *, emphasis: str) -> str:
-    return (
-        f"| {emphasis}{_cell(row.label)}{emphasis} | {100 * row.mean:.1f} % | {row.in_percent()} "
-        f"| {100 * row.zero_frac:.1f} % | {row.n} |"
-    )
 
 
 def blind_pairing(tasks: Sequence[Task], *, seed: int = 0) -> tuple[int, ...]:

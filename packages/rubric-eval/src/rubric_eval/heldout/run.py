@@ -24,9 +24,8 @@ from rubric_core.locks import folder_lock
 from rubric_eval.answers.collecting import AnswerKeys, check_weights, stream_answers
 from rubric_eval.answers.store import read_answers
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.heldout.correction import calibration_of
 from rubric_eval.heldout.plan import HeldoutPlan
-from rubric_eval.heldout.table import HeldoutTable, heldout_table
+from rubric_eval.heldout.table import HeldoutTable, calibration_of, heldout_table
 from rubric_eval.records import files, inputs, joining
 from rubric_eval.records.run import EvalRun, ModelEntry
 from rubric_eval.responders.opening import OpenModel

@@ -13,7 +13,7 @@ from rubric_core import Task, read_tasks
 from rubric_core.files import replacing
 from rubric_eval.comparison import ModelScore
 from rubric_eval.errors import EvalConfigError, EvalFolderError
-from rubric_eval.heldout.correction import corrected_rewards
+from rubric_eval.heldout.table import corrected_rewards
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
 from rubric_eval.report.curves import Training, read_training, training_charts

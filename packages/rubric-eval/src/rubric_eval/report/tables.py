@@ -9,7 +9,7 @@ from typing import Final
 from rubric_core.files import toml_beside
 from rubric_eval.comparison import ModelScore, PairedResult
 from rubric_eval.hacking.results import Correlation
-from rubric_eval.heldout.correction import CorrectedReward
+from rubric_eval.heldout.table import CorrectedReward
 from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_of

@@ -14,7 +14,7 @@ from rubric_eval.records.run import Measured, present_mean
 from rubric_eval.report.reading import Evaluation, Findings
 from rubric_eval.report.signs import Reliability, Signs
 from rubric_eval.report.tables import CONTROL_GROUP, benchmark_title, cell, row, table_of
-from rubric_eval.responders.controls import CONTROLS
+from rubric_eval.responders.opening import CONTROLS
 from rubric_judge.page.charts import Bar, Bars
 from rubric_judge.page.tables import Cell, Column, Row, Table, bounds, counted, written
 

@@ -1,21 +1,30 @@
-"""From a specification to a model that can be asked."""
+"""From a specification to a model that can be asked, and controls, which no model wrote.
+
+Controls are written from the tasks before anything is asked; what a model may see is not concerned.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from typing import Final
 
 import anyio.to_thread
+from pydantic import JsonValue
 
-from rubric_core import Responder, SaysPromptForm, find_responder
+from rubric_core import Ask, Decoding, Reply, Responder, SaysPromptForm, Task, find_responder
+from rubric_core.files import toml_beside
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import canonical_json, text_sha256
-from rubric_eval.records.run import ModelEntry
+from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
+from rubric_judge.lexical.words import FUNCTION_WORDS, WORD
 from rubric_judge.provider.chat import ClosesItself
+from rubric_judge.wrong_answers import denied, fixed_template, shuffled
 
 
 @dataclass(frozen=True)
@@ -94,3 +103,88 @@ def _opened(spec: ModelSpec) -> Responder:
     if not isinstance(responder, Responder):  # pyright: ignore[reportUnnecessaryIsInstance]  # a plugin's
         raise EvalConfigError.told("no_responder", spec=spec, kind=type(responder).__name__)
     return responder
+
+
+CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
+"""Each control, and what it is."""
+
+
+class WrittenResponder:
+    """Gives answers that are there already."""
+
+    def __init__(self, name: str, answers: Mapping[str, str]) -> None:
+        """Take the answers by task id; their content is the identity."""
+        self._answers = dict(answers)
+        digest = text_sha256(canonical_json(self._answers))
+        self._identity: dict[str, JsonValue] = {"kind": CONTROL, "name": name, "answers": digest}
+
+    @property
+    def identity(self) -> Mapping[str, JsonValue]:
+        """The control, and the content of its answers."""
+        return self._identity
+
+    async def respond(
+        self, asks: Sequence[Ask], decoding: Decoding
+    ) -> AsyncGenerator[tuple[int, Reply]]:
+        """Answer at once, and every time alike; see `Responder.respond`."""
+        del decoding
+        for index, ask in enumerate(asks):
+            yield index, Reply.answered(self._answers[ask.view.task_id])
+
+    async def aclose(self) -> None:
+        """Hold nothing open."""
+
+
+def open_controls(
+    tasks: Sequence[Task], *, beside: Sequence[ModelSpec] = ()
+) -> tuple[OpenModel, ...]:
+    """Write the controls of some tasks.
+
+    Args:
+        tasks: those that are evaluated.
+        beside: models, whose names are taken.
+
+    Returns:
+        The template, and where every task has a reference answer the others too: a mean over some
+        of the questions would stand beside means over all. Another document's answer needs one.
+
+    Raises:
+        ConfigError: a model has the name of a control.
+    """
+    if taken := {one.name for one in beside} & {f"{CONTROL}_{name}" for name in CONTROLS}:
+        raise EvalConfigError.told("name_of_control", name=min(taken))
+    written = {"fixed_template": {task.task_id: _template(task.question) for task in tasks}}
+    references = {task.task_id: task.reference_answer or "" for task in tasks}
+    if all(references.values()):
+        order = random.Random(0)
+        written["shuffled"] = {id_: shuffled(text, order) for id_, text in references.items()}
+        written["negated"] = {id_: denied(text) for id_, text in references.items()}
+        if len({task.doc_hash for task in tasks}) > 1:
+            written["other_reference"] = _of_others(tasks, references)
+    return tuple(_open(name, answers) for name, answers in written.items())
+
+
+def _open(name: str, answers: Mapping[str, str]) -> OpenModel:
+    responder = WrittenResponder(name, answers)
+    entry = ModelEntry(
+        name=f"{CONTROL}_{name}",
+        spec=f"{CONTROL}:{name}",
+        fingerprint=fingerprint(responder),
+        identity=dict(responder.identity),
+    )
+    return OpenModel(entry, responder)
+
+
+def _template(question: str) -> str:
+    words = [word for word in WORD.findall(question) if word.lower() not in FUNCTION_WORDS]
+    return fixed_template(question, words)
+
+
+def _of_others(tasks: Sequence[Task], references: Mapping[str, str]) -> dict[str, str]:
+    """Return the reference answer of the next task of another document, in a circle."""
+    found: dict[str, str] = {}
+    for at, task in enumerate(tasks):
+        following = (*tasks[at + 1 :], *tasks[:at])
+        other = next(one for one in following if one.doc_hash != task.doc_hash)
+        found[task.task_id] = references[other.task_id]
+    return found

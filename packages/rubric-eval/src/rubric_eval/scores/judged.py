@@ -15,17 +15,9 @@ from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.answers.store import line_of, read_answers
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import files
+from rubric_eval.records import run as records
 from rubric_eval.records.digests import Edits
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import (
-    EvalRun,
-    JudgeEntry,
-    Measure,
-    Measured,
-    ModelEntry,
-    mean_z,
-    present_mean,
-)
 
 _ROUNDING: Final = 1e-9
 
@@ -77,13 +69,13 @@ _Answer: TypeAlias = "tuple[files.AnswerRow, bool]"
 class JudgedAnswers:
     """All answers of one model with what one judge gave them."""
 
-    model: ModelEntry
-    judge: JudgeEntry
+    model: records.ModelEntry
+    judge: records.JudgeEntry
     pairs_S: tuple[dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]], ...]
     """By task and sample, of each seed in the order of the run."""
 
 
-def has_scores(folder: EvalFolder, run: EvalRun, *, judge: str, model: str) -> bool:
+def has_scores(folder: EvalFolder, run: records.EvalRun, *, judge: str, model: str) -> bool:
     """Return whether a judge is done with a model."""
     return all(folder.scores(judge, model, seed).exists() for seed in run.seeds)
 
@@ -96,7 +88,7 @@ class JudgedReader:
         RubricFileError: a line that is no question.
     """
 
-    def __init__(self, folder: EvalFolder, run: EvalRun, edits: Edits) -> None:
+    def __init__(self, folder: EvalFolder, run: records.EvalRun, edits: Edits) -> None:
         """Read the questions.
 
         Args:
@@ -112,7 +104,7 @@ class JudgedReader:
         self._by_id = {question.task_id: question for question in self.questions}
         self._prompts = {one.task_id: text_sha256(one.question) for one in self.questions}
 
-    def read(self, judges: Sequence[JudgeEntry] | None = None) -> Iterator[JudgedAnswers]:
+    def read(self, judges: Sequence[records.JudgeEntry] | None = None) -> Iterator[JudgedAnswers]:
         """Yield the answers of each model by each judge that has judged it.
 
         A judge that came later need not have judged every model.
@@ -139,7 +131,7 @@ class JudgedReader:
                 ]
                 yield JudgedAnswers(model, judge, tuple(pairs_S))
 
-    def _answers(self, model: ModelEntry, seed: int) -> dict[_Key, _Answer]:
+    def _answers(self, model: records.ModelEntry, seed: int) -> dict[_Key, _Answer]:
         path = self._folder.answers(model.name, seed)
         keys = AnswerKeys(model.fingerprint, self._run.decoding)
         found: dict[_Key, _Answer] = {}
@@ -186,7 +178,7 @@ class JudgedReader:
         return pairs
 
 
-def _questions(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[files.QuestionRow]:
+def _questions(folder: EvalFolder, run: records.EvalRun, edits: Edits) -> list[files.QuestionRow]:
     questions = files.read_rows(folder.questions, files.QuestionRow)
     different, asked = {one.task_id for one in questions}, run.questions["heldout"]
     if not len(questions) == len(different) == asked.count:
@@ -201,8 +193,8 @@ def _questions(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[files.Que
 
 
 def measured_rewards(
-    run: EvalRun, questions: Sequence[files.QuestionRow], judged: JudgedAnswers
-) -> Measured:
+    run: records.EvalRun, questions: Sequence[files.QuestionRow], judged: JudgedAnswers
+) -> records.Measured:
     """Sum up what a judge gave a model.
 
     Args:
@@ -221,8 +213,8 @@ def measured_rewards(
     known = len(rows) - outcomes[Outcome.UNAVAILABLE]
     reasons = Counter(row.reason.value for row in rows if row.reason is not None)
     fields = tuple(question.field for question in questions)
-    return Measured(
-        measure=Measure.REWARD,
+    return records.Measured(
+        measure=records.Measure.REWARD,
         benchmark="heldout",
         model=model.name,
         fingerprint=model.fingerprint,
@@ -235,17 +227,17 @@ def measured_rewards(
         fields=fields if any(fields) else (),
         seeds=run.seeds,
         values_NK=tuple(tuple(row.reward for row in row_K) for row_K in scores_NK),
-        criteria_z_N=tuple(mean_z(row.criteria_z for row in row_K) for row_K in scores_NK),
+        criteria_z_N=tuple(records.mean_z(row.criteria_z for row in row_K) for row_K in scores_NK),
         invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
         unavailable_frac=outcomes[Outcome.UNAVAILABLE] / len(rows),
         reasons=dict(sorted(reasons.items())),
         by_fallback=dict(Counter(row.fallback for row in rows if row.fallback)),
-        truncated_frac=present_mean(one.finish is Finish.TRUNCATED for one in given),
-        no_answer_frac=present_mean(not (one.text or "").strip() for one in given),
-        tokens_mean=present_mean(answer.tokens for answer in given),
+        truncated_frac=records.present_mean(one.finish is Finish.TRUNCATED for one in given),
+        no_answer_frac=records.present_mean(not (one.text or "").strip() for one in given),
+        tokens_mean=records.present_mean(answer.tokens for answer in given),
     )
 
 
-def _protocol(run: EvalRun, judge: JudgeEntry) -> str:
+def _protocol(run: records.EvalRun, judge: records.JudgeEntry) -> str:
     parts = {"template": run.template, "judge": judge.fingerprint}
     return json.dumps({**run.decoding.model_dump(mode="json"), **parts}, sort_keys=True)

@@ -13,7 +13,7 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from io import TextIOWrapper
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn, TypeAlias, cast, get_args
@@ -309,6 +309,26 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
             stdout.print(printed)
             stdout.print()
     stdout.print(footer)
+
+
+def print_figures(
+    words: Mapping[str, Any], told: Iterable[Sequence[object]], **values: str
+) -> None:
+    """Print a table of which all but the figures is data, as `TextTable.of` takes it.
+
+    Args:
+        words: its `title` and `columns`, and how many of these are `names`; 1 if it does not say.
+        told: what each row tells of; without any nothing is printed.
+        values: for the slots of the title and of the headers.
+    """
+    from rubric_judge.page.tables import TextTable
+
+    found, names = TextTable.of(words, told, **values), words.get("names", 1)
+    table = figures_table(found.title, names=found.header[:names], figures=found.header[names:])
+    for cells in found.rows:
+        table.add_row(*cells)
+    if found.rows:
+        console().print(table)
 
 
 def figures_table(title: str | None, *, names: Sequence[str], figures: Sequence[str] = ()) -> Table:

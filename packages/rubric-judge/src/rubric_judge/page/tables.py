@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rubric_core.files import toml_beside
 from rubric_judge.page.charts import Bars
 
 Form = Literal[
@@ -168,26 +169,14 @@ class Table(Part):
         return differ and written(mine, form) == written(max(peers), form)
 
 
-_FORMS: Final[Mapping[Form, tuple[int, str]]] = {
-    "count": (1, ",.0f"),
-    "decimal": (1, ".2f"),
-    "length": (1, ".1f"),
-    "number": (1, ".3g"),
-    "percent": (100, ".1f"),
-    "points": (100, "+.1f"),
-    "signed": (1, "+.2f"),
-    "probability": (1, ".3f"),
-    "tenths": (10, ".1f"),
-    "text": (1, ".3g"),
-}
-"""By what a value is multiplied, and how the product is formatted."""
+_TABLE: Final = toml_beside(__file__, "tables.toml")
 
 
 def written(value: float | None, form: Form) -> str:
     """Write a number for people, with a true minus sign."""
     if value is None:
         return _MISSING
-    scale, shown = _FORMS[form]
+    scale, shown = _TABLE["forms"][form]
     text = f"{scale * value:{shown}}"
     if form == "probability" and value < 0.001:  # noqa: PLR2004
         text = "<0.001"
@@ -250,11 +239,12 @@ class TextTable:
             words: `title`, and `columns`: forms such as `{0.mean:.3f}`, by their headers; what is
                 not known is a dash.
             told: what each row tells of.
-            values: for the slots of the title.
+            values: for the slots of the title and of the headers.
         """
         forms: dict[str, str] = words["columns"]
         rows = (tuple(_OR_DASH.format(form, *parts) for form in forms.values()) for parts in told)
-        return cls(words["title"].format(**values), tuple(forms), tuple(rows))
+        header = tuple(name.format(**values) for name in forms)
+        return cls(words["title"].format(**values), header, tuple(rows))
 
     @classmethod
     def turned(
@@ -271,10 +261,31 @@ class TextTable:
         )
         return cls(words["title"], ("", *header), tuple(rows))
 
+    def markdown(self, figures: str = "---") -> str:
+        """Write it as Markdown, without its title; `figures` is the rule below their headers."""
+        lines = (self.header, ["---", *[figures] * (len(self.header) - 1)], *self.rows)
+        escaped = ([one.replace("|", r"\|").replace("\n", " ") for one in line] for line in lines)
+        return "\n".join(map(_line, escaped))
+
 
 class _OrDash(Formatter):
+    """Knows `.1 %`, a share in per cent, and `+.1pt`, in points; what is not known is a dash."""
+
+    def get_field(self, field_name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        try:
+            return super().get_field(field_name, args, kwargs)
+        except AttributeError as error:
+            if error.obj is not None:
+                raise
+            return None, field_name
+
     def format_field(self, value: Any, format_spec: str) -> str:
-        return _MISSING if value is None else super().format_field(value, format_spec)
+        if value is None:
+            return _MISSING
+        for sign, unit in ((" %", " %"), ("pt", "")):
+            if format_spec.endswith(sign):
+                return f"{100 * value:{format_spec.removesuffix(sign)}f}{unit}"
+        return super().format_field(value, format_spec)
 
 
 _OR_DASH: Final = _OrDash()
@@ -336,11 +347,7 @@ def markdown_page(
         figures: file names of pictures beside the page.
     """
     parts = [f"# {title}", opening]
-    for table in tables:
-        lines = (table.header, ["---"] * len(table.header), *table.rows)
-        escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
-        if table.rows:
-            parts.append(f"## {table.title}\n\n" + "\n".join(map(_line, escaped)))
+    parts += [f"## {table.title}\n\n{table.markdown()}" for table in tables if table.rows]
     parts += [f"![{name.rsplit('.', 1)[0].replace('_', ' ')}]({name})" for name in figures]
     return "\n\n".join(parts) + "\n"
 
@@ -386,13 +393,7 @@ def _tex_number(text: str) -> str:
     return text.replace("−", "-").replace(",", "{,}")
 
 
-_TEX: Final = str.maketrans(
-    {
-        "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
-        "%": r"\%", "_": r"\_", "^": r"\^{}", "~": r"\~{}", "–": "--", "−": "$-$", "Δ": r"$\Delta$",
-        "±": r"$\pm$", "<": "$<$", ">": "$>$", "’": "'", "α": r"$\alpha$", "\n": " ",
-    }
-)  # fmt: skip
+_TEX: Final = str.maketrans(_TABLE["tex"])
 
 
 def _tex(text: str) -> str:

@@ -1,7 +1,8 @@
-"""reStructuredText, as docstrings use it, and what is left of HTML, to plain paragraphs.
+"""Texts with markup: Markdown and reStructuredText, and what a page or a record left of HTML.
 
-Dropped whole: formulas, code, tables, doctests, footnotes, version notes and figures.
-Kept as prose: notes, warnings and every other paragraph, without inline markup.
+Markdown is cleaned without losing headings, and cut into sections of prose. Of reStructuredText,
+as docstrings use it, formulas, code, tables, doctests, footnotes, version notes and figures are
+dropped whole; notes, warnings and every other paragraph are kept, without inline markup.
 """
 
 from __future__ import annotations
@@ -9,24 +10,177 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterable, Iterator
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
+from rubric_core.judgement.evidence import composed
 from rubric_core.rewriting import patterns, rewriting
 from rubric_synth.tables import read_table, word_set
 
+_MARKDOWN: Final = patterns(read_table("patterns")["markdown"])
+_LETTERS: Final = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
+
+
+def normal_characters(text: str) -> str:
+    """Return a text in NFC, with one kind of line end, without control characters.
+
+    Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space.
+    Of the marks on one letter, 30 are kept.
+    """
+    if "\x1b" in text:
+        text = _MARKDOWN["escape_sequence"].sub("", text)
+    text = _MARKDOWN["line_ends"].sub("\n", text)
+    text = _MARKDOWN["invisible"].sub("", text).replace("\u00a0", " ")
+    return composed(text)
+
+
+def without_ligatures(text: str) -> str:
+    """Write the letters that a ligature of print stands for."""
+    return _MARKDOWN["ligature"].sub(lambda found: _LETTERS[ord(found[0]) - 0xFB00], text)
+
+
+_MAX_COMMENT_CHARS: Final = 5_000
+_MAX_HEADING_CHARS: Final = 1_000
+_MAX_TITLE_CHARS: Final = 300
+_MAX_PARAGRAPH_CHARS: Final = 20_000
+_WITHOUT_MARKUP: Final = rewriting(read_table("markup")["markdown"])
+
+
+class Section(NamedTuple):
+    """A heading and the prose below it, one paragraph per entry."""
+
+    heading: str
+    paragraphs: tuple[str, ...]
+
+
+def clean_markdown(text: str) -> str:
+    """Normalise characters and drop front matter and comments."""
+    text = _without_comments(_MARKDOWN["front_matter"].sub("", normal_characters(text)))
+    lines = (line.rstrip() for line in text.split("\n"))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
+def document_title(text: str) -> str:
+    """Return the first heading of a document, cut like any title, or ""."""
+    return short_title(next((heading for heading, _ in _blocks(text) if heading), ""))
+
+
+def short_title(title: str) -> str:
+    """Return a title of a few hundred characters at most, cut at a word where there is one."""
+    if len(title) <= _MAX_TITLE_CHARS:
+        return title
+    cut = title[: _MAX_TITLE_CHARS + 1]
+    return (cut.rpartition(" ")[0] or cut[:-1]).rstrip()
+
+
+@lru_cache(maxsize=64)
+def sections(text: str) -> tuple[Section, ...]:
+    """Cut a document at its headings; formulas on display, code, tables and lists are dropped.
+
+    The text before the first heading is a section with an empty heading.
+    """
+    # Every stage looks at the sections of the documents in work: cut each document once.
+    return tuple(
+        Section(heading, paragraphs)
+        for heading, lines in _blocks(_MARKDOWN["display_math"].sub(" ", text))
+        if (paragraphs := tuple(_paragraphs(lines)))
+    )
+
+
+def inline_text(text: str) -> str:
+    """Remove links, images, emphasis and lost references from one run of text."""
+    return " ".join(_WITHOUT_MARKUP(text).split())
+
+
+def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield each heading with the lines below it, fenced code removed."""
+    heading = fence = ""
+    body: list[str] = []
+    for line in text.split("\n"):
+        mark = _MARKDOWN["fence"].match(line)
+        if mark is not None and (not fence or line.strip().startswith(fence)):
+            fence = "" if fence else mark[1]
+            body.append("")
+            continue
+        if fence:
+            continue
+        title = _marked_heading(line)
+        if title is None and _MARKDOWN["underline"].match(line) and _underlined(body):
+            title = body.pop()
+        if title is None:
+            body.append(_MARKDOWN["heading_mark"].sub("", line))
+        else:
+            yield heading, body
+            heading, body = inline_text(title), []
+    yield heading, body
+
+
+def _without_comments(text: str) -> str:
+    """Drop the comments of HTML that end soon, each opening looked at once."""
+    parts: list[str] = []
+    copied = end = 0
+    start = text.find("<!--")
+    while start >= 0:
+        if end < start + 4:
+            end = text.find("-->", start + 4)
+        if end < 0:
+            break
+        if end - start - 4 <= _MAX_COMMENT_CHARS:
+            parts.append(text[copied:start])
+            copied = start = end + 3
+        else:
+            start = end - _MAX_COMMENT_CHARS - 4
+        start = text.find("<!--", start)
+    return "".join([*parts, text[copied:]])
+
+
+def _marked_heading(line: str) -> str | None:
+    """Return what stands behind the marks of a heading; None for any other line, or prose."""
+    if _MARKDOWN["heading_mark"].match(line) is None:
+        return None
+    found = line.lstrip("#").strip().rstrip("#").rstrip()
+    return found if len(found) <= _MAX_HEADING_CHARS else None
+
+
+def _underlined(body: list[str]) -> bool:
+    """Say whether an underline makes the last line a heading."""
+    *before, last = body[-2:] or [""]
+    is_alone = not "".join(before).strip()
+    return bool(last.strip()) and len(last) <= _MAX_HEADING_CHARS and is_alone
+
+
+def _paragraphs(lines: list[str]) -> Iterator[str]:
+    """Yield paragraphs of running text; tables, lists and indented code are left out."""
+    current: list[str] = []
+    in_list = False
+    for line in [*lines, ""]:
+        bare = line.strip()
+        is_bullet = _MARKDOWN["bullet"].match(line) is not None
+        is_code = not current and line.startswith(("    ", "\t"))
+        is_table = bare.startswith(("|", "+--")) or bare.count(" | ") > 1
+        if bare and not (is_code or in_list or is_table or is_bullet):
+            current.append(bare.removeprefix("> "))
+            continue
+        in_list = bool(bare) and (in_list or is_bullet)
+        paragraph = " ".join(current)
+        if len(paragraph) <= _MAX_PARAGRAPH_CHARS and (text := inline_text(paragraph)):
+            yield text
+        current = []
+
+
 _KEPT_DIRECTIVES: Final = word_set("kept_directives")
-_PATTERNS: Final = patterns(read_table("patterns")["markup"])
-_WITHOUT_MARKUP: Final = rewriting(read_table("markup")["rest"])
+_MARKUP: Final = patterns(read_table("patterns")["markup"])
+_WITHOUT_REST: Final = rewriting(read_table("markup")["rest"])
 
 
 def rest_to_prose(text: str) -> str:
     """Return the paragraphs of a reStructuredText fragment, one per line, blank lines between."""
-    return "\n\n".join(_paragraphs(_prose_lines(text.expandtabs().splitlines())))
+    return "\n\n".join(_joined(_prose_lines(text.expandtabs().splitlines())))
 
 
 def inline_to_prose(text: str) -> str:
     """Remove inline markup (roles, literals, emphasis, footnote marks) from one run of text."""
-    return " ".join(_WITHOUT_MARKUP(text).split())
+    return " ".join(_WITHOUT_REST(text).split())
 
 
 def _prose_lines(lines: list[str]) -> Iterator[str]:
@@ -40,27 +194,27 @@ def _prose_lines(lines: list[str]) -> Iterator[str]:
         if dropped is not None and indent > dropped:
             continue
         dropped = None
-        directive = _PATTERNS["directive"].match(line)
+        directive = _MARKUP["directive"].match(line)
         if directive is not None and directive[2].lower() in _KEPT_DIRECTIVES:
             yield ""
             yield directive[3]
-        elif directive is not None or _PATTERNS["comment"].match(line):
+        elif directive is not None or _MARKUP["comment"].match(line):
             dropped = indent
             if directive is not None:
                 yield ""
-        elif line.lstrip().startswith((">>>", "... ")) or _PATTERNS["rule"].match(line):
+        elif line.lstrip().startswith((">>>", "... ")) or _MARKUP["rule"].match(line):
             yield ""
         else:
             yield line
             dropped = indent if line.rstrip().endswith("::") else None
 
 
-def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+def _joined(lines: Iterable[str]) -> Iterator[str]:
     """Join lines into paragraphs; a bullet begins a new one."""
     current: list[str] = []
     for line in (*lines, ""):
         bare = line.strip()
-        bullet = _PATTERNS["bullet"].match(bare)
+        bullet = _MARKUP["bullet"].match(bare)
         if (not bare or bullet) and current:
             if paragraph := inline_to_prose(" ".join(current)):
                 yield paragraph
@@ -78,26 +232,26 @@ def article_text(markdown: str) -> str:
     blocks: list[str] = []
     is_code = False
     for block in re.split(r"\n{2,}", markdown):
-        marks = sum(_PATTERNS["fence"].match(line) is not None for line in block.split("\n"))
+        marks = sum(_MARKUP["fence"].match(line) is not None for line in block.split("\n"))
         if is_code or marks:
             blocks.append(block)
             is_code ^= marks % 2 == 1
         elif not _is_menu(block):
-            text = _PATTERNS["link"].sub(lambda link: "" if link[0][0] == "!" else link[1], block)
-            if text.strip() and not _PATTERNS["skip_link"].match(text.strip()):
+            text = _MARKUP["link"].sub(lambda link: "" if link[0][0] == "!" else link[1], block)
+            if text.strip() and not _MARKUP["skip_link"].match(text.strip()):
                 blocks.append(text)
     return "\n\n".join(blocks)
 
 
 def without_tags(text: str) -> str:
     """Return a field of a record without HTML tags and entities; other text stays as it is."""
-    if _PATTERNS["tag"].search(text) is not None:
-        text = _PATTERNS["tag"].sub("", _PATTERNS["breaking_tag"].sub("\n\n", text))
+    if _MARKUP["tag"].search(text) is not None:
+        text = _MARKUP["tag"].sub("", _MARKUP["breaking_tag"].sub("\n\n", text))
     return html.unescape(text)
 
 
 def _is_menu(block: str) -> bool:
-    links = _PATTERNS["link"].findall(block)
+    links = _MARKUP["link"].findall(block)
     shown = sum(len(link) for link in links)
-    rest = len(re.sub(r"[^\w]", "", _PATTERNS["link"].sub("", block)))
+    rest = len(re.sub(r"[^\w]", "", _MARKUP["link"].sub("", block)))
     return len(links) >= _MENU_LINKS and shown > _MENU_LINK_FRAC * (shown + rest)

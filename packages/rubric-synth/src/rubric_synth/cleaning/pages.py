@@ -14,7 +14,7 @@ from statistics import median
 from typing import Final, NamedTuple
 
 from rubric_core.rewriting import patterns
-from rubric_synth.cleaning.markdown import without_ligatures
+from rubric_synth.cleaning.markup import without_ligatures
 from rubric_synth.tables import phrase, read_table
 
 PARTED: Final = "\x02"

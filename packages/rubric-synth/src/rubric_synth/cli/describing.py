@@ -146,6 +146,7 @@ def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> N
     from rubric_synth.stats.controls import CONTROLS, overpaid
     from rubric_synth.stats.page import calls, per_task
     from rubric_synth.stats.report import Spread
+    from rubric_synth.tables import read_table
 
     states = ("accepted", "rejected", "pending")
     for title, counts in (
@@ -160,21 +161,14 @@ def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> N
     by_stage = found.rejected_by_stage.items()
     left_out = {f"{s}: {r}": ("", n) for s, reasons in by_stage for r, n in reasons.items()}
     console.print_left_out(dataset, left_out)
-    spreads = {name.replace("_", " "): one for name, one in found if isinstance(one, Spread)}
-    numbers = ("min", "p5", "median", "mean", "p95", "max")
-    rows = ((name, *(f"{getattr(s, n):.4g}" for n in numbers)) for name, s in spreads.items())
-    title = "Spread: W is the total weight, M_eff the effective criteria"
-    console.print_table(title, ("",), numbers, rows)
-    rows = (
-        (name.replace("_", " "), f"{100 * c.mean:.1f} %", f"{100 * c.complete_frac:.1f} %")
-        for name, c in found.coverage.items()
-        if c.tasks
-    )
-    console.print_table("Coverage", ("",), ("mean share", "tasks with all"), rows)
-    title = f"Controls, {counted(found.control_tasks, 'task')}, judge {found.control_judge}"
-    earned = ((name, f"{100 * reward:.1f} %") for name, reward in found.controls.items())
-    rows = ((name, CONTROLS[name], reward) for name, reward in earned)
-    console.print_table(title, ("", "the answer"), ("mean reward",), rows)
+    printed = read_table("printed")
+    spreads = [(name.replace("_", " "), one) for name, one in found if isinstance(one, Spread)]
+    command.print_figures(printed["spread"], spreads)
+    shares = ((name.replace("_", " "), one) for name, one in found.coverage.items() if one.tasks)
+    command.print_figures(printed["coverage"], shares)
+    earned = ((name, CONTROLS[name], reward) for name, reward in found.controls.items())
+    judged = {"tasks": counted(found.control_tasks, "task"), "judge": found.control_judge}
+    command.print_figures(printed["controls"], earned, **judged)
     for warning in overpaid(found.controls).values():
         console.print_line(f"warning: {warning}")
     made = calls(found)

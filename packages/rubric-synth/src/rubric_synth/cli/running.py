@@ -165,7 +165,7 @@ def _print_reasons(
     folder: Path, counts: Mapping[str, int], config: rubric_synth.SynthConfig
 ) -> None:
     """Print the reasons for leaving out, each with what to do about it, unless there are none."""
-    from rubric_synth.rejection import what_to_do
+    from rubric_synth.document import what_to_do
 
     console.print_left_out(
         folder, {reason: (what_to_do(reason, config), count) for reason, count in counts.items()}

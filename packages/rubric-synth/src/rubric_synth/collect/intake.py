@@ -13,11 +13,10 @@ from typing import NamedTuple
 from rubric_core.locks import folder_lock
 from rubric_synth.collect.folder import DOCUMENTS_FILE, FILES, REJECTED_FILE, document_line
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document, DocumentKind
+from rubric_synth.document import Document, DocumentKind, Rejection, RejectionReason, left_out
 from rubric_synth.duplicates.selection import Fingerprint, Twin, fingerprint
 from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritable
 from rubric_synth.language import words
-from rubric_synth.rejection import Rejection, RejectionReason, left_out
 from rubric_synth.sources.raw_text import printable
 
 

@@ -21,8 +21,8 @@ from rubric_core.files import open_file, read_file
 from rubric_core.nearest import near
 from rubric_synth import calls, errors, files, tables
 from rubric_synth.collect.folder import DOCUMENTS_FILE
-from rubric_synth.config import Frozen
-from rubric_synth.rejection import Rejection, Stage
+from rubric_synth.config import Frozen, Stage
+from rubric_synth.document import Rejection
 
 
 def versions() -> dict[str, str]:

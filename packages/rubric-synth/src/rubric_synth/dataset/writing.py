@@ -11,14 +11,13 @@ from typing import Any, Final
 from rubric_core import split_of
 from rubric_core.files import read_file
 from rubric_synth.calls import CallTotals
-from rubric_synth.config import SynthConfig
+from rubric_synth.config import Stage, SynthConfig
 from rubric_synth.dataset import folder
-from rubric_synth.document import DocumentOutcome, rejected
+from rubric_synth.document import DocumentOutcome, Rejection, RejectionReason, most_first, rejected
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import HashedFile, json_line, json_page, writing
-from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
 
 
 def asked_of_models(usage: folder.Usage) -> folder.Usage:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document
-from rubric_synth.rejection import RejectionReason
+from rubric_synth.document import Document, RejectionReason
 
 _SMALL_COLLECTION: Final = 50
 _WORDS: Final = r"[A-Za-z_][A-Za-z0-9_]+"

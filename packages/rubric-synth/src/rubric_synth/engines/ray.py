@@ -22,12 +22,11 @@ from rubric_judge import LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
 from rubric_synth.calls import CallRecord, DocumentCalls
-from rubric_synth.document import Document, DocumentOutcome, rejected
+from rubric_synth.document import Document, DocumentOutcome, RejectionReason, rejected
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.engines.worker import EngineBase, Pending, Sink, plain_task_group
 from rubric_synth.errors import EngineError
 from rubric_synth.events import log_warning
-from rubric_synth.rejection import RejectionReason
 
 _STARTS: Final = 3
 """Ray gives the processes of a new cluster 30 s to come up, which a busy machine may miss once."""

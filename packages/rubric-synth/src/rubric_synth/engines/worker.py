@@ -20,12 +20,11 @@ from rubric_judge import ChatModel, JudgeTransportError, LexicalConfig, load_jud
 from rubric_judge.capabilities import check, close
 from rubric_judge.provider.limits import Limiter
 from rubric_synth.calls import CallRecord, DocumentCalls
-from rubric_synth.config import LLMConfig, QualityConfig, SynthConfig, reader_of
-from rubric_synth.document import Document, DocumentOutcome, rejected
+from rubric_synth.config import LLMConfig, QualityConfig, Stage, SynthConfig, reader_of
+from rubric_synth.document import Document, DocumentOutcome, Rejection, RejectionReason, rejected
 from rubric_synth.errors import CallsStoppedError
 from rubric_synth.quality.answers import check_executable_criteria, check_rewards
 from rubric_synth.quality.draft import check_draft, check_structure, check_unrepeated
-from rubric_synth.rejection import Rejection, RejectionReason, Stage
 from rubric_synth.stages import Draft, Drafts, StageRefusal, Stages, StagesFactory
 
 

@@ -12,13 +12,13 @@ from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
-from rubric_synth import language, rejection, stages, tables
+from rubric_synth import language, stages, tables
 from rubric_synth.config import ExtractiveConfig
-from rubric_synth.document import ApiEntry, ApiItem, Document, parse_entry
+from rubric_synth.document import ApiEntry, ApiItem, Document, RejectionReason, parse_entry
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage, is_close, passage_claims
 from rubric_synth.extractive.criteria import AND, TAKES, Fact, ask_for
-from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.extractive.phrases import CorpusTerms
 
 _PARAMETER_WORDS: Final = 14
 _RETURN_WORDS: Final = 14
@@ -49,9 +49,9 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms, details: Sequence[str]) -> li
     summary = language.clip_words(first, 20)
     unwanted = FUNCTION_WORDS | {entry.name.lower()}
     by_name = {i.name: i for i in entry.parameters if i.name.lower() not in unwanted}
-    stages.refuse(rejection.RejectionReason.NO_SUMMARY, when=not summary)
+    stages.refuse(RejectionReason.NO_SUMMARY, when=not summary)
     documented = f"of {len(entry.parameters)} documented"
-    stages.refuse(rejection.RejectionReason.NO_PARAMETERS, documented, when=not by_name)
+    stages.refuse(RejectionReason.NO_PARAMETERS, documented, when=not by_name)
     proper = language.proper_names(". ".join(entry.texts()))
     purpose = purpose_sentence(entry.name, entry.form, summary, proper)
     facts = [Fact("purpose", purpose, own=summary)]
@@ -209,7 +209,7 @@ def api_draft(
     """
     entry = parse_entry(document.text)
     if entry is None:
-        raise stages.StageRefusal(rejection.RejectionReason.NOT_AN_API_ENTRY)
+        raise stages.StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
     details = (*entry.summary[1:], *(() if notes_apart else entry.notes))
     facts = api_facts(entry, terms, details)
     asked = ask_for(

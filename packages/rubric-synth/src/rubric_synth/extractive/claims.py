@@ -10,12 +10,12 @@ from typing import Final, NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import read_sentences
-from rubric_synth.cleaning.markdown import Section, sections
+from rubric_synth.cleaning.markup import Section, sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.criteria import Fact
-from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
 from rubric_synth.tables import read_table
 

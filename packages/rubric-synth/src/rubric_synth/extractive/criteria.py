@@ -18,8 +18,7 @@ from typing import Any, Final, NamedTuple
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences, stem
-from rubric_synth.extractive.phrases import CAVEAT_MARKERS, best_phrase
-from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.extractive.phrases import CAVEAT_MARKERS, CorpusTerms, best_phrase
 from rubric_synth.language import listed, sentences, stems, words
 from rubric_synth.stages import CriterionDraft, Draft
 from rubric_synth.tables import read_table

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
-from rubric_synth import language, rejection, tables
-from rubric_synth.cleaning.markdown import sections
+from rubric_synth import language, tables
+from rubric_synth.cleaning.markup import sections
 from rubric_synth.config import ExtractiveConfig
-from rubric_synth.document import Document, parse_entry
+from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.api_tasks import api_draft
 from rubric_synth.extractive.claims import Passage, passage_claims, passages
 from rubric_synth.extractive.criteria import Fact, ask_for, enriched
-from rubric_synth.extractive.phrases import noun_phrases
-from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _WORDING: Final = tables.read_table("wording")["prose"]
@@ -27,98 +27,89 @@ _RUBRIC: Final = 5
 """Criteria that make a rubric, as the paper has it; fewer are a draft of the last resort."""
 
 
-def prose_drafts(
-    document: Document, analysis: DocumentAnalysis, terms: CorpusTerms, config: ExtractiveConfig
-) -> list[Draft]:
-    """Write the drafts of a document, those of its richest passages, in their order.
-
-    Raises:
-        StageRefusal: No passage is long enough, or none makes three claims of its own.
-    """
-    cut = passages(document, config)
-    drafts = _of_passages(cut, document, analysis, terms, config)
-    if not any(map(_has_rubric, drafts)):
-        longer = passages(document, config, times=2)
-        drafts = _of_passages(longer, document, analysis, terms, config) or drafts
-    if not drafts:
-        if cut:
-            detail = f"{len(cut)} passages, none with three claims of its own"
-            raise StageRefusal(rejection.RejectionReason.NO_QUESTION, detail)
-        shortest = config.min_passage_words
-        detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
-        raise StageRefusal(rejection.RejectionReason.NO_PASSAGE, detail)
-    richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
-    whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
-    return [draft for draft in drafts if draft in whole[: config.questions_per_document]]
-
-
-def _of_passages(
-    cut: Sequence[Passage],
-    document: Document,
-    analysis: DocumentAnalysis,
-    terms: CorpusTerms,
-    config: ExtractiveConfig,
-) -> list[Draft]:
-    drafts = (passage_draft(passage, document, analysis, terms, config) for passage in cut)
-    return [draft for draft in drafts if draft is not None]
-
-
 def _has_rubric(draft: Draft) -> bool:
     return len(draft.criteria) >= _RUBRIC
 
 
-def passage_draft(
-    passage: Passage,
-    document: Document,
-    analysis: DocumentAnalysis,
-    terms: CorpusTerms,
-    config: ExtractiveConfig,
-) -> Draft | None:
-    """Write the draft of a passage; None where it makes no three claims that can be asked for."""
-    asked = ask_for(
-        passage_claims(passage, document.title, terms),
-        lambda facts: _question(passage, facts, analysis, document.doc_hash),
-        terms,
-        limit=config.key_terms,
-        most=_MOST_FACTS,
-    )
-    points = [fact.anchor for fact in asked.facts if fact.kind == "supporting_point"]
-    if len(points) < _MIN_SUPPORTS or asked.facts[0].kind != "central_idea":
-        return None
-    return Draft(
-        question=asked.question,
-        passage=passage.text,
-        criteria=asked.criteria,
-        question_rationale=_WORDING["rationale"].format(
-            points=language.listed(points), claim=asked.facts[0].anchor
-        ),
-        reference_answer=" ".join(fact.sentence for fact in asked.facts),
-    )
+@dataclass(frozen=True)
+class _Asked:
+    """A document that prose drafts are written of, and what weighs its words."""
 
+    document: Document
+    analysis: DocumentAnalysis
+    terms: CorpusTerms
+    config: ExtractiveConfig
 
-def _question(passage: Passage, facts: Sequence[Fact], analysis: DocumentAnalysis, key: str) -> str:
-    """Name the subject, its context, the points to cover and the kinds of support wanted."""
-    anchors = defaultdict[str, list[str]](list)
-    for fact in facts:
-        anchors[fact.kind].append(fact.anchor)
-    subject = passage.subject or language.listed(analysis.concepts[:2])
-    subject = subject or "".join(anchors["central_idea"])
-    if subject.endswith("?"):
-        opening = f"{language.capital_first(subject)} Explain it"
-    else:
-        opening = language.choose(_WORDING["openings"], key).format(subject=subject)
-    context = passage.context
-    if not context and " " not in subject:
-        context = language.listed([c for c in analysis.concepts if subject not in c][:2])
-    if context:
-        opening += f" in the context of {context}"
-    points = language.listed(anchors["supporting_point"])
-    parts = [f"{opening}.", language.choose(_WORDING["covers"], key[8:]).format(points=points)]
-    wanted = [_WORDING["figure"].format(anchor=anchor) for anchor in anchors["evidence"]]
-    wanted += [_WORDING["limits"].format(anchor=anchor) for anchor in anchors["limitation"]]
-    if wanted:
-        parts.append(f"{language.capital_first(language.listed(wanted))}.")
-    return " ".join(parts)
+    def drafts(self) -> list[Draft]:
+        """Write the drafts of the document, those of its richest passages, in their order.
+
+        Raises:
+            StageRefusal: No passage is long enough, or none makes three claims of its own.
+        """
+        cut = passages(self.document, self.config)
+        drafts = self._of(cut)
+        if not any(map(_has_rubric, drafts)):
+            drafts = self._of(passages(self.document, self.config, times=2)) or drafts
+        if not drafts:
+            if cut:
+                detail = f"{len(cut)} passages, none with three claims of its own"
+                raise StageRefusal(RejectionReason.NO_QUESTION, detail)
+            shortest = self.config.min_passage_words
+            detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
+            raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
+        richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
+        whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
+        return [draft for draft in drafts if draft in whole[: self.config.questions_per_document]]
+
+    def _of(self, cut: Sequence[Passage]) -> list[Draft]:
+        return [draft for draft in map(self.of_passage, cut) if draft is not None]
+
+    def of_passage(self, passage: Passage) -> Draft | None:
+        """Write the draft of a passage; None where it makes no three claims to be asked for."""
+        asked = ask_for(
+            passage_claims(passage, self.document.title, self.terms),
+            lambda facts: self._question(passage, facts),
+            self.terms,
+            limit=self.config.key_terms,
+            most=_MOST_FACTS,
+        )
+        points = [fact.anchor for fact in asked.facts if fact.kind == "supporting_point"]
+        if len(points) < _MIN_SUPPORTS or asked.facts[0].kind != "central_idea":
+            return None
+        return Draft(
+            question=asked.question,
+            passage=passage.text,
+            criteria=asked.criteria,
+            question_rationale=_WORDING["rationale"].format(
+                points=language.listed(points), claim=asked.facts[0].anchor
+            ),
+            reference_answer=" ".join(fact.sentence for fact in asked.facts),
+        )
+
+    def _question(self, passage: Passage, facts: Sequence[Fact]) -> str:
+        """Name the subject, its context, the points to cover and the kinds of support wanted."""
+        analysis, key = self.analysis, self.document.doc_hash
+        anchors = defaultdict[str, list[str]](list)
+        for fact in facts:
+            anchors[fact.kind].append(fact.anchor)
+        subject = passage.subject or language.listed(analysis.concepts[:2])
+        subject = subject or "".join(anchors["central_idea"])
+        if subject.endswith("?"):
+            opening = f"{language.capital_first(subject)} Explain it"
+        else:
+            opening = language.choose(_WORDING["openings"], key).format(subject=subject)
+        context = passage.context
+        if not context and " " not in subject:
+            context = language.listed([c for c in analysis.concepts if subject not in c][:2])
+        if context:
+            opening += f" in the context of {context}"
+        points = language.listed(anchors["supporting_point"])
+        parts = [f"{opening}.", language.choose(_WORDING["covers"], key[8:]).format(points=points)]
+        wanted = [_WORDING["figure"].format(anchor=anchor) for anchor in anchors["evidence"]]
+        wanted += [_WORDING["limits"].format(anchor=anchor) for anchor in anchors["limitation"]]
+        if wanted:
+            parts.append(f"{language.capital_first(language.listed(wanted))}.")
+        return " ".join(parts)
 
 
 _CONCEPTS: Final = 8
@@ -158,7 +149,10 @@ class ExtractiveStages:
         """
         if document.kind == "api":
             return self._entry_drafts(document, analysis)
-        return prose_drafts(document, analysis, self._terms, self._config)
+        return self._prose(document, analysis).drafts()
+
+    def _prose(self, document: Document, analysis: DocumentAnalysis) -> _Asked:
+        return _Asked(document, analysis, self._terms, self._config)
 
     def _entry_drafts(self, document: Document, analysis: DocumentAnalysis) -> list[Draft]:
         """Return the draft of an entry, and another one of its notes where they make a passage."""
@@ -167,7 +161,7 @@ class ExtractiveStages:
         if entry is None or config.questions_per_document == 1:
             return [api_draft(document, terms, config)]
         notes = Passage(f"`{entry.name}`", entry.owner, entry.notes)
-        second = passage_draft(notes, document, analysis, terms, config)
+        second = self._prose(document, analysis).of_passage(notes)
         if second is not None and _has_rubric(second):
             return [api_draft(document, terms, config, notes_apart=True), second]
         return [api_draft(document, terms, config)]

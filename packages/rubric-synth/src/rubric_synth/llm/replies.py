@@ -22,7 +22,7 @@ from rubric_core.schema import sealed
 from rubric_judge import ChatReply, VerificationError, parse_verification
 from rubric_judge.verification.numeric import read_numeric
 from rubric_synth.config import Frozen, TaskType
-from rubric_synth.rejection import RejectionReason
+from rubric_synth.document import RejectionReason
 from rubric_synth.stages import StageRefusal, refuse
 
 _MOST_PHRASES = 8

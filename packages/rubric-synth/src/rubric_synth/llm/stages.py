@@ -16,12 +16,11 @@ from rubric_core import DocumentAnalysis
 from rubric_judge import ChatModel, JudgeTransportError
 from rubric_judge.verification.directive import HEADS
 from rubric_synth.calls import DocumentCalls
-from rubric_synth.config import LLMConfig
-from rubric_synth.document import Document
+from rubric_synth.config import LLMConfig, Stage
+from rubric_synth.document import Document, RejectionReason
 from rubric_synth.llm import replies
 from rubric_synth.llm.prompt import ShownText, asks_for_checks, load_prompts, shown_text
 from rubric_synth.llm.replies import to_directive
-from rubric_synth.rejection import RejectionReason, Stage
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages, StagesFactory, refuse
 
 _LOOKS_LIKE_DIRECTIVE: Final = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")

@@ -18,11 +18,12 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from rubric_core import Usage
-from rubric_synth import document, engines, errors, rejection, tables
+from rubric_synth import engines, errors, tables
 from rubric_synth.calls import CallRecord, CallTotals
-from rubric_synth.config import SynthConfig
+from rubric_synth.config import Stage, SynthConfig
 from rubric_synth.dataset.folder import DATASET_FILES
 from rubric_synth.dataset.writing import SynthReport
+from rubric_synth.document import DocumentOutcome
 from rubric_synth.engines.worker import Pending
 from rubric_synth.work.folder import WorkFolder
 from rubric_synth.work.index import CollectedLine
@@ -188,7 +189,7 @@ class Spending:
     def __init__(self, folder: WorkFolder, config: SynthConfig) -> None:
         """Start from what earlier runs have spent."""
         self._config = config
-        self.by_stage: dict[rejection.Stage, CallTotals] = folder.index.spent(self._price)
+        self.by_stage: dict[Stage, CallTotals] = folder.index.spent(self._price)
         """What each stage has taken."""
 
     @property
@@ -215,7 +216,7 @@ class Spending:
         self.by_stage[record.stage] = before + CallTotals.of_call(record, cost_usd)
         return cost_usd is not None
 
-    def _price(self, stage: rejection.Stage, usage: Usage) -> float | None:
+    def _price(self, stage: Stage, usage: Usage) -> float | None:
         """Return what the configuration says that tokens cost; None where it does not."""
         asked = self._config.judge_model if stage == "quality" else self._config.model
         return asked.prices.cost_usd(usage) if asked and asked.prices else None
@@ -286,7 +287,7 @@ class Recorder:
         if not self.spent.add(record) and self.config.max_cost_usd is not None:
             self.stop.request("unpriced")
 
-    def on_outcome(self, outcome: document.DocumentOutcome) -> None:
+    def on_outcome(self, outcome: DocumentOutcome) -> None:
         """Keep what came of a document; see `Sink`."""
         settings = self._in_work.pop(outcome.doc_hash, None)
         if settings is None:

@@ -36,8 +36,8 @@ from rubric_judge.verification.directive import (
 )
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_synth.config import Corruption, QualityConfig
+from rubric_synth.document import RejectionReason
 from rubric_synth.language import content_words
-from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse, terms_of
 
 _LONGEST_CODE: Final = 100_000

@@ -18,8 +18,7 @@ from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import FUNCTION_WORDS
 from rubric_judge.lint.wording import check_wording
 from rubric_synth.config import QualityConfig
-from rubric_synth.document import Document
-from rubric_synth.rejection import RejectionReason
+from rubric_synth.document import Document, RejectionReason
 from rubric_synth.stages import TEXT_FIELDS, CriterionDraft, Draft, StageRefusal, refuse, terms_of
 from rubric_synth.tables import read_table, word_set
 

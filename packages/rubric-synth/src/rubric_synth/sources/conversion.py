@@ -21,12 +21,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
-from rubric_synth.cleaning.markup import article_text, without_tags
+from rubric_synth.cleaning import markup
 from rubric_synth.cleaning.pages import Line, pages_to_markdown
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document
-from rubric_synth.rejection import RejectionReason
+from rubric_synth.document import Document, RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import phrase
@@ -196,7 +194,7 @@ class Converter:
         if not markdown.strip() and answer["letters"]:
             detail = f"{answer['letters']} letters lost, as where tags lie too deep in each other"
             raise NotTextError(RejectionReason.CONVERSION_FAILED, detail)
-        return self._document(file, article_text(markdown), answer["title"])
+        return self._document(file, markup.article_text(markdown), answer["title"])
 
     def pdf(self, file: raw_text.SourceFile) -> Document:
         """Return the running text of a PDF.
@@ -248,21 +246,22 @@ class Converter:
 
     def _document(self, file: raw_text.SourceFile, markdown: str, title: str) -> Document:
         text = raw_text.cleaned(raw_text.short_enough(markdown, most=self._most))
-        named = " ".join(normal_characters(without_tags(title)).split())
+        named = " ".join(markup.normal_characters(markup.without_tags(title)).split())
         title = "" if _NO_TITLE.search(named) else named.encode(errors="replace").decode()
-        heading = short_title(title) or document_title(text) or raw_text.printable(file.path.stem)
+        heading = markup.short_title(title) or markup.document_title(text)
+        heading = heading or raw_text.printable(file.path.stem)
         return Document(title=heading, text=text, source=file.source)
 
 
 def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     """Convert markup in a process that is bounded in time, memory and output."""
     options = f"--from={kind}", f"--metadata=rubric-synth-format:{kind}"
-    with tempfile.TemporaryFile() as markup:
-        markup.write(data)
-        markup.seek(0)
+    with tempfile.TemporaryFile() as given:
+        given.write(data)
+        given.seek(0)
         process = subprocess.Popen(  # noqa: S603 - the program of a wheel, and our own arguments
             [pandoc_program(), *_ARGUMENTS, *options],
-            stdin=markup,
+            stdin=given,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # its messages hold text of the file
             start_new_session=True,

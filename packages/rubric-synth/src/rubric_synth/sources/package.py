@@ -23,9 +23,8 @@ from typing import Final, NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
-from rubric_synth.document import ApiEntry, ApiForm, ApiItem, Document, Found, render_entry
+from rubric_synth.document import ApiEntry, ApiForm, ApiItem, Document, Found, RejectionReason
 from rubric_synth.errors import SourceError
-from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import read_table
 
@@ -122,7 +121,7 @@ def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[
     entry = read_docstring(docstring, qualified_name=qualified_name, form=form)
     yield Document(
         title=qualified_name,
-        text=render_entry(entry),
+        text=entry.rendered(),
         source=f"python:{qualified_name}",
         kind="api",
     )

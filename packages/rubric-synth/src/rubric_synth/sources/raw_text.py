@@ -20,11 +20,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, NamedTuple
 
 from rubric_core.errors import install_command
-from rubric_synth.cleaning.markdown import clean_markdown
+from rubric_synth.cleaning.markup import clean_markdown
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document, rejected
+from rubric_synth.document import Document, RefusedError, Rejection, RejectionReason, left_out
 from rubric_synth.errors import OutputError, SourceError
-from rubric_synth.rejection import RefusedError, Rejection, RejectionReason, left_out
 
 _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -235,7 +234,7 @@ def unless_foreign(found: Document | Rejection, *, config: CollectConfig) -> Doc
         language = _foreign_language(window, wanted=frozenset(config.languages))
         if not language:
             return found
-    return rejected(found, "collect", RejectionReason.OTHER_LANGUAGE, language)
+    return left_out(found.source, RejectionReason.OTHER_LANGUAGE, language, found.doc_hash)
 
 
 def _foreign_language(window: str, *, wanted: frozenset[str]) -> str:

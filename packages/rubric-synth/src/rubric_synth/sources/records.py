@@ -14,12 +14,10 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from rubric_core.expansion import Expansion, TooLargeError
-from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
-from rubric_synth.cleaning.markup import without_tags
+from rubric_synth.cleaning import markup
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document, Found
+from rubric_synth.document import Document, Found, Rejection, RejectionReason
 from rubric_synth.errors import SourceError, says
-from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import IsolatedReader
 from rubric_synth.sources.raw_text import NotTextError, SourceFile
@@ -71,9 +69,9 @@ class RecordReader:
         identifier, key = self._identifier(columns, file)
         text = raw_text.cleaned(raw)
         self._seen.add(key)
-        title = short_title(_one_line(_field(columns, self._fields.title)[1]))
+        title = markup.short_title(_one_line(_field(columns, self._fields.title)[1]))
         name = f"{file}#{identifier}" if identifier else f"{file}:{number}"
-        return Document(title=title or document_title(text) or name, text=text, source=name)
+        return Document(title=title or markup.document_title(text) or name, text=text, source=name)
 
     def item(self, record: object, *, file: str, number: int) -> Document | Rejection:
         """Return the document of a record, or why it is none."""
@@ -83,7 +81,7 @@ class RecordReader:
             return error.rejection(f"{file}:{number}")
 
     def _raw_text(self, columns: Mapping[str, object]) -> str:
-        description = without_tags(_field(columns, self._fields.description)[1]).strip()
+        description = markup.without_tags(_field(columns, self._fields.description)[1]).strip()
         name, text = _field(columns, self._fields.text)
         if not name and not description:
             names = ", ".join((*self._fields.text, *self._fields.description))
@@ -144,7 +142,7 @@ def _text(value: object) -> str | None:
 
 def _one_line(raw: str) -> str:
     """Return a title or an id without tags, control characters and line ends."""
-    return raw_text.encodable(" ".join(normal_characters(without_tags(raw)).split()))
+    return raw_text.encodable(" ".join(markup.normal_characters(markup.without_tags(raw)).split()))
 
 
 def read_parquet(file: SourceFile, *, records: RecordReader, reader: IsolatedReader) -> Found:

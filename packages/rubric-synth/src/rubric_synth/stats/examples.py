@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from rubric_core import Task, read_tasks
 from rubric_synth.dataset.folder import REJECTED_FILE, read_manifest, read_rejections, split_path
-from rubric_synth.rejection import Rejection
+from rubric_synth.document import Rejection
 from rubric_synth.stages import TERM_FIELDS, TEXT_FIELDS
 
 _T = TypeVar("_T")

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.page.charts import nice_step
-from rubric_synth.config import Frozen
+from rubric_synth.config import Frozen, Stage
 from rubric_synth.dataset.folder import Usage
-from rubric_synth.rejection import Stage
 
 if TYPE_CHECKING:
     from numpy import float64

@@ -18,13 +18,7 @@ from rubric_judge import LexicalJudge
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
 from rubric_synth import errors, events, stages
-from rubric_synth.dataset.folder import (
-    REJECTED_FILE,
-    SPLITS,
-    STATISTICS_FILES,
-    read_manifest,
-    split_path,
-)
+from rubric_synth.dataset import folder as dataset_folder
 from rubric_synth.files import json_page, write_lines
 from rubric_synth.stats.controls import control_rewards
 from rubric_synth.stats.examples import Examples, Sample
@@ -74,8 +68,8 @@ class TaskTally:
 
     def __init__(self) -> None:
         """Begin without a task."""
-        self.tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
-        self._documents: dict[str, set[str]] = {split: set() for split in SPLITS}
+        self.tasks: dict[str, int] = dict.fromkeys(dataset_folder.SPLITS, 0)
+        self._documents: dict[str, set[str]] = {split: set() for split in dataset_folder.SPLITS}
         self._kinds: Counter[str] = Counter()
         self._criteria_per_task: Counter[int] = Counter()
         self._verification: Counter[str] = Counter()
@@ -156,7 +150,7 @@ def kind_of(heads: list[str]) -> str:
     return "quantitative" if "numeric" in heads else "open"
 
 
-NUMBERS_FILE, PAGE_FILE = STATISTICS_FILES
+NUMBERS_FILE, PAGE_FILE = dataset_folder.STATISTICS_FILES
 CONTROL_TASKS: Final = 500
 
 
@@ -188,17 +182,19 @@ def dataset_statistics(
     """
     if controls < 1:
         raise ValueError(f"controls={controls!r} must be at least 1")
-    manifest = read_manifest(dataset)
+    manifest = dataset_folder.read_manifest(dataset)
     tally = TaskTally()
     examples = Examples(reveal_grounding=reveal_grounding)
     sample: Sample[Task] = Sample(controls, seed="controls")
-    for split in SPLITS:
-        for task in read_tasks(split_path(dataset, split)):
+    for split in dataset_folder.SPLITS:
+        for task in read_tasks(dataset_folder.split_path(dataset, split)):
             examples.offer_task(task, split, tally.add(task, split))
             sample.offer(f"{task.doc_hash} {task.question}", task)
     if not sample.offered:
-        raise errors.DatasetFolderError.told("no_task_at_all", path=dataset, file=REJECTED_FILE)
-    unreadable = examples.offer_rejections(dataset / REJECTED_FILE)
+        raise errors.DatasetFolderError.told(
+            "no_task_at_all", path=dataset, file=dataset_folder.REJECTED_FILE
+        )
+    unreadable = examples.offer_rejections(dataset / dataset_folder.REJECTED_FILE)
     statistics = DatasetStatistics(
         documents_collected=manifest.documents,
         documents_accepted=manifest.accepted_documents,

@@ -14,7 +14,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from rubric_core import Usage
 from rubric_core.files import open_file
-from rubric_synth import calls, errors, rejection
+from rubric_synth import calls, errors
+from rubric_synth.config import Stage
 from rubric_synth.document import Document, DocumentOutcome
 from rubric_synth.files import unwritable
 from rubric_synth.tables import read_text
@@ -115,14 +116,14 @@ class Index:
         return dict(self._rows("SELECT segment, bytes FROM extents WHERE kind = ?", kind))
 
     def spent(
-        self, price: Callable[[rejection.Stage, Usage], float | None] = lambda _stage, _usage: None
-    ) -> dict[rejection.Stage, calls.CallTotals]:
+        self, price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None
+    ) -> dict[Stage, calls.CallTotals]:
         """Add up the calls of each stage, over all runs.
 
         Args:
             price: Of the tokens of a stage's calls that came without one; None if not known.
         """
-        totals: dict[rejection.Stage, calls.CallTotals] = {}
+        totals: dict[Stage, calls.CallTotals] = {}
         for stage, *sums, cost_usd, unpriced, late, prompt, completion, cached in self._rows(
             read_text("spent.sql")
         ):

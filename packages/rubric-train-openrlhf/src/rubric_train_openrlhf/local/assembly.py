@@ -13,9 +13,8 @@ import torch
 from rubric_core import Judge
 from rubric_judge import Ledger, LexicalConfig
 from rubric_train_openrlhf import policy as policies
-from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import TinyModel
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.local.inputs import RunInputs
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge

@@ -13,9 +13,8 @@ from typing import Any, Final, NamedTuple
 from rubric_core import read_tasks
 from rubric_core.files import read_file
 from rubric_judge.page.rendering import text_template
-from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import ModelConfig, PathModel, SmolLM2Model, TinyModel
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_shape
 from rubric_train_openrlhf.step.admission import admission_lines

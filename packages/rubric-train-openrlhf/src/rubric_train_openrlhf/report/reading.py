@@ -24,16 +24,10 @@ from rubric_judge.page.rendering import shortened
 from rubric_judge.page.tables import counted
 from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.report.contrast import Contrast
-from rubric_train_openrlhf.run.records import (
-    AdmissionFile,
-    HeldoutRow,
-    JudgementRow,
-    MetricsRow,
-    RolloutRow,
-)
+from rubric_train_openrlhf.run import records
 
 _Row = TypeVar("_Row", bound=BaseModel)
-_Step = TypeVar("_Step", MetricsRow, HeldoutRow)
+_Step = TypeVar("_Step", records.MetricsRow, records.HeldoutRow)
 _REPAIR = "repair or remove the row"
 
 
@@ -56,16 +50,16 @@ class Run:
     config: Mapping[str, Any]
     environment_text: str
     summary: Summary
-    metrics: tuple[MetricsRow, ...]
-    heldout: tuple[HeldoutRow, ...]
+    metrics: tuple[records.MetricsRow, ...]
+    heldout: tuple[records.HeldoutRow, ...]
     contrast: Contrast | None
-    admission: AdmissionFile | None
+    admission: records.AdmissionFile | None
     """What a calibration keeps from the reward; None without one."""
     notes: list[str]
     """What a reader should know about the files, such as a row that is still being written."""
 
     @property
-    def best(self) -> HeldoutRow | None:
+    def best(self) -> records.HeldoutRow | None:
         """The validation pass of the highest reward, the earliest of equals."""
         passes = (row for row in self.heldout if isfinite(row.reward_mean))
         return max(passes, key=lambda row: row.reward_mean, default=None)
@@ -91,10 +85,10 @@ def read_run(path: Path) -> Run:
         config=_mapping(path / "config.resolved.yaml", config_text),
         environment_text=_content(path / "environment.json").decode(errors="replace"),
         summary=summary,
-        metrics=_by_step(path / "metrics.jsonl", MetricsRow, notes),
-        heldout=_by_step(path / "heldout.jsonl", HeldoutRow, notes),
+        metrics=_by_step(path / "metrics.jsonl", records.MetricsRow, notes),
+        heldout=_by_step(path / "heldout.jsonl", records.HeldoutRow, notes),
         contrast=_document(path / "comparison.json", Contrast),
-        admission=_document(path / "admission.json", AdmissionFile),
+        admission=_document(path / "admission.json", records.AdmissionFile),
         notes=notes,
     )
 
@@ -191,7 +185,7 @@ def excerpt(
     judge: dict[str, Any] = {}
     total = kept = 0
     for step in shown:
-        rows = [row for _, row in read_growing(files[step], RolloutRow, notes=notes)]
+        rows = [row for _, row in read_growing(files[step], records.RolloutRow, notes=notes)]
         chosen = _whole_groups(rows, MAX_CHARS // len(shown))
         total, kept = total + len(rows), kept + len(chosen)
         entries = [_policy_entry(row, prompts) for row in chosen]
@@ -200,7 +194,7 @@ def excerpt(
         responses = {row.id: row.response for row in chosen}
         judge.update(
             (row.id, _judge_entry(row, responses[row.id], tasks))
-            for _, row in read_growing(judged, JudgementRow, notes=notes)
+            for _, row in read_growing(judged, records.JudgementRow, notes=notes)
             if row.id in responses
         )
     asked = {row["task"] for step in steps for row in step["rows"]}
@@ -230,9 +224,11 @@ def spread(items: Sequence[int], limit: int, *, keep: int | None = None) -> list
     return [items[position] for position in sorted(positions)]
 
 
-def _whole_groups(rows: Sequence[RolloutRow], budget_chars: int) -> list[RolloutRow]:
+def _whole_groups(
+    rows: Sequence[records.RolloutRow], budget_chars: int
+) -> list[records.RolloutRow]:
     """Evenly spaced groups within the budget, and one at least."""
-    groups: defaultdict[str, list[RolloutRow]] = defaultdict(list)
+    groups: defaultdict[str, list[records.RolloutRow]] = defaultdict(list)
     for row in rows:
         groups[row.id.rpartition("-g")[0] or row.task_id].append(row)
     if not groups:
@@ -246,7 +242,7 @@ def _whole_groups(rows: Sequence[RolloutRow], budget_chars: int) -> list[Rollout
     return [row for position in positions for row in by_place[position]]
 
 
-def _policy_entry(row: RolloutRow, prompts: dict[str, int]) -> dict[str, Any]:
+def _policy_entry(row: records.RolloutRow, prompts: dict[str, int]) -> dict[str, Any]:
     shown = row.model_dump(exclude={"step", "task_id"})
     return shown | {
         "task": row.task_id,
@@ -256,7 +252,7 @@ def _policy_entry(row: RolloutRow, prompts: dict[str, int]) -> dict[str, Any]:
 
 
 def _judge_entry(
-    row: JudgementRow, response: str, tasks: Mapping[str, Task] | None
+    row: records.JudgementRow, response: str, tasks: Mapping[str, Task] | None
 ) -> dict[str, Any]:
     """What the judge gave; its own words and what the response lacks only where that is asked."""
     result, task = row.result, (tasks or {}).get(row.task_id)

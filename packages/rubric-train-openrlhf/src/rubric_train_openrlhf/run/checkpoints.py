@@ -17,7 +17,7 @@ from pydantic.dataclasses import dataclass
 
 from rubric_core.files import open_file
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.environment import first_changed, model_digests
+from rubric_train_openrlhf.run.folder import first_changed, model_digests
 from rubric_train_openrlhf.run.writing import disk_errors, point_link, save_tensors, whole_folder
 
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
-from rubric_train_openrlhf.config.loading import parse_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, parse_config
 from rubric_train_openrlhf.policy import ChatCodec, build_tokenizer
 
 if TYPE_CHECKING:

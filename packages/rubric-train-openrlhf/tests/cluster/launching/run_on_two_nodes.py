@@ -17,7 +17,7 @@ import psutil
 import ray
 
 from rubric_train_openrlhf.cluster.launching.launch import launch
-from rubric_train_openrlhf.config.loading import load_config
+from rubric_train_openrlhf.config.train import load_config
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
 

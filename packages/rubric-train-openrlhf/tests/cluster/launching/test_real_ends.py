@@ -32,7 +32,7 @@ from rubric_judge.testing import FakeEndpoint, numbered_share
 from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import RolloutRow
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from rubric_train_openrlhf.cluster.planning.plan import describe_plan
-from rubric_train_openrlhf.config.loading import load_config, parse_config
+from rubric_train_openrlhf.config.train import load_config, parse_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from rubric_train_openrlhf.cluster.planning.sizing import (
     policy_state,
     step_time,
 )
-from rubric_train_openrlhf.config.loading import load_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, load_config
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_shape
 

@@ -10,7 +10,7 @@ import pytest
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.rehearse import aftermath
 from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Status
-from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import (
     ClusterStep,

@@ -10,7 +10,7 @@ import pytest
 from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task, write_tasks
 from rubric_train_openrlhf.cluster.rehearse.aftermath import check_asymmetry
 from rubric_train_openrlhf.cluster.rehearse.checking import Status
-from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.run.folder import RunFolder
 
 if TYPE_CHECKING:

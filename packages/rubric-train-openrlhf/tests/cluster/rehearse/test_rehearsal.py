@@ -12,7 +12,7 @@ import pytest
 
 from rubric_train_openrlhf.cluster.rehearse.checking import Report, Request, Status
 from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
-from rubric_train_openrlhf.config.loading import read_values
+from rubric_train_openrlhf.config.train import read_values
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.slow, pytest.mark.timeout(3600)]
 

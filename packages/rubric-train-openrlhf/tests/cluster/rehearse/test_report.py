@@ -31,8 +31,7 @@ from rubric_train_openrlhf.cluster.rehearse.checking import (
     warning,
 )
 from rubric_train_openrlhf.cluster.rehearse.stage import run_process
-from rubric_train_openrlhf.config.loading import parse_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import run_file
 from rubric_train_openrlhf.cluster.training.trained import Shares
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.config.loading import load_config
+from rubric_train_openrlhf.config.train import load_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -26,7 +26,7 @@ from rubric_train_openrlhf.cluster.training.trained import (
     in_row_order,
 )
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.policy import load_policy

@@ -28,8 +28,7 @@ from rubric_judge.console.command import configure_log
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster import cpu, failure, orphans
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
-from rubric_train_openrlhf.config.loading import load_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, load_config
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import disk_errors

@@ -25,8 +25,7 @@ from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster import orphans, settings
 from rubric_train_openrlhf.cluster.failure import read_failure
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
-from rubric_train_openrlhf.config.loading import dump_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import ClusterError, DiskWriteError, ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import RunSummary

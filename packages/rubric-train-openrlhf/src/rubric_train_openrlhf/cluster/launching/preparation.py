@@ -18,13 +18,11 @@ from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
 from rubric_train_openrlhf.cluster.sampling import policy_run, samples
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates, check_policies
-from rubric_train_openrlhf.config.loading import dump_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.policy.load import folder_dtype
-from rubric_train_openrlhf.run.environment import model_digests
-from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder, model_digests
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.admission import Admission, read_admission

@@ -16,9 +16,8 @@ from rubric_core.files import read_file, toml_beside
 from rubric_judge.page.rendering import text_template
 from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
-from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import RolloutConfig
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 from rubric_train_openrlhf.step.admission import admission_lines
 from rubric_train_openrlhf.step.tasks import heldout_questions

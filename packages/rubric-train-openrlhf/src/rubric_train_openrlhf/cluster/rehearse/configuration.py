@@ -21,8 +21,7 @@ from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.config.loading import parse_config, written_at
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, parse_config, written_at
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 

@@ -24,8 +24,7 @@ from rubric_judge.calibration.record import read_calibration
 from rubric_judge.capabilities import fingerprint
 from rubric_train_openrlhf.cluster.orphans import end_session, words_of
 from rubric_train_openrlhf.cluster.rehearse import checking, judge, stand_ins
-from rubric_train_openrlhf.config.loading import dump_config, parse_config
-from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
 
