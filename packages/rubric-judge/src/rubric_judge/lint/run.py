@@ -49,12 +49,12 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
             task = Task.from_json(row)
         except SchemaError as error:
             hint = _hint(row) if (error.field or "").endswith(".weight") else ""
-            findings = [reading.finding("no_task", f"{error}{hint}")]
+            findings = [reading.finding("no_task", what=f"{error}{hint}")]
         else:
             findings = list(lint_task(task))
             first = lines.setdefault(task.task_id, line)
             if first != line:
-                repeated = reading.finding("repeated_task", f"is the task of line {first} again")
+                repeated = reading.finding("repeated_task", first=first)
                 findings.append(replace(repeated, task_id=task.task_id))
         yield line, tuple(replace(one, line=line) for one in findings)
 
