@@ -152,40 +152,6 @@ def append_whole(descriptor: int, line: bytes, *, size: int) -> None:
         raise
 
 
-def end_last_line(
-    file: BufferedWriter,
-    model: type[BaseModel],
-    *,
-    is_torn: Callable[[bytes], bool] = lambda _: True,
-) -> int:
-    """End the last line of a file that grows by lines, or cut it off where a kill tore it.
-
-    Args:
-        file: of `open_to_append`, which nobody else writes to.
-        model: of a whole line.
-        is_torn: asked of a last line that is no such; what is not torn stays for its readers.
-
-    Returns:
-        The size of the file then.
-
-    Raises:
-        OSError: it cannot be read or written.
-    """
-    descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
-    if os.pread(descriptor, 1, max(0, size - 1)) in {b"", b"\n"}:
-        return size
-    last = os.pread(descriptor, size, 0).rpartition(b"\n")[2]
-    try:
-        model.model_validate_json(last)
-    except ValidationError:
-        if is_torn(last):
-            os.ftruncate(descriptor, size - len(last))
-    else:
-        append_whole(descriptor, b"\n", size=size)
-    os.fsync(descriptor)
-    return os.fstat(descriptor).st_size
-
-
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file's bytes, in hexadecimal.
 
@@ -316,13 +282,11 @@ def rising_steps(rows: Iterable[tuple[int, _Step]], *, path: Path) -> tuple[_Ste
     found: list[_Step] = []
     for line, row in rows:
         if found and row.step <= found[-1].step:
-            raise RubricFileError(
-                f"step {row.step} after step {found[-1].step}; steps must rise, so remove the rows "
-                "that a restart has repeated",
-                path=path,
-                line=line,
-                field="step",
+            problem = (
+                f"step {row.step} after step {found[-1].step}; steps must rise, so remove the "
             )
+            problem += "rows that a restart has repeated"
+            raise RubricFileError(problem, path=path, line=line, field="step")
         found.append(row)
     return tuple(found)
 

@@ -11,8 +11,8 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from rubric_core import ConfigError, FolderLockError, JudgeView
-from rubric_core.files import append_whole, end_last_line, open_to_append, read_growing
-from rubric_core.locks import file_lock
+from rubric_core.files import append_whole, open_to_append, read_growing
+from rubric_core.locks import end_last_line, file_lock
 from rubric_judge.errors import says
 from rubric_judge.ledger.entry import hash_text
 
@@ -73,7 +73,7 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
     lines = "".join(f"{json.dumps(row.model_dump(exclude_none=True))}\n" for row in rows).encode()
     try:
         with file_lock(path, wait=True), open_to_append(path) as file:
-            size = end_last_line(file, LabelRequest)
+            size = end_last_line(file, LabelRequest, is_torn=bool)
             append_whole(file.fileno(), lines, size=size)
             os.fsync(file.fileno())
     except FolderLockError as error:
