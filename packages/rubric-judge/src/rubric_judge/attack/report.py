@@ -156,7 +156,6 @@ def _worst(report: AttackReport) -> TextTable:
 
 
 _MOST_FAMILIES: Final = 40
-_NAME_CHARS: Final = 32
 
 
 def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
@@ -172,23 +171,14 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
     shown = [one for one in report.families if one.rate is not None][:_MOST_FAMILIES]
     if not shown:
         return []
-    names = [pictures.wrap_name(one.family, _NAME_CHARS) for one in shown]
-    lines = sum(1 + name.count("\n") for name in names)
-    figure, (axes,) = pictures.new_figure(7.2, 1.3 + 0.12 * len(shown) + 0.17 * lines)
-    places = range(len(shown))
-    rates = [one.rate for one in shown]
-    axes.barh(places, rates, height=0.62, color=pictures.COLOURS[0], alpha=0.85)
+    figure, axes = pictures.new_rows([one.family for one in shown], height=1.3, each=0.12)
+    bounds = [(one.rate or 0.0, one.low, one.high) for one in shown]
+    pictures.draw_intervals(axes, range(len(shown)), bounds, colour=pictures.COLOURS[0])
     for place, one in enumerate(shown):
-        axes.plot([one.low, one.high], [place, place], color="#222222", linewidth=1.2)
-        axes.text(
-            1.02, place, f"{one.over_credited} of {one.scored}",
-            va="center", color=pictures.MUTED, fontsize=8.5,
-        )  # fmt: skip
-    axes.set_yticks(places, names)
-    axes.set(xlim=(0, 1), ylim=(len(shown) - 0.4, -0.6))
+        said = f"{one.over_credited} of {one.scored}"
+        axes.text(1.02, place, said, va="center", fontsize=8.5, color=pictures.MUTED)
+    axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    pictures.draw_grid(axes, "x")
-    axes.tick_params(axis="y", length=0)
     axes.set_xlabel(
         f"cases credited more than they deserve, with {report.confidence:.0%} intervals"
     )
