@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from matplotlib.ticker import PercentFormatter
 
+from rubric_core.files import toml_beside
 from rubric_judge.page import charts, pictures
-from rubric_judge.page.tables import Part, Report, TextTable, counted, or_dash
+from rubric_judge.page.tables import Part, Report, TextTable, counted
 
 
 class WorstCase(Part):
@@ -98,13 +100,7 @@ class AttackReport(Report):
 
     def method(self) -> str:
         """Return what is counted, and how the intervals were made."""
-        return (
-            f"{self.cases:,} cases on {counted(self.tasks, 'task')}. Over-credited: cases that "
-            "were given more than they deserve, of those with scores and a bound; the intervals "
-            f"are Wilson's ({self.confidence:.0%}). Excess: mean of what was given above the "
-            "bound. Invalid judgements (reward 0) and unavailable ones (no reward) are counted "
-            "apart."
-        )
+        return _WORDS["method"].format(self, tasks=counted(self.tasks, "task"))
 
     def drawn(self) -> list[charts.Bars]:
         """Return the rate of each family."""
@@ -117,19 +113,21 @@ class AttackReport(Report):
 
 
 _MOST_WORST: Final = 10
+_WORDS: Final = toml_beside(__file__, "words.toml")
+"""The tables; what they are called and what stands in them."""
 
 
 def _families(report: AttackReport) -> TextTable:
-    rows: list[tuple[str, ...]] = []
-    for one in report.families:
-        interval = "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
-        rate, excess = or_dash(one.rate, ".0%"), or_dash(one.mean_over_credit, ".3f")
-        over = f"{one.over_credited}/{one.scored}"
-        rows.append((one.family, over, rate, interval, excess, _uncounted(one)))
-    header = ("family", "over-credited", "rate", "interval", "excess", "not counted")
-    columns = len(header) if any(row[-1] for row in rows) else len(header) - 1
-    title = f"{report.judge}: credit above the bound by > {report.epsilon:g}"
-    return TextTable(title, header[:columns], tuple(row[:columns] for row in rows))
+    told = [(one, _interval(one), _uncounted(one)) for one in report.families]
+    values = {"judge": report.judge, "epsilon": f"{report.epsilon:g}"}
+    table = TextTable.of(_WORDS["families"], told, **values)
+    if any(uncounted for *_, uncounted in told):
+        return table
+    return replace(table, header=table.header[:-1], rows=tuple(row[:-1] for row in table.rows))
+
+
+def _interval(one: FamilyCredit) -> str:
+    return "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
 
 
 def _uncounted(one: FamilyCredit) -> str:
@@ -138,21 +136,18 @@ def _uncounted(one: FamilyCredit) -> str:
 
 
 def _controls(report: AttackReport) -> TextTable:
-    rows: list[tuple[str, ...]] = []
-    for one in report.controls:
-        mean, scored = or_dash(one.mean_reward, ".3f"), f"{one.scored} of {one.responses}"
-        rows.append((one.name, one.deserves, mean, scored))
-    if report.separable:
-        told_apart = f"{report.separated} of {report.separable} tasks"
-        rows.append(("reference above weak", "every task", told_apart, ""))
-    return TextTable("Honest answers", ("answer", "deserves", "mean reward", "scored"), tuple(rows))
+    table = TextTable.of(_WORDS["controls"], ([one] for one in report.controls))
+    if not report.separable:
+        return table
+    told_apart = f"{report.separated} of {report.separable} tasks"
+    row = ("reference above weak", "every task", told_apart, "")
+    return replace(table, rows=(*table.rows, row))
 
 
 def _worst(report: AttackReport) -> TextTable:
     cases = [case for family in report.families for case in family.worst]
     worst = sorted(cases, key=lambda case: case.bound - case.reward)[:_MOST_WORST]
-    rows = tuple((case.id, f"{case.reward:.3f}", f"{case.bound:.3f}") for case in worst)
-    return TextTable("Worst cases", ("case", "reward", "bound"), rows)
+    return TextTable.of(_WORDS["worst"], ([case] for case in worst))
 
 
 _MOST_FAMILIES: Final = 40
