@@ -128,7 +128,7 @@ class Scale:
     """Temperatures to choose the best of, on validation questions."""
     seeds: int = 1
     """Runs, each with a seed of its own and the same questions."""
-    claim: str = LIMITS
+    caution: str = ""
 
 
 def _sft(steps: int, *, learning_rate: float, batch_size: int = 8) -> SftConfig:
@@ -195,7 +195,7 @@ def main(  # noqa: PLR0913 - the options of a command
         scale = replace(scale, grpo={**scale.grpo, "steps": steps})
     if fast:
         told = f"A fast run, of {counted(scale.grpo['steps'], 'step')}: its figures mean nothing."
-        scale = replace(scale, claim=f"{told} {LIMITS}")
+        scale = replace(scale, caution=told)
     keep_older(out)
     quieten(threads=1 if model == "tiny" else None)
     with Progress.of("quickstart", at_once=True):
@@ -408,7 +408,9 @@ class Proof:
             labels={k: v for k, v in LABELS.items() if k in self._stages | self._controls},
             differences=pairs,
         )
-        return found.model_copy(update={"claim": self._scale.claim, "not_rivals": NOT_RIVALS})
+        return found.model_copy(
+            update={"claim": LIMITS, "caution": self._scale.caution, "not_rivals": NOT_RIVALS}
+        )
 
     def answers(self) -> list[dict[str, object]]:
         """The first answer of each stage to a few questions from all over the test split."""

@@ -154,7 +154,8 @@ def test_the_quickstart_shows_answers_of_a_real_model(of_real_model: tuple[Path,
     content = json.loads((folder / "comparison.json").read_text("utf-8"))
     assert {"negated", "shuffled", "learned_template"} <= set(content["heldout"]["controls"])
     assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(content["differences"][0])
-    assert content["claim"].startswith("A fast run, of 1 step: its figures mean nothing. ")
+    caution = "A fast run, of 1 step: its figures mean nothing. "
+    assert content["result"].startswith(f"{caution}GRPO")
     report = (folder / "report.html").read_text("utf-8")
     assert "Answers to the same test questions" in report
     # One question may be answered by code; all together read as English.

@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -106,6 +107,29 @@ def test_an_error_is_found_with_its_remedy(made: dict[str, str]) -> None:
     assert "| `no_text_layer` | run text recognition (OCR) over the scanned PDF files |" in page
     assert "| criterion ids must be unique, … occurs more than once | rename one |" in page
     assert page.count("\n| ") > 300
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "rubric-core/src/rubric_core/configuration.toml",
+        "rubric-eval/src/rubric_eval/errors.toml",
+        "rubric-judge/src/rubric_judge/errors.toml",
+        "rubric-judge/src/rubric_judge/yaml_errors.toml",
+        "rubric-synth/src/rubric_synth/errors.toml",
+        "rubric-train-openrlhf/src/rubric_train_openrlhf/errors.toml",
+    ],
+)
+def test_every_message_is_found_by_its_words(table: str, made: dict[str, str]) -> None:
+    page = set(re.findall(r"\w+", made["reference/errors.md"]))
+    lines = [set(re.findall(r"\w+", one)) for one in made["reference/errors.md"].splitlines()]
+    content = tomllib.loads((ROOT / "packages" / table).read_text("utf-8"))
+    content = {"": content.get("needs", content), **content.get("not_for_settings", {})}
+    texts = [*content.pop("").values(), *content.values()]
+    told = [text if isinstance(text, str) else text.get("says", "") for text in texts]
+    for text in told:
+        words = set(re.findall(r"\w+", re.sub(r"\{[^{}]*\}", " ", text)))
+        assert any(words <= line for line in lines), (text, words - page)
 
 
 # --- in a browser ---------------------------------------------------------------------------------

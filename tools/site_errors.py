@@ -19,6 +19,18 @@ _INTRODUCTION: Final = (
     "[troubleshooting](../troubleshooting.md).",
 )
 TABLES: Final = {
+    "A value of a configuration, or of a line of a file": (
+        "rubric-core/src/rubric_core/configuration.toml",
+        ("needs",),
+    ),
+    "A YAML file that cannot be read": (
+        "rubric-judge/src/rubric_judge/yaml_errors.toml",
+        ("", "not_for_settings"),
+    ),
+    "A model's settings that do not fit together": (
+        "rubric-judge/src/rubric_judge/provider/misfits.toml",
+        (),
+    ),
     "A configuration whose keys do not fit together": (
         "rubric-train-openrlhf/src/rubric_train_openrlhf/config/problems.toml",
         ("run", "cluster"),
@@ -34,6 +46,14 @@ TABLES: Final = {
     "No dataset where one should be": ("rubric-synth/src/rubric_synth/tables/no_dataset.toml", ()),
     "A run that ended, with a warning": (
         "rubric-train-openrlhf/src/rubric_train_openrlhf/run/warnings.toml",
+        (),
+    ),
+    "Models that cannot be compared": (
+        "rubric-eval/src/rubric_eval/comparison/refusals.toml",
+        (),
+    ),
+    "What a rehearsal finds": (
+        "rubric-train-openrlhf/src/rubric_train_openrlhf/cluster/rehearse/findings.toml",
         (),
     ),
     "What lint finds in a task": ("rubric-judge/src/rubric_judge/lint/findings.toml", ()),
@@ -55,15 +75,22 @@ def errors_page() -> str:
         lines += [f"### {kind}", "", "| message | what to do |", "|---|---|"]
         lines += [f"| {_cell(said)} | {_cell(remedy)} |" for said, remedy in sorted(found)]
         lines.append("")
-    return "\n".join(lines)
+    shown = "\n".join(lines)
+    lines += ["### Parts of messages, and what others are made of", "", "| message |", "|---|"]
+    parts = (text for path in ROOT.glob(_CATALOGUES) for _, text in _texts(str(path), ()))
+    rows = {one: " | ".join(map(_cell, _split(one))) for one in sorted(parts)}
+    lines += [f"| {_cell(one)} |" for one, row in rows.items() if f"| {row} |" not in shown]
+    return "\n".join([*lines, ""])
 
 
 def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
     content = tomllib.loads((ROOT / "packages" / path).read_text("utf-8"))
-    for part in [content[table] for table in tables] or [content]:
+    for part in [content[table] if table else content for table in tables or ("",)]:
         for key, value in part.items():
-            text = value if isinstance(value, str) else value.get("says") or value["remedy"]
-            yield key, re.sub(r"\{[^{}]*\}", "…", text)
+            said = {"says": value} if isinstance(value, str) else value
+            texts = [said[name] for name in ("says", "detail", "remedy") if name in said]
+            if texts:
+                yield key, re.sub(r"\{[^{}]*\}", "…", "; ".join(texts))
 
 
 def _messages() -> dict[str, set[tuple[str, str]]]:

@@ -376,10 +376,11 @@ def test_an_unknown_tag_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "nearest"), [("lerning_rate", "learning_rate"), ("zzz", None), ("", None)]
+    ("key", "nearest"),
+    [("lerning_rate", "learning_rate"), ("retries", None), ("zzz", None), ("", None)],
 )
 def test_the_nearest_key_is_one_letter_away_or_none(key: str, nearest: str | None) -> None:
-    assert nearest_key(key, ["warmup_steps", "learning_rate"]) == nearest
+    assert nearest_key(key, ["warmup_steps", "learning_rate", "prices"]) == nearest
 
 
 def test_a_long_text_is_looked_through_once() -> None:

@@ -176,22 +176,30 @@ def criterion_row(**changes: object) -> dict[str, object]:
 
 
 WRONG = {
-    "missing question": ({k: v for k, v in ROW.items() if k != "question"}, "question", "required"),
-    "missing passage": ({k: v for k, v in ROW.items() if k != "passage"}, "passage", "required"),
-    "missing criteria": ({k: v for k, v in ROW.items() if k != "criteria"}, "criteria", "required"),
+    "missing question": (
+        {k: v for k, v in ROW.items() if k != "question"},
+        "question",
+        "is missing",
+    ),
+    "missing passage": ({k: v for k, v in ROW.items() if k != "passage"}, "passage", "is missing"),
+    "missing criteria": (
+        {k: v for k, v in ROW.items() if k != "criteria"},
+        "criteria",
+        "is missing",
+    ),
     "empty rubric": ({**ROW, "criteria": []}, "criteria", "at least one criterion"),
     "duplicate ids": (criterion_row(id="z"), "criteria", "'z' occurs more than once"),
     "negative weight": (criterion_row(weight=-1), "criteria.1.weight", "not -1.0"),
     "nan weight": (criterion_row(weight=float("nan")), "criteria.1.weight", "finite number"),
     "infinite weight": (criterion_row(weight=float("inf")), "criteria.1.weight", "finite number"),
-    "text for a weight": (criterion_row(weight="2"), "criteria.1.weight", "valid number"),
-    "true for a weight": (criterion_row(weight=True), "criteria.1.weight", "valid number"),
+    "text for a weight": (criterion_row(weight="2"), "criteria.1.weight", "needs a number"),
+    "true for a weight": (criterion_row(weight=True), "criteria.1.weight", "needs a number"),
     "all weights zero": (
         {**ROW, "criteria": [{"id": "a", "weight": 0}]},
         "criteria",
         "positive and finite, not 0.0",
     ),
-    "number for a text": ({**ROW, "question": 3}, "question", "valid string"),
+    "number for a text": ({**ROW, "question": 3}, "question", "needs a text"),
     "unknown key": ({**ROW, "answer": "canary"}, "answer", "not permitted"),
 }
 
@@ -389,7 +397,7 @@ def test_parquet_of_the_wrong_type_is_refused_with_row_and_field(tmp_path: Path)
     rows = [{**ROW, "criteria": [{"id": "a", "weight": "1"}]}]
     pq.write_table(pa.Table.from_pylist(rows), path)
 
-    with pytest.raises(RubricFileError, match="valid number") as caught:
+    with pytest.raises(RubricFileError, match="needs a number") as caught:
         list(read_tasks(path))
 
     assert (caught.value.line, caught.value.field) == (1, "criteria.0.weight")

@@ -343,7 +343,7 @@ def test_a_pool_that_cannot_be_is_a_clear_error(
     ("line", "message"),
     [
         ("{", "responses.jsonl:1: "),
-        ('{"task_id": "x"}', "responses.jsonl:1: field 'response': Field required"),
+        ('{"task_id": "x"}', "responses.jsonl:1: field 'response': is missing: add it; a line is"),
         ('{"task_id": "x", "response": 3}', "field 'response'"),
         ("task_id,response", "the file must be JSON Lines, not CSV"),
         ("PAR1\x15\x04\0", "the file must be JSON Lines, and looks binary"),

@@ -70,6 +70,7 @@ def test_the_defaults_are_the_papers() -> None:
     [
         ({"type": "llm", "model": "m", "temprature": 0}, "did you mean 'temperature'"),
         ({"type": "llm", "model": "m", "timeout": 3}, "did you mean 'timeout_s'"),
+        ({"type": "llm", "model": "m", "retries": 3}, "did you mean 'max_transport_attempts'"),
         ({"type": "lexical", "model": "m"}, "known keys: regex_timeout_s, type"),
         ({"type": "llm"}, "model"),
         ({"type": "llm", "model": ""}, "model"),
@@ -369,6 +370,26 @@ def test_a_plugin_with_other_options_is_another_judge_to_a_ledger(
         assert [anyio.run(total, ledger, share) for share in (1.0, 0.0, 1.0)] == [3.0, 0.0, 3.0]
         assert len(list(ledger.entries())) == 2
     assert closed.exists()
+
+
+@pytest.mark.usefixtures("plain_package")
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("plian", "did you mean 'plain'? use one of none, plain"),
+        ("oracle", "use one of none, plain"),
+        ("lexicla", "did you mean `type: lexical`?"),
+    ],
+)
+def test_an_unknown_plugin_is_told_with_its_line_and_offered_plugins_alone(
+    tmp_path: Path, name: str, remedy: str
+) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text(f"type: hybrid\njudge:\n  type: plugin\n  name: {name}\n")
+    with pytest.raises(ConfigError) as caught:
+        read_judge_spec(path)
+    wrong = f"judge.name: needs a judge that an installed package adds ({remedy}), not {name!r}"
+    assert str(caught.value) == f"{path}:4: {wrong}"
 
 
 @pytest.mark.usefixtures("plain_package")

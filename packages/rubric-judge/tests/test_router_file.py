@@ -100,7 +100,7 @@ async def test_what_the_router_refuses_is_named_and_not_quoted(
     path = write(text.replace(old, new))
     async with LLMJudge(JudgeConfig(model="judge", litellm_config=path)) as judge:
         result = await judge.judge(make_view())
-        with pytest.raises(JudgeSetupError, match=rf"{path}: .*{message}") as caught:
+        with pytest.raises(JudgeSetupError, match=rf"{path}:\d+: .*{message}") as caught:
             await JudgePool(judge).check()
     assert (result.reason, result.attempts) == (Reason.BAD_REQUEST, 0)
     assert len(str(caught.value).splitlines()) == 1

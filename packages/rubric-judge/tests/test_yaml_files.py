@@ -162,6 +162,28 @@ def test_a_wrong_value_of_a_judge_is_told_with_its_line(tmp_path: Path) -> None:
     assert unknown == f"{path}:5: unknown key 'limits.rpn': did you mean 'rpm'?"
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("type: llm\nmodel: m\ntimeout_s: 60\ndeadline_s: 3\n", "4: deadline_s=3.0 is below"),
+        ("type: hybrid\njudge:\n  type: lexicl\n", "3: judge: there is no type 'lexicl': did"),
+        (
+            "type: cascade\njudges:\n- type: llm\n  modl: m\n- type: lexical\n",
+            "4: unknown key 'judges.0.modl': did you mean 'model'?",
+        ),
+    ],
+)
+def test_what_a_section_says_is_told_with_the_line_of_its_key(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        read_judge_spec(path)
+    assert any(line.startswith(f"{path}:{told}") for line in str(caught.value).splitlines())
+    assert "factory" not in str(caught.value)
+
+
 @pytest.mark.parametrize("text", ["a:\n\tb: 1\n", "a:\n  b: 1\n\tc: 2\n", "a: [1,\n\t2]\n"])
 def test_a_tab_is_named_with_its_line(text: str) -> None:
     line = text[: text.index("\t")].count("\n") + 1

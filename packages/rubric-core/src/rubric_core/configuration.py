@@ -20,6 +20,9 @@ Keys: TypeAlias = "tuple[int | str, ...]"
 Source: TypeAlias = "str | Callable[[Keys], str]"
 """Where a configuration came from, such as its path; or what says so of one of its keys."""
 
+WRITTEN: Final = "is_written"
+"""In pydantic's context: whether somebody wrote the values, to be used here and now; those of an
+older run may name what this machine does not have."""
 UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 UNKNOWN_KEY: Final = "unknown_key"
@@ -42,13 +45,20 @@ _KEY_PREFIX: Final = re.compile(
 _RUN: Final = re.compile(r"[A-Za-z0-9]{16,}")
 _DIGIT: Final = re.compile(r"[0-9]")
 _FEWEST_DIGITS: Final = 8
+_LEAST_ALIKE: Final = 0.65
+"""Of 1, by difflib: `rpn` is as much like `rpm`, and `retries` less like `prices`."""
+_KEY_IN_TEXT: Final = re.compile(
+    r"""^['"`]?([a-z]\w*)(?=[=:'"`]| ')|((?<!\w)[a-z]\w*(?:\.[a-z]\w*)+)"""
+)
+"""The word that a text begins with, as `out=…` or 'out', or else its first dotted one."""
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that is most likely meant by this one, if any is close."""
     choices = sorted(known)
     usual = _SAID["meant"].get(key.lower())
-    return usual if usual in choices else next(iter(get_close_matches(key, choices, n=1)), None)
+    close = get_close_matches(key, choices, n=1, cutoff=_LEAST_ALIKE)
+    return usual if usual in choices else next(iter(close), None)
 
 
 def kind_remedy(given: str, known: Iterable[str], *, has_part: bool = False) -> str:
@@ -99,7 +109,7 @@ def validated(
         ConfigError: a key or a value is wrong; as `config_error` says it.
     """
     try:
-        return model.model_validate(values, context={"folder": folder} if folder else None)
+        return model.model_validate(values, context={"folder": folder, WRITTEN: callable(source)})
     except ValidationError as error:
         raise config_error(error, model=model, source=source) from None
 
@@ -146,17 +156,40 @@ def config_error(error: ValidationError, *, model: type[BaseModel], source: Sour
     problems = _causes(error.errors(include_url=False))
     lines: list[str] = []
     for problem in problems:
-        place = source if isinstance(source, str) else source(_keys(model, problem["loc"]))
+        place = source if isinstance(source, str) else source(_place(model, problem))
         lines.append(f"{place}: {_line(model, problem)}")
     return ConfigError("\n".join(lines), location=_dotted(model, problems[0]["loc"]))
 
 
+def needed(problem: ErrorDetails) -> str:
+    """Say what a value that pydantic refused needs to be, never what it is."""
+    if (words := _SAID["needs"].get(problem["type"])) is None:
+        return problem["msg"].removeprefix("Value error, ")
+    context = problem.get("ctx", {})
+    return words.format(**{name: _whole(bound) for name, bound in context.items()})
+
+
+def _place(model: type[BaseModel], problem: ErrorDetails) -> Keys:
+    """Return the key to look at; a check of a whole section names the one that it is about."""
+    keys, kind = _keys(model, problem["loc"]), problem["type"]
+    if kind == "union_tag_invalid":
+        return (*keys, problem.get("ctx", {})["discriminator"].strip("'"))
+    if kind in {"value_error", UNSHOWN} and (found := _KEY_IN_TEXT.search(needed(problem))):
+        return (*keys, *(found[1] or found[2]).split("."))
+    return keys
+
+
 def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
-    """Leave out that a list is too short where an item of it is wrong: pydantic counts the rest."""
+    """Leave out what follows from the others, and take what a check says by the line.
+
+    A list is too short where an item of it is wrong: pydantic counts the rest.
+    """
     places = [problem["loc"] for problem in problems]
     return [
-        problem
+        {**problem, "msg": said}
         for problem in problems
+        if problem["type"] != "default_factory_not_called"
+        for said in problem["msg"].split("\n")
         if problem["type"] not in {"too_short", "too_long"}
         or not any(
             len(place) > len(problem["loc"]) and place[: len(problem["loc"])] == problem["loc"]
@@ -192,14 +225,10 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
         case "literal_error" | "enum":
             close = nearest_key(given, _listed(context)) if isinstance(given, str) else None
             meant = f": did you mean {close!r}?" if close else ""
-            wrong = f"needs {context['expected']}{shown}{meant}"
-        case _ if kind in _SAID["needs"]:
-            bounds = {name: _whole(bound) for name, bound in context.items()}
-            default = _default(models, location[-1]) if kind.endswith("_parsing") else ""
-            wrong = f"{_SAID['needs'][kind].format(**bounds)}{shown}{default}"
+            wrong = f"{needed(problem)}{shown}{meant}"
         case _:
-            said = problem["msg"].removeprefix("Value error, ")
-            wrong = f"{_QUOTED.sub(_shown_quote, said)}{shown}"
+            default = _default(models, location[-1]) if kind.endswith("_parsing") else ""
+            wrong = f"{_QUOTED.sub(_shown_quote, needed(problem))}{shown}{default}"
     return where + wrong
 
 

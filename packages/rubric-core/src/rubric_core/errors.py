@@ -25,9 +25,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
-
-from pydantic import ValidationError
 
 from rubric_core.outcome import Reason
 
@@ -74,24 +71,6 @@ class RubricFileError(SchemaError):
         super().__init__(f"{place}: {message}", field=field)
         self.path = path
         self.line = line
-
-    @classmethod
-    def of_validation(
-        cls, error: ValidationError, remedy: str, *, path: Path, line: int | None = None
-    ) -> Self:
-        """Tell the first thing that pydantic found wrong in a file or a line, without its value.
-
-        Args:
-            error: of the model that was to be read.
-            remedy: what to do.
-            path: the file.
-            line: 1-based line, where the model is one of many.
-        """
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        place = f"field {field!r}: " if field else ""
-        message = f"{place}{first['msg'].removeprefix('Value error, ')}; {remedy}"
-        return cls(message, path=path, line=line, field=field or None)
 
 
 class RepeatedKeyError(SchemaError):

@@ -17,14 +17,10 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol, TypeVar, cast
-
-from pydantic import BaseModel, ValidationError
+from typing import Any, BinaryIO, Final, cast
 
 from rubric_core.errors import RepeatedKeyError, RubricFileError, SchemaError
 from rubric_core.nearest import near
-
-_Model = TypeVar("_Model", bound=BaseModel)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -220,75 +216,6 @@ def _row(raw: bytes) -> dict[str, object] | SchemaError:
     if not isinstance(row, dict):
         return SchemaError(f"a line must hold one JSON object, not {type(row).__name__}")
     return cast("dict[str, object]", row)
-
-
-def read_growing(
-    path: Path, model: type[_Model], *, notes: list[str] | None = None
-) -> Iterator[tuple[int, _Model]]:
-    """Yield (1-based line, its row) of a JSON Lines file that a run may be writing.
-
-    Args:
-        path: the file; one that is not there holds none. Blank lines are skipped.
-        model: of the rows.
-        notes: gets a sentence on a torn last line, which is left out.
-
-    Raises:
-        RubricFileError: a broken row, with its place; or the file cannot be read.
-    """
-    if not path.exists():
-        return
-    try:
-        file = open_file(path)
-    except OSError as error:
-        raise RubricFileError(f"cannot be read: {error.strerror}", path=path) from None
-    with file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = model.model_validate_json(line)
-            except ValidationError as error:
-                if line.endswith(b"\n"):
-                    raise RubricFileError.of_validation(
-                        error, "repair or remove the row", path=path, line=number
-                    ) from None
-                if notes is not None:
-                    notes.append(
-                        f"The last line of {path.name} is incomplete and was left out: "
-                        "the run was writing it, or was stopped while it did."
-                    )
-                return
-            yield number, row
-
-
-class _OfStep(Protocol):
-    @property
-    def step(self) -> int: ...
-
-
-_Step = TypeVar("_Step", bound=_OfStep)
-
-
-def rising_steps(rows: Iterable[tuple[int, _Step]], *, path: Path) -> tuple[_Step, ...]:
-    """Return the rows of a file with a row a step, or some steps.
-
-    Args:
-        rows: each with its 1-based line.
-        path: the file.
-
-    Raises:
-        RubricFileError: a step that is not after the one before.
-    """
-    found: list[_Step] = []
-    for line, row in rows:
-        if found and row.step <= found[-1].step:
-            problem = (
-                f"step {row.step} after step {found[-1].step}; steps must rise, so remove the "
-            )
-            problem += "rows that a restart has repeated"
-            raise RubricFileError(problem, path=path, line=line, field="step")
-        found.append(row)
-    return tuple(found)
 
 
 def broken(error: UnicodeDecodeError | json.JSONDecodeError | RepeatedKeyError) -> str:

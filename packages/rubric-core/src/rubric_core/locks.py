@@ -1,19 +1,15 @@
-"""One process at a time in a folder, or at a file; and the end of what a killed one wrote."""
+"""One process at a time in a folder, or at a file."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Generator
-from io import BufferedWriter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ValidationError
-
 from rubric_core.errors import FolderLockError
-from rubric_core.files import append_whole
 
 LOCK_FILE: Final = ".lock"
 _MOST_MISSING: Final = 100
@@ -148,28 +144,3 @@ def _is_current(lock: Path, descriptor: int) -> bool:
         return os.path.samestat(os.fstat(descriptor), lock.stat())
     except FileNotFoundError:
         return False
-
-
-def end_last_line(
-    file: BufferedWriter, model: type[BaseModel], *, is_torn: Callable[[bytes], bool]
-) -> int:
-    """End the last line of a file that grows by lines, or cut it off where a kill tore it.
-
-    Args:
-        file: of `open_to_append`, which nobody else writes to; its size then is returned.
-        model: of a whole line.
-        is_torn: asked of a last line that is no such; what is not torn stays for its readers.
-    """
-    descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
-    if os.pread(descriptor, 1, max(0, size - 1)) in {b"", b"\n"}:
-        return size
-    last = os.pread(descriptor, size, 0).rpartition(b"\n")[2]
-    try:
-        model.model_validate_json(last)
-    except ValidationError:
-        if is_torn(last):
-            os.ftruncate(descriptor, size - len(last))
-    else:
-        append_whole(descriptor, b"\n", size=size)
-    os.fsync(descriptor)
-    return os.fstat(descriptor).st_size

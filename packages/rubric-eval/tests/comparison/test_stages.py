@@ -68,7 +68,7 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
         claim="One sentence.",
     )
     document = json.loads(json.dumps(comparison.to_json(), allow_nan=False))
-    told = {"result", "claim", "not_rivals"}
+    told = {"result", "caution", "claim", "not_rivals"}
     assert set(document) == {"judge", "confidence", "samples", "heldout", "differences"} | told
     assert list(document["heldout"]) == ["base", "grpo", "controls"]
     row = document["heldout"]["grpo"]
@@ -77,6 +77,9 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
     assert document["heldout"]["controls"]["fixed_template"]["label"] == "fixed template"
     assert set(document["differences"][0]) == {"a", "b", "mean", "ci_low", "ci_high", "n"}
     assert document["claim"] == "One sentence."
+    careful = comparison.model_copy(update={"caution": "It means nothing."})
+    assert careful.markdown().startswith(f"It means nothing. {comparison.result}\n")
+    assert careful.to_json()["result"] == f"It means nothing. {comparison.result}"
 
 
 def test_markdown_shows_per_cent_and_signed_points(make_heldout: Callable[..., Heldout]) -> None:

@@ -74,7 +74,7 @@ def test_models_are_called_differently() -> None:
         ("type: lexical\n", "needs a --judge of its own"),
         ("- a\n", "needs `models:`"),
         ("models: {a: 'hf:x'}\nmore: 1\n", "nothing else"),
-        ("models: {a: 3}\n", "write KIND:WHERE"),
+        ("models:\n  b: hf:x\n  a: 3\n", r"models\.yaml:3: models\.a: write KIND:WHERE"),
         ("models: {a: hf}\n", "write KIND:WHERE"),
         ("models: {a: {path: x}}\n", "needs `kind`"),
         ("models: {a: 'hf:x', a: 'hf:y'}\n", "a second time"),

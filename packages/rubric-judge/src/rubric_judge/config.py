@@ -8,10 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal, cast, get_args
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    model_validator,
+)
 
-from rubric_core import ConfigError
-from rubric_core.configuration import Source, kind_remedy, shown_name, validated
+from rubric_core import ConfigError, judge_names
+from rubric_core.configuration import (
+    WRITTEN,
+    Source,
+    kind_remedy,
+    nearest_key,
+    shown_name,
+    validated,
+)
 from rubric_core.nearest import near
 from rubric_core.schema.sealed import Many
 from rubric_judge.errors import says
@@ -77,12 +91,24 @@ class ListwiseConfig(ModelJudgeConfig):
     """Most different responses in one call; a larger group is an error before any call."""
 
 
+def _installed(name: str, info: ValidationInfo) -> str:
+    is_written = cast("Mapping[str, bool]", info.context or {}).get(WRITTEN)
+    if is_written and name not in (known := judge_names()):
+        ours = _KINDS.keys() - {PluginConfig.model_fields["type"].default}
+        added = sorted(set(known) - ours)
+        remedy = kind_remedy(name, added) if added else "there is none"
+        if (close := nearest_key(name, {*added, *ours})) in ours:
+            remedy = f"did you mean `type: {close}`?"
+        raise ValueError(f"needs a judge that an installed package adds ({remedy})")
+    return name
+
+
 class PluginConfig(Settings):
     """A judge that an installed package registers under the entry point `rubric.judges`."""
 
     type: Literal["plugin"] = "plugin"
 
-    name: str = Field(min_length=1)
+    name: Annotated[str, AfterValidator(_installed)] = Field(min_length=1)
     """Name of the entry point."""
 
     options: dict[str, JsonValue] = Field(default_factory=dict)

@@ -21,6 +21,7 @@ from pydantic_core import ValidationError
 from rubric_core import JudgeResult, JudgeView, Outcome, Task
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
+from rubric_core.rows import row_error
 from rubric_judge.errors import says
 
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -203,7 +204,7 @@ def read_rows(
             if error.errors(include_input=False)[0]["type"] == "json_invalid":
                 other = "and looks binary" if b"\0" in content else "not CSV or one JSON list"
                 remedy = f"the file must be JSON Lines, {other}; {remedy}"
-            raise RubricFileError.of_validation(error, remedy, path=path, line=line) from None
+            raise row_error(error, remedy, path=path, line=line) from None
         except SchemaError as error:  # two equal keys, or a result that contradicts itself
             raise RubricFileError(str(error), path=path, line=line, field=error.field) from None
         yield line, row

@@ -71,4 +71,20 @@ def test_nothing_is_cut_at_80_columns(
     assert "…" not in printed
     assert max(map(len, printed.splitlines())) <= 80
     for one in report.criteria:
-        assert f"{one.youden_j.value:.2f}".replace("-", "−") in printed
+        assert one.youden_j.text() in printed  # in one line, with its interval
+
+
+def test_a_reason_that_criteria_share_is_said_once(
+    planted: Callable[..., Paired], tmp_path: Path
+) -> None:
+    rates = {f"criterion_{place}": (1.0, 0.0) for place in range(10)}
+    report = calibrate(planted(rates, tasks=2, met=1.0), settings=Settings(resamples=30))
+    (reason,) = {one.reason for one in report.criteria}
+    names = [one.criterion for one in report.criteria]
+
+    (table,) = [one for one in report.tables() if one.title == "Why"]
+    assert table.rows == ((f"{', '.join(names[:8])} and 2 others", reason),)
+    write_page(report, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count(reason) == 1
+    assert ", ".join(names) in re.sub("<wbr>", "", page)

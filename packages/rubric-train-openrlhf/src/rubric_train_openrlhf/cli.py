@@ -5,21 +5,23 @@ from __future__ import annotations
 import logging
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path  # cyclopts resolves it at runtime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core.errors import ConfigError, FolderLockError
+from rubric_core.errors import ConfigError, FolderLockError, PluginError
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_judge.console import command
 from rubric_judge.console.progress import Progress
+from rubric_judge.console.snapshot import duration_text
 from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
 
 if TYPE_CHECKING:
     from rubric_core import TrainerBackend
+    from rubric_core.configuration import Keys
     from rubric_train_openrlhf.run.records import RunSummary
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
@@ -90,11 +92,12 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
             from rubric_train_openrlhf.config.loading import parse_config, read_values, written_at
 
             values = read_values(config, overrides=overrides)
-        if (backend := _backend_from_elsewhere(values)) is not None:
+        source = written_at(config, overrides=overrides)
+        if (backend := _backend_from_elsewhere(values, source)) is not None:
             with progress.phase(f"backend {backend.name}"):
                 print(backend.run(values, resume=resume))
             return
-        loaded = parse_config(values, source=written_at(config, overrides=overrides))
+        loaded = parse_config(values, source=source)
         if resume and (ended := _silent_end(loaded.out)) is not None:
             print(ended, file=sys.stderr)
         try:
@@ -107,9 +110,13 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
             raise
         with progress.phase("writing the report"):
             report = _report(loaded.out)
-    print(summary.model_dump_json(indent=2))
-    if summary.best_heldout_reward is not None:
-        print(f"rubric-train: {_validated(summary)}", file=sys.stderr)
+    print(_result(summary))
+    facts = {
+        "steps": f"{summary.steps} of {summary.total_steps or summary.steps}",
+        "time": duration_text(summary.wall_s),
+        "warning": summary.warning,
+    }
+    command.print_pairs((name, value) for name, value in facts.items() if value is not None)
     for name, factor in summary.admission.items():
         told = "masked from the reward" if factor == 0 else f"weighed at {factor:g}"
         print(f"rubric-train: criterion {name} {told} (judge.calibration)", file=sys.stderr)
@@ -118,11 +125,14 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     print(report)
 
 
-def _validated(summary: RunSummary) -> str:
-    """Say what the best checkpoint earns on the validation questions."""
-    best, first = summary.best_heldout_reward or 0.0, summary.first_heldout_reward
+def _result(summary: RunSummary) -> str:
+    """Say how the run ended, and what its best checkpoint earns on the validation questions."""
+    if (best := summary.best_heldout_reward) is None:
+        return f"{summary.status}: nothing was validated, as data.validation is not given"
+    first = summary.first_heldout_reward
     before = "" if first is None else f"; before training {100 * first:.1f} %"
-    return f"validation reward {100 * best:.1f} % at step {summary.best_step}{before}"
+    earned = f"validation reward {100 * best:.1f} % at step {summary.best_step}"
+    return f"{summary.status}: {earned}{before}"
 
 
 def _stopped(out: Path, *, go_on: str) -> str:
@@ -173,11 +183,11 @@ def plan(
     from rubric_train_openrlhf.config.loading import parse_config, read_values, written_at
 
     values = read_values(config, overrides=overrides)
-    if (backend := _backend_from_elsewhere(values)) is not None:
+    source = written_at(config, overrides=overrides)
+    if (backend := _backend_from_elsewhere(values, source)) is not None:
         print(backend.plan(values))
         return
-    parsed = parse_config(values, source=written_at(config, overrides=overrides))
-    print(describe_plan(parsed, full=full))
+    print(describe_plan(parse_config(values, source=source), full=full))
     if not full:
         print("more, such as the resolved configuration: --full")
 
@@ -220,6 +230,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         source=config,
         values=read_values(config, overrides=overrides),
         folder=out or Path("runs", "rehearsals", config.stem),
+        overrides=overrides,
         judge=judge,
         data=data,
         on_cluster=on_cluster,
@@ -290,12 +301,17 @@ def report(
     print(write_runs_report(folders, out))
 
 
-def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | None:
+def _backend_from_elsewhere(
+    values: Mapping[str, object], written_at: Callable[[Keys], str]
+) -> TrainerBackend | None:
     """Find the backend that a configuration names; None for ours, which show progress here."""
     from rubric_core import find_trainer
 
     name = str(values.get("backend", "local"))
-    return None if name in {"local", "openrlhf"} else find_trainer(name)
+    try:
+        return None if name in {"local", "openrlhf"} else find_trainer(name)
+    except PluginError as error:
+        raise PluginError(f"{written_at(('backend',))}: backend: {error}") from None
 
 
 if __name__ == "__main__":

@@ -221,6 +221,22 @@ def test_a_wrong_value_is_told_with_its_line_or_as_one_of_the_command_line(file:
     assert any(one.startswith("the command line: unknown key 'sft.stepz'") for one in said)
 
 
+def test_what_sections_require_of_each_other_is_told_by_the_line_of_each(file: Path) -> None:
+    text = file.read_text()
+    file.write_text(
+        f"{text}\nrollout:\n  prompts: 2\n  group_size: 1\ndevice: cuda\nbackend: openrlhf\n"
+    )
+    lines = file.read_text().splitlines()
+
+    with pytest.raises(TrainConfigError) as caught:
+        load_config(file, overrides=("--cluster.device", "cpu"))
+
+    said = str(caught.value).splitlines()
+    for key in ("  group_size: 1", "device: cuda"):
+        start = f"{file}:{lines.index(key) + 1}: "
+        assert any(one.startswith(start) for one in said), said
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

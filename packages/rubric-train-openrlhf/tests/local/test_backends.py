@@ -68,4 +68,6 @@ def test_an_unknown_backend_is_named_with_the_nearest(
     with pytest.raises(SystemExit):
         main(["plan", str(config), "--backend", "clster"])
 
-    assert "did you mean 'cluster'?" in " ".join(capsys.readouterr().err.split())
+    told = " ".join(capsys.readouterr().err.split())
+    assert "the command line: backend: " in told
+    assert "did you mean 'cluster'?" in told

@@ -109,7 +109,7 @@ def test_wrong_input_is_refused_without_torch(make_config: Callable[..., TrainCo
     assert ended.stdout.splitlines() == ["2"] * len(wrong)
     said = [line for line in ended.stderr.splitlines() if absent in line or "; use at" in line]
     assert len(said) == len(wrong) - 1
-    assert "did you mean 'lexical'" in ended.stderr
+    assert "did you mean `type: lexical`" in ended.stderr
     assert not config.out.exists() or not any(config.out.glob("*.json*"))
 
 

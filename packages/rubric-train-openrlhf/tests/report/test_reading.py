@@ -58,7 +58,7 @@ def test_a_line_that_is_not_json_is_named(make_run: Callable[..., Path], name: s
     _put_line(run / name, 2, '{"step": 2, oops')
     error = _broken(run)
     assert f"{run / name}:2: " in str(error)
-    assert "Invalid JSON" in str(error)
+    assert "is not JSON: " in str(error)
     assert error.line == 2
 
 

@@ -13,10 +13,19 @@ from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from rubric_core.errors import SchemaError
-from rubric_core.schema.sealed import Amount, Identifier, Many, Sealed, Text
+from rubric_core.schema.sealed import Identifier, Many, Sealed, Text
 
 if TYPE_CHECKING:
     from rubric_core.arrays import FloatArray
+
+
+def _no_penalty(weight: float) -> float:
+    if weight < 0:
+        raise ValueError(
+            f"must be 0 or more, not {weight!r}: a penalty is a criterion of positive weight that "
+            "an answer meets by avoiding the fault, and `rubric-judge import` turns it into one"
+        )
+    return weight
 
 
 class Criterion(Sealed):
@@ -31,7 +40,7 @@ class Criterion(Sealed):
     id: Identifier
     """Unique within its rubric; the key of its score in a judge's reply."""
 
-    weight: Amount
+    weight: Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_no_penalty)]
     """w_j ≥ 0, finite: the largest score s_j that the criterion can award."""
 
     name: Text = Field(default="", repr=False, exclude=True)

@@ -12,6 +12,8 @@ from rubric_core.errors import SchemaError
 
 _T = TypeVar("_T")
 _LONGEST_KEY = 60
+_SAY_THEMSELVES = frozenset({"extra_forbidden", "value_error"})
+"""Errors that say what value it is, or that it does not matter."""
 
 
 class Sealed(BaseModel):
@@ -67,20 +69,20 @@ def _validated(validate: Callable[..., _T], /, *args: object, **options: object)
 
 
 def _schema_error(error: ValidationError) -> SchemaError:
-    problems = error.errors(include_url=False, include_context=False)
+    from rubric_core.configuration import needed  # only where something is wrong
+
+    problems = error.errors(include_url=False)
     # A mistyped name is a missing field too; that it is no field says what to mend.
     unknown = [one for one in problems if one["type"] == "extra_forbidden" and one["input"]]
     first = (unknown or problems)[0]
     # An unknown key may be anything, and as long.
     field = ".".join(str(part)[:_LONGEST_KEY] for part in first["loc"])
     # A number may be shown; any other input may be the text of a passage or a criterion.
-    shown = f", not {first['input']!r}" if isinstance(first["input"], float) else ""
+    is_shown = isinstance(first["input"], float) and first["type"] not in _SAY_THEMSELVES
+    shown = f", not {first['input']!r}" if is_shown else ""
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    wrong = first["msg"].removeprefix("Value error, ")
-    if unknown:
-        wrong, shown = "is not permitted: there is no such field", ""
     where = f"field {field!r}" if field else error.title
-    return SchemaError(f"{where}: {wrong}{shown}{more}", field=field or None)
+    return SchemaError(f"{where}: {needed(first)}{shown}{more}", field=field or None)
 
 
 def not_blank(text: str) -> str:

@@ -46,6 +46,8 @@ class Comparison(BaseModel):
     differences: tuple[Difference, ...]
     claim: str
     """What these numbers allow to be said, and what they do not."""
+    caution: str = ""
+    """What the result must not be quoted without; it stands before it."""
     not_rivals: tuple[str, ...] = ()
     """Controls that the result is not held against: what is written from things that no policy
     sees, or the last stage itself, asked in another way. It names the strongest of the others."""
@@ -57,7 +59,7 @@ class Comparison(BaseModel):
         An interval that does not lie above zero is told as what it is: no gain shown.
         """
         rivals = (row for name, row in self.controls.items() if name not in self.not_rivals)
-        return result_sentence(
+        sentence = result_sentence(
             self.stages,
             {row.label: row for row in rivals},
             self._gain,
@@ -65,6 +67,7 @@ class Comparison(BaseModel):
             # "GRPO" of "GRPO: rewarded by the judge".
             shown=lambda name: self.stages[name].label.partition(":")[0],
         )
+        return f"{self.caution} {sentence}" if self.caution else sentence
 
     def _gain(self, a: str, b: str) -> str:
         found = next((one for one in self.differences if (one.a, one.b) == (a, b)), None)

@@ -12,8 +12,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rubric_core import RubricError, RubricFileError
+from rubric_core import RubricError
 from rubric_core.files import open_file, read_file
+from rubric_core.rows import row_error
 from rubric_eval.errors import EvalEditedError
 from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.run import EvalRun, FileDigest
@@ -180,7 +181,7 @@ def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived
         return None
     except ValidationError as error:
         remedy = f"run `{command}` again, or remove the file"
-        raise RubricFileError.of_validation(error, remedy, path=path) from None
+        raise row_error(error, remedy, path=path) from None
     return found if is_as_written(text) else found.model_copy(update={"inputs": ()})
 
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field, PositiveFloat, StrictInt, ValidationError
 
 from rubric_core import Answerer, Finish, Outcome, Reason, RubricFileError
 from rubric_core.files import read_file, replacing
+from rubric_core.rows import row_error
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
 from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
@@ -136,7 +137,7 @@ def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
     except ValidationError as error:
         _refuse_newer(folder.run, text)
         remedy = "restore the file, or evaluate into a new folder"
-        raise RubricFileError.of_validation(error, remedy, path=folder.run) from None
+        raise row_error(error, remedy, path=folder.run) from None
     if edits is not None and run.status == "finished":
         check_manifest(folder.run, run, text, edits)
     return run

@@ -8,7 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import RubricFileError
-from rubric_core.files import read_growing, rising_steps
+from rubric_core.rows import read_growing, rising_steps
 from rubric_judge.page.charts import Chart, Series
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import RubricFileError, Task
 from rubric_core.files import read_file
+from rubric_core.rows import row_error
 from rubric_eval.hacking.evaluation import hacking_panel
 from rubric_eval.hacking.results import HackingPanel, HackingSettings
 from rubric_eval.records.digests import read_derived
@@ -131,4 +132,4 @@ def read_reliability(path: Path) -> Reliability:
         raise RubricFileError(f"no such study; {remedy}", path=file) from None
     except ValidationError as error:
         remedy = "name a reliability.json that `rubric-judge reliability` wrote"
-        raise RubricFileError.of_validation(error, remedy, path=file) from None
+        raise row_error(error, remedy, path=file) from None

@@ -19,7 +19,7 @@ from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import text_sha256
 from rubric_eval.records.run import Name, Record
 from rubric_judge import ModelServer
-from rubric_judge.yaml_files import read_yaml
+from rubric_judge.yaml_files import read_yaml, yaml_place
 
 CHAT = ("server", "litellm", "file")
 """Kinds that are called over a network, with the fields of `rubric_judge.ModelConfig`."""
@@ -118,7 +118,7 @@ def read_models(path: Path) -> tuple[ModelSpec, ...]:
 
 
 def _entry(path: Path, name: str, entry: object) -> ModelSpec:
-    source = f"{path}: models.{shown_name(name)}"
+    source = f"{yaml_place(path, ('models', name))}: models.{shown_name(name)}"
     if isinstance(entry, str):
         kind, colon, where = entry.partition(":")
         if not colon or not where.strip():

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rubric_core.files import write_text
 from rubric_judge.calibration.record import Verdict
-from rubric_judge.calibration.report import WORDS, CalibrationReport, Files, next_steps
+from rubric_judge.calibration.report import WORDS, CalibrationReport, Files, by_reason, next_steps
 from rubric_judge.estimates import Estimate
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Figure, Row, Table
@@ -54,10 +54,11 @@ def youden_view(report: CalibrationReport) -> Table:
 
 
 def reasons(report: CalibrationReport) -> list[tuple[str, str, str, str]]:
-    """Return (criterion, verdict, colour, reason) of each."""
+    """Return (criteria, verdict, colour, reason) of all that share a verdict and its reason."""
+    decisions = {one.criterion: one.decision for one in report.criteria}
     return [
-        (one.criterion, one.decision, WORDS["roles"][one.verdict] or "muted", one.reason)
-        for one in report.criteria
+        (", ".join(names), decisions[names[0]], WORDS["roles"][verdict] or "muted", reason)
+        for (verdict, reason), names in by_reason(report.criteria).items()
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from pydantic import Field
@@ -47,10 +47,11 @@ class CalibrationReport(record.Calibration, Report):
 
     def tables(self) -> list[TextTable]:
         """Return verdicts, their reasons and the reward; a dash: the labels cannot say."""
-        doubted = ([one] for one in self.criteria if one.verdict != record.Verdict.ADMIT)
+        doubted = [one for one in self.criteria if one.verdict != record.Verdict.ADMIT]
+        shared = ((_listed(names), *why) for why, names in by_reason(doubted).items())
         return [
             TextTable.of(WORDS["verdicts"], ([one] for one in self.criteria)),
-            TextTable.of(WORDS["reasons"], doubted),
+            TextTable.of(WORDS["reasons"], shared),
             TextTable.turned(WORDS["reward"], [[self.reward, len(self.reward.pairs)]]),
         ]
 
@@ -156,8 +157,21 @@ def _more_labels(files: Files, named: str) -> Step:
     return Step(f"label more, {same}, {then}", f"{label} {larger}")
 
 
+def by_reason(
+    criteria: Iterable[record.CriterionCalibration],
+) -> dict[tuple[record.Verdict, str], list[str]]:
+    """Return the criteria that a verdict and its reason are shared by, which are mostly one."""
+    shared: dict[tuple[record.Verdict, str], list[str]] = {}
+    for one in criteria:
+        shared.setdefault((one.verdict, one.reason), []).append(one.criterion)
+    return shared
+
+
 def _named(found: record.Calibration, verdict: record.Verdict) -> str:
-    names = [one.criterion for one in found.criteria if one.verdict is verdict]
+    return _listed([one.criterion for one in found.criteria if one.verdict is verdict])
+
+
+def _listed(names: Sequence[str]) -> str:
     others = len(names) - _SHOWN
     more = f" and {counted(others, 'other')}" if others > 0 else ""
     return ", ".join(names[:_SHOWN]) + more

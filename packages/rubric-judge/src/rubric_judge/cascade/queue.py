@@ -11,8 +11,9 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from rubric_core import ConfigError, FolderLockError, JudgeView
-from rubric_core.files import append_whole, open_to_append, read_growing
-from rubric_core.locks import end_last_line, file_lock
+from rubric_core.files import append_whole, open_to_append
+from rubric_core.locks import file_lock
+from rubric_core.rows import end_last_line, read_growing
 from rubric_judge.errors import says
 from rubric_judge.ledger.entry import hash_text
 

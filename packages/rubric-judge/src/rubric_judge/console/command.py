@@ -293,14 +293,21 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
             printed = Table(
                 title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
             )
+            printed.padding, printed.show_edge = (0, 1, 0, 0), False
+            columns = list(zip(table.header, *table.rows, strict=True))
+            widths = [max(map(len, one)) for one in columns]
+            # No figure is broken where the names, of which ids may be, have room beside them.
+            limits = [_UNBROKEN_NAME if " " in one else _UNBROKEN_CELL for one in columns[0]]
+            names = max(map(min, map(len, columns[0]), limits))
+            has_room = names + sum(widths[1:]) + 2 * len(widths) - 2 <= stdout.width
             for place, name in enumerate(table.header):
-                longest = max(len(row[place]) for row in table.rows)
-                fits = longest <= (_UNBROKEN_CELL if place else _UNBROKEN_NAME)
-                fixed = fits and place < len(table.header) - 1
+                fits = widths[place] <= (_UNBROKEN_CELL if place else _UNBROKEN_NAME)
+                fixed = (fits or bool(place and has_room)) and place < len(table.header) - 1
                 printed.add_column(name, no_wrap=fixed, overflow="fold")
             for cells in table.rows:
                 printed.add_row(*cells)
             stdout.print(printed)
+            stdout.print()
     stdout.print(footer)
 
 

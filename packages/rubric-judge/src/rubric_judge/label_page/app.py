@@ -16,6 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import SecretStr
 
+from rubric_core.configuration import needed
 from rubric_core.errors import SchemaError
 from rubric_judge.errors import JudgeSetupError, says
 from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Scored
@@ -125,10 +126,7 @@ def _host(given: list[str]) -> str:
 async def _not_valid(_request: Request, error: Exception) -> Response:
     """Name the field and what is wrong, not the value: JSON may not hold it."""
     problems: Sequence[Any] = error.errors() if isinstance(error, RequestValidationError) else ()
-    told = [
-        f"{visible(str(one['loc'][-1]))[:LONGEST_NAME]}: {one['msg'].removeprefix('Value error, ')}"
-        for one in problems
-    ]
+    told = [f"{visible(str(one['loc'][-1]))[:LONGEST_NAME]}: {needed(one)}" for one in problems]
     return _problem(HTTPStatus.UNPROCESSABLE_ENTITY, "; ".join(told[:3]) or "it is not valid")
 
 

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from rubric_core import ConfigError, JudgeView, RubricFileError
+from rubric_core.configuration import needed
 from rubric_core.files import replacing
 from rubric_judge.labels.rows import Label, LabelSource, label_problems
 from rubric_judge.ledger.entry import hash_rubric, hash_text
@@ -50,10 +51,10 @@ class Place:
         try:
             return model.model_validate(held)
         except ValidationError as error:
-            first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+            first = error.errors(include_input=False, include_url=False)[0]
             field = ".".join(map(str, first["loc"]))
-            problem = first["msg"].removeprefix("Value error, ")
-            raise self.error(f"field {field!r}: {problem}; {remedy}", field=field) from None
+            problem = f"field {field!r}: {needed(first)}; {remedy}"
+            raise self.error(problem, field=field) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from pydantic_core import from_json
 
 from rubric_core.errors import RubricFileError
 from rubric_core.files import append_whole, open_to_append, replacing
-from rubric_core.locks import end_last_line, file_lock
+from rubric_core.locks import file_lock
+from rubric_core.rows import end_last_line
 from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
 from rubric_judge.labels.sampling import Drawn

@@ -11,7 +11,6 @@ from typing import Final
 from rubric_core import SchemaError, Task
 from rubric_core.data.dataset import read_each_row
 from rubric_judge.lint import grounding, reach, reading, wording
-from rubric_judge.provider.chat import listing, mapping
 
 CHECKS: Final[tuple[reading.Check, ...]] = (
     reach.check_weights,
@@ -48,8 +47,7 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
                 raise row
             task = Task.from_json(row)
         except SchemaError as error:
-            hint = _hint(row) if (error.field or "").endswith(".weight") else ""
-            findings = [reading.finding("no_task", what=f"{error}{hint}")]
+            findings = [reading.finding("no_task", what=str(error))]
         else:
             findings = list(lint_task(task))
             first = lines.setdefault(task.task_id, line)
@@ -57,16 +55,3 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
                 repeated = reading.finding("repeated_task", first=first)
                 findings.append(replace(repeated, task_id=task.task_id))
         yield line, tuple(replace(one, line=line) for one in findings)
-
-
-_PENALTY: Final = (
-    "; a penalty is a criterion of positive weight that an answer meets by avoiding the fault, and "
-    "`rubric-judge import` turns it into one"
-)
-
-
-def _hint(row: object) -> str:
-    criteria = mapping(row).get("criteria")
-    weights = [mapping(criterion).get("weight") for criterion in listing(criteria)]
-    is_penalty = any(isinstance(weight, float) and weight < 0 for weight in weights)
-    return _PENALTY if is_penalty else ""

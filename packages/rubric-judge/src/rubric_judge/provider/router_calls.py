@@ -168,7 +168,7 @@ def make_router(router: _Make, groups: Groups, *, timeout_s: float) -> Any:
         if name not in known:
             what = "litellm's router has no such setting"
             meant = remedy(name, known, otherwise="")
-            raise wrong(file.path, shown_name(name), f"{what}: {meant}" if meant else what)
+            raise wrong(file.path, file.keys[name], f"{what}: {meant}" if meant else what)
     deployments: list[dict[str, object]] = [
         {**entry, "model_info": {**cast("_Options", entry.get("model_info") or {}), "id": one.id}}
         for entry, one in zip(deployments_with_keys(file), groups.deployments, strict=True)
@@ -198,7 +198,7 @@ def _refusal(
     for name, value in file.settings.items():
         if (alone := _raised(router, model_list=deployments, **{name: value})) is not None:
             what = f"litellm's router refuses it ({type(alone).__name__})"
-            return wrong(file.path, name + _part(alone), what)
+            return wrong(file.path, file.keys[name] + _part(alone), what)
     what = f"litellm's router refuses these together ({type(error).__name__})"
     return wrong(file.path, ", ".join(file.settings), what)
 

@@ -15,6 +15,7 @@ from typing import Final, cast
 from rubric_core import ConfigError
 from rubric_core.configuration import nearest_key, shown_name
 from rubric_core.files import toml_beside
+from rubric_judge.yaml_files import yaml_place
 
 _KEY_PREFIX = "os.environ/"
 SECRET = re.compile(
@@ -67,7 +68,7 @@ def wrong(path: Path, key: str, what: str) -> ConfigError:
         key: the key, with dots.
         what: what it needs to be; never what it is.
     """
-    return ConfigError(f"{path}: {key}: {what}", location=key)
+    return ConfigError(f"{yaml_place(path, tuple(key.split('.')))}: {key}: {what}", location=key)
 
 
 def remedy(name: object, known: Iterable[str], *, otherwise: str) -> str:

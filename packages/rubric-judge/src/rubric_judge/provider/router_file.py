@@ -22,7 +22,7 @@ from rubric_judge.errors import says
 from rubric_judge.provider import router_checks
 from rubric_judge.provider.chat import listing, mapping, server_of
 from rubric_judge.provider.router_checks import SECRET, named_variable, remedy, wrong
-from rubric_judge.yaml_files import read_yaml
+from rubric_judge.yaml_files import read_yaml, yaml_place
 
 _SECTIONS = frozenset({"model_list", "router_settings", "litellm_settings", "general_settings"})
 _FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
@@ -49,6 +49,8 @@ class RouterFile:
     """Entries of `model_list`, as written: `os.environ/NAME` still stands for a key."""
     settings: _Options = field(repr=False)
     """Arguments of litellm's Router."""
+    keys: Mapping[str, str]
+    """Where each of them stands, such as `router_settings.fallbacks`."""
     ignored: tuple[str, ...]
     """Settings that are the judge's, or the proxy's."""
 
@@ -123,16 +125,16 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
     content = _content(path)
     deployments = tuple(_deployments(path, content.get("model_list")))
     groups = {cast("str", entry["model_name"]) for entry in deployments}
-    settings, ignored = _settings(path, content)
-    aliases = dict(_aliases(path, settings.get("model_group_alias")))
+    settings, keys, ignored = _settings(path, content)
+    aliases = dict(_aliases(path, settings, keys))
     known = groups | aliases.keys()
     alias_targets = ((group, "model_group_alias") for group in aliases.values())
-    for name, key in ((model, "model"), *_named_groups(path, settings), *alias_targets):
+    for name, key in ((model, "model"), *_named_groups(path, settings, keys), *alias_targets):
         if name not in (groups if key == "model_group_alias" else known):
             there = f"there are {', '.join(sorted(map(shown_name, known)))}"
             meant = remedy(name, known, otherwise=there)
             raise wrong(path, key, f"no model_name in model_list is {shown_name(name)!r}: {meant}")
-    return RouterFile(path, deployments, settings, ignored)
+    return RouterFile(path, deployments, settings, keys, ignored)
 
 
 def _content(path: Path) -> _Options:
@@ -144,7 +146,8 @@ def _content(path: Path) -> _Options:
         if name not in _SECTIONS:
             meant = remedy(str(name), _SECTIONS, otherwise=f"use {', '.join(sorted(_SECTIONS))}")
             key = shown_name(name)
-            raise ConfigError(f"{path}: unknown key {key!r}: {meant}", location=key)
+            place = yaml_place(path, (str(name),))
+            raise ConfigError(f"{place}: unknown key {key!r}: {meant}", location=key)
         if name != "general_settings":
             router_checks.check_names(path, sections[name], key=name)
     return sections
@@ -169,7 +172,7 @@ def _deployments(path: Path, value: object) -> Iterator[_Options]:
         yield fields
 
 
-def _settings(path: Path, content: _Options) -> tuple[_Options, tuple[str, ...]]:
+def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], tuple[str, ...]]:
     settings: _Options = {}
     keys: dict[str, str] = {}
     ignored: list[str] = ["general_settings"] if "general_settings" in content else []
@@ -188,15 +191,15 @@ def _settings(path: Path, content: _Options) -> tuple[_Options, tuple[str, ...]]
                 settings[name] = value
                 keys[name] = key
     router_checks.check_settings(path, settings, keys=keys)
-    return settings, tuple(ignored)
+    return settings, keys, tuple(ignored)
 
 
-def _aliases(path: Path, value: object) -> Iterator[tuple[str, str]]:
+def _aliases(path: Path, settings: _Options, keys: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Other names of groups, and the groups."""
-    for alias, given in mapping(value).items():
+    for alias, given in mapping(settings.get("model_group_alias")).items():
         group = mapping(given).get("model", given)
         if not isinstance(group, str):
-            key = f"model_group_alias.{shown_name(alias)}"
+            key = f"{keys['model_group_alias']}.{shown_name(alias)}"
             raise wrong(path, key, "needs the model_name of a group")
         yield alias, group
 
@@ -204,7 +207,9 @@ def _aliases(path: Path, value: object) -> Iterator[tuple[str, str]]:
 _RULES: Final = TypeAdapter(list[dict[str, list[str]]])
 
 
-def _named_groups(path: Path, settings: _Options) -> Iterator[tuple[str, str]]:
+def _named_groups(
+    path: Path, settings: _Options, keys: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Every group that a fallback names, and the key that names it."""
     forms = dict.fromkeys(_FALLBACKS, "[{group: [other, another]}]")
     for name, form in (forms | {"default_fallbacks": "[group, another]"}).items():
@@ -212,11 +217,11 @@ def _named_groups(path: Path, settings: _Options) -> Iterator[tuple[str, str]]:
         try:
             rules = _RULES.validate_python(given if name in forms else [{"*": given}], strict=True)
         except ValidationError:
-            raise wrong(path, name, f"is a list such as {form}") from None
+            raise wrong(path, keys[name], f"is a list such as {form}") from None
         for rule in rules:
             for group, others in rule.items():
                 named = others if group == "*" else [group, *others]
-                yield from ((one, name) for one in named)
+                yield from ((one, keys[name]) for one in named)
 
 
 @dataclass(frozen=True, slots=True)

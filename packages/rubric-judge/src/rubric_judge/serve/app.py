@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
 from rubric_core import JudgeView, SchemaError
+from rubric_core.configuration import needed
 from rubric_core.files import decode
 from rubric_judge.provider.settings import service_token
 from rubric_judge.serve import schemas
@@ -177,8 +178,7 @@ async def _not_valid(_request: Request, error: Exception) -> Response:
     field = ".".join(one for one in parts if one not in {schemas.BY_ID, schemas.INLINE}) or None
     if problem["type"] == "json_invalid":
         return refusal(RefusedError("malformed_json", "the body is not one JSON document"))
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return refusal(RefusedError("invalid_request", message, field=field))
+    return refusal(RefusedError("invalid_request", needed(problem), field=field))
 
 
 async def _broken(_request: Request, _error: Exception) -> Response:

@@ -26,7 +26,8 @@ def serve(
     """Answer on 127.0.0.1 as an OpenAI-compatible server does, until Ctrl-C; no model is asked.
 
     A judge gets a valid reply with the same share of every weight, whatever the response says; a
-    question without a schema gets one fixed sentence.
+    question without a schema gets one fixed sentence. It serves judging only: synthesis without a
+    model is `rubric-synth run` without --config.
 
     Args:
         port: Port to listen on; 0 for any that is free.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import NoneType, UnionType
@@ -32,7 +32,7 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
     return parse_config(values, source=written_at(path, overrides=overrides))
 
 
-def written_at(path: Path, *, overrides: Sequence[str] = ()) -> Source:
+def written_at(path: Path, *, overrides: Sequence[str] = ()) -> Callable[[Keys], str]:
     """Return what says where a key stands: at a line of the file, or on the command line."""
     given = [keys for keys, _, _ in _given(overrides)]
 

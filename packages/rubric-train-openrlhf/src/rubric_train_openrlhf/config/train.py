@@ -72,7 +72,7 @@ class TrainConfig(PolicySettings):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if problems := self.problems():
-            raise ValueError("; ".join(problems))
+            raise ValueError("\n".join(problems))
         return self
 
     @property

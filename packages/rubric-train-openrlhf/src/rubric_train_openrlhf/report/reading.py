@@ -14,9 +14,10 @@ from typing import Any, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import ConfigError, RubricFileError, Task
-from rubric_core.files import read_file, read_growing, rising_steps
+from rubric_core.files import read_file
 from rubric_core.locks import is_locked
 from rubric_core.nearest import near
+from rubric_core.rows import read_growing, rising_steps, row_error
 from rubric_judge.lexical.scoring import missing_terms
 from rubric_judge.page.grounding import MAX_PASSAGE_CHARS, told_grounding
 from rubric_judge.page.rendering import shortened
@@ -129,7 +130,7 @@ def _document(path: Path, model: type[_Row]) -> _Row | None:
     try:
         return model.model_validate(json.loads(content))
     except ValidationError as exc:
-        raise RubricFileError.of_validation(exc, _REPAIR, path=path) from None
+        raise row_error(exc, _REPAIR, path=path) from None
     except ValueError as exc:
         line = exc.lineno if isinstance(exc, json.JSONDecodeError) else None
         problem = "not a whole JSON document; write it again"

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
+import yaml
 
 from rubric_judge.testing import FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse.checking import Status
@@ -245,10 +246,16 @@ def test_a_question_that_gives_its_passage_away(
     assert "passage" in problem.detail
 
 
-def test_an_unknown_key(production: Production, check_only: CheckOnly) -> None:
-    report = check_only(production.having(rollout={"group_sise": 8}))
+def test_an_unknown_key(production: Production, check_only: CheckOnly, tmp_path: Path) -> None:
+    wrong = production.having(rollout={"group_sise": 8})
+    text = yaml.safe_dump(wrong.values)
+    path = tmp_path / "production.yaml"
+    path.write_text(text)
+    report = check_only(wrong)
     (problem,) = failures(report)["configuration"]
-    assert "did you mean 'rollout.group_size'" in problem.detail or "group_size" in problem.detail
+    line = text.splitlines().index("  group_sise: 8") + 1
+    told = f"{path}:{line}: unknown key 'rollout.group_sise': did you mean 'group_size'?"
+    assert (problem.detail, problem.where) == (told, "rollout.group_sise")
     statuses = {one.check: one.status for one in report.findings}
     assert statuses["training tasks"] is statuses["judge's contract"] is Status.PASSED
     assert statuses["prompt lengths"] is Status.UNCHECKED

@@ -204,6 +204,7 @@ class Request:
     """Its values, overrides included, unchecked."""
     folder: Path
     """Where the rehearsal writes."""
+    overrides: tuple[str, ...] = ()
     judge: JudgeChoice = "auto"
     data: Path | None = None
     """Tasks to rehearse with, in place of the configuration's."""

@@ -21,7 +21,7 @@ from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.config.loading import parse_config, written_at
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
@@ -37,12 +37,8 @@ class PartialConfig(TrainConfig):
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
-def sections_alone(values: Mapping[str, object]) -> tuple[PartialConfig, bool]:
-    """Read each section by itself, whatever is wrong with the others or between them.
-
-    Returns:
-        The sections, and whether all of them are well formed.
-    """
+def sections_alone(values: Mapping[str, object]) -> PartialConfig:
+    """Read each section by itself, whatever is wrong with the others or between them."""
     sections: dict[str, Any] = {}
     fields = TrainConfig.model_fields
     for name in fields.keys() & values.keys():
@@ -56,7 +52,7 @@ def sections_alone(values: Mapping[str, object]) -> tuple[PartialConfig, bool]:
     for name in missing:
         # `model_construct` puts the default there.
         vars(read).pop(name, None)
-    return read, not missing and set(values) <= set(fields)
+    return read
 
 
 _KEY: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=[:='])")
@@ -71,13 +67,13 @@ def check_configuration(subject: check.Subject) -> Iterable[check.Finding]:
     """Every key and value, and what the sections require of each other."""
     request = subject.request
     try:
-        config = subject.config = parse_config(request.values, source=str(request.source))
+        place = written_at(request.source, overrides=request.overrides)
+        config = subject.config = parse_config(request.values, source=place)
     except TrainConfigError as error:
         # What is wrong between sections keeps nobody from looking at each of them.
-        subject.config, whole = sections_alone(request.values)
-        lines = str(error).replace(f"{request.source}: ", "").splitlines()
-        problems = subject.config.problems() if whole else lines
-        return [check.failed(problem, where=_key_in(problem)) for problem in problems]
+        subject.config = sections_alone(request.values)
+        lines = str(error).splitlines()
+        return [check.failed(one, where=_key_in(one.partition(": ")[2])) for one in lines]
     if config.backend != "openrlhf":
         return [check.failed("no_cluster_backend", backend=config.backend)]
     return [check.passed("configured", run=config)]

@@ -1,0 +1,133 @@
+"""Rows of files, each of one model: what is wrong with one, and files that a run may be writing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from io import BufferedWriter
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from rubric_core.configuration import needed
+from rubric_core.errors import RubricFileError
+from rubric_core.files import append_whole, open_file
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def row_error(
+    error: ValidationError, remedy: str, *, path: Path, line: int | None = None
+) -> RubricFileError:
+    """Tell the first thing that pydantic found wrong in a file or a line, without its value.
+
+    Args:
+        error: of the model that was to be read.
+        remedy: what to do.
+        path: the file.
+        line: 1-based line, where the model is one of many.
+
+    Returns:
+        To be raised by the caller.
+    """
+    first = error.errors(include_input=False, include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"])
+    place = f"field {field!r}: " if field else ""
+    message = f"{place}{needed(first)}; {remedy}"
+    return RubricFileError(message, path=path, line=line, field=field or None)
+
+
+def read_growing(
+    path: Path, model: type[_Model], *, notes: list[str] | None = None
+) -> Iterator[tuple[int, _Model]]:
+    """Yield (1-based line, its row) of a JSON Lines file that a run may be writing.
+
+    Args:
+        path: the file; one that is not there holds none. Blank lines are skipped.
+        model: of the rows.
+        notes: gets a sentence on a torn last line, which is left out.
+
+    Raises:
+        RubricFileError: a broken row, with its place; or the file cannot be read.
+    """
+    if not path.exists():
+        return
+    try:
+        file = open_file(path)
+    except OSError as error:
+        raise RubricFileError(f"cannot be read: {error.strerror}", path=path) from None
+    with file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = model.model_validate_json(line)
+            except ValidationError as error:
+                if line.endswith(b"\n"):
+                    remedy = "repair or remove the row"
+                    raise row_error(error, remedy, path=path, line=number) from None
+                if notes is not None:
+                    notes.append(
+                        f"The last line of {path.name} is incomplete and was left out: "
+                        "the run was writing it, or was stopped while it did."
+                    )
+                return
+            yield number, row
+
+
+def end_last_line(
+    file: BufferedWriter, model: type[BaseModel], *, is_torn: Callable[[bytes], bool]
+) -> int:
+    """End the last line of a file that grows by lines, or cut it off where a kill tore it.
+
+    Args:
+        file: of `open_to_append`, which nobody else writes to; its size then is returned.
+        model: of a whole line.
+        is_torn: asked of a last line that is no such; what is not torn stays for its readers.
+    """
+    descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
+    if os.pread(descriptor, 1, max(0, size - 1)) in {b"", b"\n"}:
+        return size
+    last = os.pread(descriptor, size, 0).rpartition(b"\n")[2]
+    try:
+        model.model_validate_json(last)
+    except ValidationError:
+        if is_torn(last):
+            os.ftruncate(descriptor, size - len(last))
+    else:
+        append_whole(descriptor, b"\n", size=size)
+    os.fsync(descriptor)
+    return os.fstat(descriptor).st_size
+
+
+class _OfStep(Protocol):
+    @property
+    def step(self) -> int: ...
+
+
+_Step = TypeVar("_Step", bound=_OfStep)
+
+
+def rising_steps(rows: Iterable[tuple[int, _Step]], *, path: Path) -> tuple[_Step, ...]:
+    """Return the rows of a file with a row a step, or some steps.
+
+    Args:
+        rows: each with its 1-based line.
+        path: the file.
+
+    Raises:
+        RubricFileError: a step that is not after the one before.
+    """
+    found: list[_Step] = []
+    for line, row in rows:
+        if found and row.step <= found[-1].step:
+            raise RubricFileError(
+                f"step {row.step} after step {found[-1].step}; steps must rise, so remove the rows "
+                "that a restart has repeated",
+                path=path,
+                line=line,
+                field="step",
+            )
+        found.append(row)
+    return tuple(found)
