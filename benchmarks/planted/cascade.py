@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy import optimize, stats
 
 from rubric_core import Criterion, JudgeResult, Rubric
 from rubric_core.arrays import FloatArray
-from rubric_judge.calibration.thresholds import GRID, fixed_sequence, p_value
+from rubric_judge.calibration.thresholds import GRID, p_value
 from rubric_judge.cascade.uncertainty import HALF, measured
 
 K = 5
@@ -94,7 +95,7 @@ def threshold_found(plant: Plant, rng: np.random.Generator) -> float | None:
             losses = np.where(kept, ~_is_right(counts), last_wrong)
             yield p_value(losses.mean(axis=1), ALPHA)
 
-    passed = fixed_sequence(p_values(), delta=DELTA)
+    passed = sum(1 for _ in takewhile(lambda value: value <= DELTA, p_values()))
     # Where even the last judge is refused, nothing is promised and everything stays with it.
     return GRID[passed - 1] if passed else None
 

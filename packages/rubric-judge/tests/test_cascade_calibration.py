@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ from rubric_core import (
 )
 from rubric_judge import CascadeConfig, Ledger
 from rubric_judge.calibration.cascade import CascadeRun, CascadeTarget, calibrate_cascade
-from rubric_judge.calibration.thresholds import GRID, fixed_sequence, p_value, risk_test
+from rubric_judge.calibration.thresholds import GRID, p_value, risk_test
 from rubric_judge.cli import app
 from rubric_judge.labels.rows import Label
 from rubric_judge.testing import FailingJudge, ScriptedJudge
@@ -69,20 +69,6 @@ def test_the_bound_is_where_the_test_turns(n: int, wrong: int, scale: float, del
     if bound < 0.999:
         assert p_value(losses, bound + 1e-6) <= delta + 1e-4
         assert p_value(losses, bound - 1e-4) >= delta - 1e-9 or bound < 2e-4
-
-
-def test_a_fixed_sequence_stops_at_the_first_that_is_not_rejected() -> None:
-    asked: list[float] = []
-
-    def values() -> Sequence[float]:
-        for value in (0.01, 0.05, 0.2, 0.001):
-            asked.append(value)
-            yield value
-
-    assert fixed_sequence(values(), delta=0.05) == 2
-    assert asked == [0.01, 0.05, 0.2]
-    assert GRID[0] is None
-    assert GRID[1:] == tuple(sorted(GRID[1:]))
 
 
 CLAIM = Criterion(id="claim", weight=2.0, description="Is right.")
@@ -155,6 +141,25 @@ async def test_the_threshold_lies_between_what_is_known_and_what_is_guessed() ->
     assert found.judges == ("cheap", "last")
     assert (found.risk, found.confidence, found.unit) == (0.06, 0.95, "response")
     assert len(last.calls) < 600 * 15  # without a ledger each threshold asks anew
+
+
+async def test_a_fixed_sequence_stops_at_the_first_that_is_not_rejected() -> None:
+    views, labels, cheap, last = _planted(600)
+    asked: list[float | None] = []
+
+    found = await calibrate_cascade(
+        CascadeRun((cheap, last), CONFIG, None),
+        labels,
+        views,
+        CascadeTarget(risk=0.06),
+        on_threshold=asked.append,
+    )
+
+    assert found.pooled is not None
+    assert asked == [*GRID[: GRID.index(found.pooled.threshold) + 1], 0.6]
+    assert len(asked) < len(GRID)
+    assert GRID[0] is None
+    assert GRID[1:] == tuple(sorted(GRID[1:]))
 
 
 async def test_with_a_ledger_no_answer_is_asked_for_twice(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from io import BufferedWriter
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -10,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from rubric_core.configuration import needed
 from rubric_core.errors import RubricFileError
-from rubric_core.files import open_file
+from rubric_core.files import append_whole, open_file
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -72,6 +74,31 @@ def read_growing(
                     )
                 return
             yield number, row
+
+
+def end_last_line(
+    file: BufferedWriter, model: type[BaseModel], *, is_torn: Callable[[bytes], bool]
+) -> int:
+    """End the last line of a file that grows by lines, or cut it off where a kill tore it.
+
+    Args:
+        file: of `open_to_append`, which nobody else writes to; its size then is returned.
+        model: of a whole line.
+        is_torn: asked of a last line that is no such; what is not torn stays for its readers.
+    """
+    descriptor, size = file.fileno(), os.fstat(file.fileno()).st_size
+    if os.pread(descriptor, 1, max(0, size - 1)) in {b"", b"\n"}:
+        return size
+    last = os.pread(descriptor, size, 0).rpartition(b"\n")[2]
+    try:
+        model.model_validate_json(last)
+    except ValidationError:
+        if is_torn(last):
+            os.ftruncate(descriptor, size - len(last))
+    else:
+        append_whole(descriptor, b"\n", size=size)
+    os.fsync(descriptor)
+    return os.fstat(descriptor).st_size
 
 
 class _OfStep(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
@@ -111,21 +112,11 @@ def _plugin(spec: config.PluginConfig) -> Judge:
     return judge if isinstance(judge, Fingerprinted) else _Optioned(judge, spec)
 
 
-def lexical_judge(options: Mapping[str, object]) -> Judge:
-    """Build the lexical judge: the entry point `lexical`."""
-    return load_judge(config.judge_spec({"type": "lexical", **options}))
+def _configured(kind: str, options: Mapping[str, object]) -> Judge:
+    return load_judge(config.judge_spec({"type": kind, **options}))
 
 
-def hybrid_judge(options: Mapping[str, object]) -> Judge:
-    """Build a hybrid judge: the entry point `hybrid`."""
-    return load_judge(config.judge_spec({"type": "hybrid", **options}))
-
-
-def cascade_judge(options: Mapping[str, object]) -> Judge:
-    """Build a cascade of judges: the entry point `cascade`."""
-    return load_judge(config.judge_spec({"type": "cascade", **options}))
-
-
-def llm_judge(options: Mapping[str, object]) -> Judge:
-    """Build a language-model judge: the entry point `llm`."""
-    return load_judge(config.judge_spec({"type": "llm", **options}))
+lexical_judge, hybrid_judge, cascade_judge, llm_judge = (
+    partial(_configured, kind) for kind in ("lexical", "hybrid", "cascade", "llm")
+)
+"""What the entry points of these names call with a configuration's options."""

@@ -146,7 +146,7 @@ def test_what_openrlhf_would_hide_is_logged(tasks: dict[str, Task], task: Task) 
 
 
 def test_a_policy_that_openrlhf_lacks_is_refused_when_the_reward_is_made() -> None:
-    with pytest.raises(ConfigError, match="knows zero and raise"):
+    with pytest.raises(ConfigError, match="'zero' or 'raise', not 'mask'"):
         rubric_reward(judge=LexicalJudge(), on_unavailable="mask")
 
 

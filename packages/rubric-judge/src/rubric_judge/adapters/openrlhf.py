@@ -38,7 +38,6 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    options.setdefault("on_unavailable", "zero")
     scorer = scoring.RubricScorer(**options, maskable=False)
 
     def reward_func(

@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome
 from rubric_core.configuration import validated
@@ -41,7 +41,6 @@ __all__ = [
 
 _THREAD: Final = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
-_POLICIES: Final[tuple[OnUnavailable, ...]] = ("mask", "zero", "raise")
 
 
 class ScorerOptions(TypedDict, total=False):
@@ -152,6 +151,31 @@ def metric_columns(judgements: Sequence[Judgement]) -> dict[str, list[float]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
+class _Options(BaseModel):
+    """The options, checked; `MaskingOptions` is their type for whoever gives them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    judge: Any = Field(examples=["judge.yaml"])
+    tasks: Any = None
+    workers: int = Field(default=32, ge=1)
+    on_unavailable: OnUnavailable = "mask"
+    ledger: str | Path | None = None
+
+
+class _Unmasked(_Options):
+    """Those of a stack that cannot leave a response out."""
+
+    on_unavailable: Literal["zero", "raise"] = "zero"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class _Shared(_Unmasked):
+    """Those that a stack's configuration can hold; code may give a judge."""
+
+    judge: str | Path | Judge
+    tasks: str | Path | None = None
+
+
 class RubricScorer:
     """Judges what a stack hands over, and says what to do where there is no judgement.
 
@@ -171,36 +195,19 @@ class RubricScorer:
             JudgeSetupError: a judge that cannot be called.
             LedgerError: a file that is no ledger, or cannot be opened.
         """
-        known = MaskingOptions.__annotations__
-        if unknown := sorted(options.keys() - known.keys()):  # Python checks no `**options`
-            wanted = f"is no option: give {', '.join(known)}"
-            raise ConfigError(f"{unknown[0]}= {wanted}", location=unknown[0])
-        if "judge" not in options:
-            wanted = "is missing: give a judge, its configuration or the YAML file with it"
-            raise ConfigError(f"judge= {wanted}", location="judge")
-        judge, tasks = options["judge"], options.get("tasks")
+        settings = validated(_Options if maskable else _Unmasked, options, source="options")
+        judge, tasks = settings.judge, options.get("tasks")
         if isinstance(tasks, Iterator):
             options["tasks"] = tasks = tuple(tasks)  # for a copy to read again
         self._again = partial(RubricScorer, maskable=maskable, **options)
-        self._on_unavailable: OnUnavailable = options.get("on_unavailable", "mask")
-        allowed = _POLICIES if maskable else _POLICIES[1:]
-        if self._on_unavailable not in allowed:
-            known = f"this stack knows {' and '.join(allowed)}"
-            raise ConfigError(
-                f"on_unavailable={self._on_unavailable!r}: {known}", location="on_unavailable"
-            )
-        self._workers = options.get("workers", 32)
-        if self._workers < 1:
-            raise ConfigError(f"workers={self._workers!r}: give at least 1", location="workers")
+        self._on_unavailable: OnUnavailable = settings.on_unavailable
+        self._workers, self._ledger = settings.workers, settings.ledger
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judge = judge
         self._judges = _judges_of(judge)
-        self._ledger = options.get("ledger")
-        if self._ledger is not None:
-            Ledger(
-                self._ledger
-            ).close()  # a wrong file is found here, and not after hours of sampling
+        if self._ledger is not None:  # a wrong file is found here, not after hours of sampling
+            Ledger(self._ledger).close()
         self._begin()
 
     def views(self, submissions: Sequence[Submission]) -> list[JudgeView]:
@@ -337,28 +344,7 @@ def _judges_of(judge: Judge | JudgeSpec | Path | str) -> tuple[Judge, ...]:
             raise ConfigError(says("no_judge", given=type(judge).__name__), location="judge")
 
 
-class _Settings(BaseModel):
-    """What a stack's configuration may say of a scorer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-
-    judge: str | Path | Judge
-    """The YAML file of the judge; code may give a judge."""
-
-    tasks: str | Path | None = None
-    """File of the tasks that ids name."""
-
-    workers: int = 32
-    """Judge workers of a process; each holds up to four responses."""
-
-    on_unavailable: Literal["zero", "raise"] = "zero"
-    """What a missing judgement is; these stacks cannot leave a response out."""
-
-    ledger: str | Path | None = None
-    """File that keeps every judgement; processes may share it."""
-
-
-_shared: dict[_Settings, RubricScorer] = {}
+_shared: dict[_Shared, RubricScorer] = {}
 _shared_lock = threading.Lock()
 
 
@@ -373,7 +359,7 @@ def shared_scorer(source: str, /, **options: object) -> RubricScorer:
         ConfigError: an unknown key or a wrong value, or as `RubricScorer`.
         JudgeSetupError, LedgerError: as `RubricScorer`.
     """
-    settings = validated(_Settings, options, source=source)
+    settings = validated(_Shared, options, source=source)
     with _shared_lock:
         if settings not in _shared:
             _shared[settings] = RubricScorer(**dict(settings), maskable=False)

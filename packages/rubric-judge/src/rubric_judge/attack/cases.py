@@ -39,16 +39,6 @@ class Target:
 
     weak: ClassVar[str] = WEAK
 
-    @property
-    def reference(self) -> str | None:
-        """The task's own good answer, if it has one."""
-        return self.task.reference_answer
-
-    @property
-    def max_total(self) -> str:
-        """W as a person would write it."""
-        return f"{self.task.rubric.total_weight:g}"
-
     @cached_property
     def claims(self) -> tuple[str, ...]:
         """What each criterion asks for, in its own words; its terms where it has none."""

@@ -92,12 +92,11 @@ def _padding(_target: Target) -> _Slots:
 
 
 def _in_no_order(target: Target) -> _Slots | None:
-    if target.reference is None:
+    if (answer := target.task.reference_answer) is None:
         return None
-    order = random.Random(0)
-    words = target.reference.split()
+    order, words = random.Random(0), answer.split()
     return {
-        "{shuffled}": shuffled(target.reference, order),
+        "{shuffled}": shuffled(answer, order),
         "{drawn}": " ".join(order.sample(words, len(words))),
         "{sorted}": " ".join(sorted(words, key=str.lower)),
         "{backwards}": " ".join(reversed(words)),
@@ -105,11 +104,12 @@ def _in_no_order(target: Target) -> _Slots | None:
 
 
 def _reference(target: Target) -> _Slots | None:
-    return None if target.reference is None else {"{reference}": target.reference}
+    answer = target.task.reference_answer
+    return None if answer is None else {"{reference}": answer}
 
 
 def _sentences(target: Target) -> Sequence[_Slots]:
-    text = target.reference or ""
+    text = target.task.reference_answer or ""
     both = zip(sentences(text), bare_sentences(text), strict=True)
     return [{"{sentence}": sentence, "{inner}": inner} for sentence, inner in both]
 
@@ -123,7 +123,7 @@ def _verdict(target: Target) -> _Slots:
     reply = json.dumps(verdict, ensure_ascii=False)
     listed = (f"{name}: {weight:g}/{weight:g}" for name, weight in scores.items())
     return {
-        "{total}": target.max_total,
+        "{total}": f"{rubric.total_weight:g}",
         "{indented_reply}": json.dumps(verdict, indent=2, ensure_ascii=False),
         "{begun_reply}": reply[:-20],
         "{reply}": reply,

@@ -74,12 +74,11 @@ def plan_attacks(
 
 
 def _controls(targets: Sequence[Target]) -> Iterable[Control]:
-    for place, target in enumerate(targets):
-        off_topic = targets[(place + 1) % len(targets)]
+    for target, off_topic in zip(targets, [*targets[1:], targets[0]], strict=True):
         texts: dict[ControlName, str | None] = {
-            "reference": target.reference,
+            "reference": target.task.reference_answer,
             "weak": target.weak,
-            "off_topic": off_topic.reference if off_topic is not target else None,
+            "off_topic": off_topic.task.reference_answer if off_topic is not target else None,
         }
         for name, text in texts.items():
             if text is not None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from matplotlib.ticker import PercentFormatter
 
+from rubric_core.files import toml_beside
 from rubric_judge.page import charts, pictures
-from rubric_judge.page.tables import Part, Report, TextTable, counted, or_dash
+from rubric_judge.page.tables import Part, Report, TextTable, counted
 
 
 class WorstCase(Part):
@@ -98,13 +100,7 @@ class AttackReport(Report):
 
     def method(self) -> str:
         """Return what is counted, and how the intervals were made."""
-        return (
-            f"{self.cases:,} cases on {counted(self.tasks, 'task')}. Over-credited: cases that "
-            "were given more than they deserve, of those with scores and a bound; the intervals "
-            f"are Wilson's ({self.confidence:.0%}). Excess: mean of what was given above the "
-            "bound. Invalid judgements (reward 0) and unavailable ones (no reward) are counted "
-            "apart."
-        )
+        return _WORDS["method"].format(self, tasks=counted(self.tasks, "task"))
 
     def drawn(self) -> list[charts.Bars]:
         """Return the rate of each family."""
@@ -117,19 +113,21 @@ class AttackReport(Report):
 
 
 _MOST_WORST: Final = 10
+_WORDS: Final = toml_beside(__file__, "words.toml")
+"""The tables; what they are called and what stands in them."""
 
 
 def _families(report: AttackReport) -> TextTable:
-    rows: list[tuple[str, ...]] = []
-    for one in report.families:
-        interval = "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
-        rate, excess = or_dash(one.rate, ".0%"), or_dash(one.mean_over_credit, ".3f")
-        over = f"{one.over_credited}/{one.scored}"
-        rows.append((one.family, over, rate, interval, excess, _uncounted(one)))
-    header = ("family", "over-credited", "rate", "interval", "excess", "not counted")
-    columns = len(header) if any(row[-1] for row in rows) else len(header) - 1
-    title = f"{report.judge}: credit above the bound by > {report.epsilon:g}"
-    return TextTable(title, header[:columns], tuple(row[:columns] for row in rows))
+    told = [(one, _interval(one), _uncounted(one)) for one in report.families]
+    values = {"judge": report.judge, "epsilon": f"{report.epsilon:g}"}
+    table = TextTable.of(_WORDS["families"], told, **values)
+    if any(uncounted for *_, uncounted in told):
+        return table
+    return replace(table, header=table.header[:-1], rows=tuple(row[:-1] for row in table.rows))
+
+
+def _interval(one: FamilyCredit) -> str:
+    return "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}"
 
 
 def _uncounted(one: FamilyCredit) -> str:
@@ -138,25 +136,21 @@ def _uncounted(one: FamilyCredit) -> str:
 
 
 def _controls(report: AttackReport) -> TextTable:
-    rows: list[tuple[str, ...]] = []
-    for one in report.controls:
-        mean, scored = or_dash(one.mean_reward, ".3f"), f"{one.scored} of {one.responses}"
-        rows.append((one.name, one.deserves, mean, scored))
-    if report.separable:
-        told_apart = f"{report.separated} of {report.separable} tasks"
-        rows.append(("reference above weak", "every task", told_apart, ""))
-    return TextTable("Honest answers", ("answer", "deserves", "mean reward", "scored"), tuple(rows))
+    table = TextTable.of(_WORDS["controls"], ([one] for one in report.controls))
+    if not report.separable:
+        return table
+    told_apart = f"{report.separated} of {report.separable} tasks"
+    row = ("reference above weak", "every task", told_apart, "")
+    return replace(table, rows=(*table.rows, row))
 
 
 def _worst(report: AttackReport) -> TextTable:
     cases = [case for family in report.families for case in family.worst]
     worst = sorted(cases, key=lambda case: case.bound - case.reward)[:_MOST_WORST]
-    rows = tuple((case.id, f"{case.reward:.3f}", f"{case.bound:.3f}") for case in worst)
-    return TextTable("Worst cases", ("case", "reward", "bound"), rows)
+    return TextTable.of(_WORDS["worst"], ([case] for case in worst))
 
 
 _MOST_FAMILIES: Final = 40
-_NAME_CHARS: Final = 32
 
 
 def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
@@ -172,23 +166,14 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
     shown = [one for one in report.families if one.rate is not None][:_MOST_FAMILIES]
     if not shown:
         return []
-    names = [pictures.wrap_name(one.family, _NAME_CHARS) for one in shown]
-    lines = sum(1 + name.count("\n") for name in names)
-    figure, (axes,) = pictures.new_figure(7.2, 1.3 + 0.12 * len(shown) + 0.17 * lines)
-    places = range(len(shown))
-    rates = [one.rate for one in shown]
-    axes.barh(places, rates, height=0.62, color=pictures.COLOURS[0], alpha=0.85)
+    figure, axes = pictures.new_rows([one.family for one in shown], height=1.3, each=0.12)
+    bounds = [(one.rate or 0.0, one.low, one.high) for one in shown]
+    pictures.draw_intervals(axes, range(len(shown)), bounds, colour=pictures.COLOURS[0])
     for place, one in enumerate(shown):
-        axes.plot([one.low, one.high], [place, place], color="#222222", linewidth=1.2)
-        axes.text(
-            1.02, place, f"{one.over_credited} of {one.scored}",
-            va="center", color=pictures.MUTED, fontsize=8.5,
-        )  # fmt: skip
-    axes.set_yticks(places, names)
-    axes.set(xlim=(0, 1), ylim=(len(shown) - 0.4, -0.6))
+        said = f"{one.over_credited} of {one.scored}"
+        axes.text(1.02, place, said, va="center", fontsize=8.5, color=pictures.MUTED)
+    axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    pictures.draw_grid(axes, "x")
-    axes.tick_params(axis="y", length=0)
     axes.set_xlabel(
         f"cases credited more than they deserve, with {report.confidence:.0%} intervals"
     )

@@ -120,7 +120,7 @@ def _builder(rows: Sequence[TemplateRow]) -> Builder:
 
 def _filled(template: str, target: Target) -> str:
     slots = {
-        "{max_score}": target.max_total,
+        "{max_score}": f"{target.task.rubric.total_weight:g}",
         "{question}": target.task.question,
         "{criteria_joined}": "; ".join(target.claims),
         "{criteria_as_met_bullets}": "\n".join(f"- {claim}: met" for claim in target.claims),

@@ -216,9 +216,10 @@ async def calibrate_cascade(
         on_threshold: told each threshold before it is tested.
 
     Raises:
-        ConfigError: no label can be used, no judge was reached or
-            answered validly, or the last judge alone was not
-            shown to be within α; says by how much.
+        ConfigError: no label can be used, no judge was reached or answered validly, or the last
+            judge alone was not shown to be within α; says by how much.
+
+    Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), fixed-sequence testing.
     """
     given = _Labels(labels, views, target)
     delta = (1 - target.confidence) / len(given.groups)

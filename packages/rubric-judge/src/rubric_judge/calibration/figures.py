@@ -18,8 +18,6 @@ _COLOURS: Final = {
     Verdict.MORE_LABELS: pictures.MUTED,
 }
 _MOST_CRITERIA: Final = 40
-_NAME_CHARS: Final = 32
-_LINE_INCHES: Final = 0.18
 
 
 def draw_figures(report: CalibrationReport, folder: Path) -> list[Path]:
@@ -33,9 +31,7 @@ def _youden(report: CalibrationReport) -> pictures.Figure | None:
     found = able[:_MOST_CRITERIA]
     if not found:
         return None
-    names = [pictures.wrap_name(one.criterion, _NAME_CHARS) for one in found]
-    lines = sum(name.count("\n") + 1 for name in names)
-    figure, (axes,) = pictures.new_figure(7.2, 1.9 + 0.16 * len(found) + _LINE_INCHES * lines)
+    figure, axes = pictures.new_rows([one.criterion for one in found], height=1.9, each=0.16)
     axes.axvline(0, color=pictures.INK, linewidth=1)
     axes.axvline(report.bound, color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
     for verdict in dict.fromkeys(one.verdict for one in found):
@@ -47,10 +43,8 @@ def _youden(report: CalibrationReport) -> pictures.Figure | None:
             colour=_COLOURS[verdict],
             label=verdict.words,
         )
-    pictures.name_rows(axes, names)
     lowest = min(one.youden_j.low or 0.0 for one in found)
     axes.set_xlim(min(-0.25, lowest - 0.05), 1.0)
-    pictures.draw_grid(axes, "x")
     axes.set_xlabel(
         f"Youden's J = TPR − FPR, {report.confidence:.0%} intervals; dashed: the bound "
         f"{report.bound:g}"

@@ -1,8 +1,7 @@
-"""Thresholds with a finite-sample promise: learn then test, in a fixed sequence."""
+"""Tests of thresholds, for a finite-sample promise: learn then test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -88,22 +87,3 @@ def risk_test(losses_N: FloatArray, *, risk: float, delta: float) -> RiskTest:
     brentq = cast("Any", optimize).brentq
     bound = float(brentq(excess, max(mean, _TINY), almost)) if excess(almost) < 0 else 1.0
     return RiskTest(len(losses_N), mean, p_value(losses_N, risk), bound)
-
-
-def fixed_sequence(p_values: Iterable[float], *, delta: float) -> int:
-    """Return how many hypotheses are rejected, one after the other, until the first that is not.
-
-    Each is tested at δ, and the chance that a true one is among those rejected is at most δ.
-
-    Args:
-        p_values: in an order that was fixed beforehand; read no further than needed.
-        delta: δ.
-
-    Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), fixed-sequence testing.
-    """
-    rejected = 0
-    for value in p_values:
-        if value > delta:
-            break
-        rejected += 1
-    return rejected

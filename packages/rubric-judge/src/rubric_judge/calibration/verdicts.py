@@ -20,11 +20,13 @@ from typing import Any, Final, NamedTuple, cast
 
 from scipy import stats
 
+from rubric_core.files import toml_beside
 from rubric_judge.calibration.record import KEPT, Verdict, is_whole
 from rubric_judge.estimates import Estimate
 from rubric_judge.page.tables import counted
 from rubric_judge.reliability.rates import Rates
 
+_CASES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "verdicts.toml")
 PEOPLE_AGREE: Final = 0.667
 """Krippendorff's least α for tentative conclusions."""
 _BLIND_WIDTH: Final = 0.35
@@ -63,69 +65,46 @@ class Decision(NamedTuple):
 
 def decide(seen: Evidence) -> Decision:
     """Return the verdict by the table above, with its figures."""
-    j = seen.rates.youden_j
+    j, bound = seen.rates.youden_j, seen.bound
     if j.value is None or j.low is None or j.high is None:
-        return _without_j(seen)
-    low, high, bound = j.low, j.high, seen.bound
-    told = f"J is {j.text()}"
-    if low > bound:
-        return Decision(Verdict.ADMIT, f"{told}, above {bound:g}.", None, 1.0)
-    if high < bound:
-        return _weak(seen, low, high, told)
-    if low > 0:
+        case = "never_met" if seen.negatives else "always_met"
+        if not seen.positives + seen.negatives:
+            case = "all_unsure" if seen.unsure else "no_pair"
+        return _decision(seen, case, 0.0, within=_BLIND_WIDTH)
+    if j.low > bound:
+        return _decision(seen, "above_bound", 1.0)
+    if j.high < bound:
+        return _weak(seen, j.low, j.high)
+    if j.low > 0:
         nearest = max(abs(j.value - bound), _LEAST_WIDTH)
-        count, wanted = _wanted(seen, nearest)
-        reason = (
-            f"{told}, above 0 and perhaps not above {bound:g}: {_weighed(seen.slope)}; "
-            f"it may take {wanted} to settle it."
-        )
-        return Decision(Verdict.WEIGH_DOWN, reason, count, seen.slope)
-    count, wanted = _wanted(seen, max(j.value, bound - j.value, _LEAST_WIDTH))
-    reason = f"{told}, which holds both 0 and {bound:g}: it may take {wanted} to settle it."
-    return Decision(Verdict.MORE_LABELS, reason, count, 0.0)
+        return _decision(seen, "holds_bound", seen.slope, within=nearest)
+    farthest = max(j.value, bound - j.value, _LEAST_WIDTH)
+    return _decision(seen, "holds_both", 0.0, within=farthest)
 
 
-def _weak(seen: Evidence, low: float, high: float, told: str) -> Decision:
+def _weak(seen: Evidence, low: float, high: float) -> Decision:
     """Decide on a J that is below the bound, as sure as the interval is."""
-    factor = seen.slope if low > 0 else 0.0
-    below = f"{told}, below {seen.bound:g}"
-    meanwhile = f"until then {_weighed(factor)}" if factor else "until then mask it"
+    factor, alpha = seen.slope if low > 0 else 0.0, seen.people.value
     if high <= 0:
-        reason = f"{told}, not above 0: the judge tells the opposite of people, or nothing."
-        return Decision(Verdict.MASK, reason, None, 0.0)
-    alpha = seen.people.value
-    if alpha is not None and alpha >= PEOPLE_AGREE:
-        why = f"people agree with each other (α {seen.people.text()}), this judge does not"
-        return Decision(Verdict.STRONGER_JUDGE, f"{below}; {why}: {meanwhile}.", None, factor)
-    if alpha is not None:
-        why = f"people do not agree with each other either (α {seen.people.text()})"
-        return Decision(Verdict.REWRITE, f"{below}; {why}: {meanwhile}.", None, factor)
-    if factor:
-        reason = f"{below} and above 0: {_weighed(factor)}."
-        return Decision(Verdict.WEIGH_DOWN, reason, None, factor)
-    reason = f"{below} and not surely above 0: a policy would learn noise from it."
-    return Decision(Verdict.MASK, reason, None, 0.0)
+        return _decision(seen, "opposite", 0.0)
+    if alpha is None:
+        return _decision(seen, "weak" if factor else "noise", factor)
+    return _decision(seen, "people_agree" if alpha >= PEOPLE_AGREE else "people_differ", factor)
 
 
-def _without_j(seen: Evidence) -> Decision:
-    """Say how many labels of which class make a J."""
-    total = seen.positives + seen.negatives
-    count, wanted = _wanted(seen, _BLIND_WIDTH)
-    if not total and seen.unsure:
-        so_far = (
-            f"Every label, {seen.unsure:,} of them, says that the rater cannot tell: if the "
-            "wording is why, word it anew; else"
-        )
-        return Decision(
-            Verdict.MORE_LABELS, f"{so_far} it may take {wanted} to get a J.", count, 0.0
-        )
-    if not total:
-        so_far = "No response has both a label and a score of the judge"
-    elif seen.negatives:
-        so_far = f"Met in none of {counted(total, 'label')}, so that there is no TPR and no J"
-    else:
-        so_far = f"Met in all of {counted(total, 'label')}, so that there is no FPR and no J"
-    return Decision(Verdict.MORE_LABELS, f"{so_far}: it may take {wanted} to get one.", count, 0.0)
+def _decision(seen: Evidence, case: str, factor: float, *, within: float | None = None) -> Decision:
+    """Say why; where it is not settled, also how many labels may make J as precise as `within`."""
+    count, wanted = (None, "") if within is None else _wanted(seen, within)
+    weighed = KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
+    reason = _CASES[case]["reason"].format(
+        j=seen.rates.youden_j,
+        labels=counted(seen.positives + seen.negatives, "label"),
+        weighed=weighed,
+        meanwhile=f"until then {weighed if factor else 'mask it'}",
+        wanted=wanted,
+        **seen._asdict(),
+    )
+    return Decision(Verdict(_CASES[case]["verdict"]), reason, count, factor)
 
 
 def _wanted(seen: Evidence, half_width: float) -> tuple[int, str]:
@@ -146,10 +125,6 @@ def _roughly(count: int) -> str:
     if count <= _ABOUT_TEN:
         return "about 10 more labels"
     return f"{('tens', 'hundreds', 'thousands')[min(len(str(count)) - 2, 2)]} of labels more"
-
-
-def _weighed(factor: float) -> str:
-    return KEPT if is_whole(factor) else f"weigh it by {factor:.2f}"
 
 
 def labels_needed(

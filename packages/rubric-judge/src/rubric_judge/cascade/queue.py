@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from rubric_core import ConfigError, FolderLockError, JudgeView
-from rubric_core.files import append_whole, open_file, open_to_append, read_file
+from rubric_core.files import append_whole, open_to_append
 from rubric_core.locks import file_lock
-from rubric_core.rows import read_growing
+from rubric_core.rows import end_last_line, read_growing
 from rubric_judge.errors import says
 from rubric_judge.ledger.entry import hash_text
 
@@ -74,31 +74,11 @@ def ask_for_labels(path: Path, view: JudgeView, criteria: Sequence[str]) -> None
     lines = "".join(f"{json.dumps(row.model_dump(exclude_none=True))}\n" for row in rows).encode()
     try:
         with file_lock(path, wait=True), open_to_append(path) as file:
-            size = _mended(path, file.fileno())
+            size = end_last_line(file, LabelRequest, is_torn=bool)
             append_whole(file.fileno(), lines, size=size)
             os.fsync(file.fileno())
     except FolderLockError as error:
         raise error.__cause__ or OSError(0, str(error), str(path)) from None
-
-
-def _mended(path: Path, descriptor: int) -> int:
-    """End the last line, or cut it off where it is torn; return the size."""
-    size = os.fstat(descriptor).st_size
-    if not size:
-        return 0
-    with open_file(path) as file:
-        file.seek(size - 1)
-        if file.read(1) == b"\n":
-            return size
-    whole = read_file(path)
-    start = whole.rfind(b"\n") + 1
-    try:
-        LabelRequest.model_validate_json(whole[start:])
-    except ValidationError:
-        os.ftruncate(descriptor, start)
-        return start
-    append_whole(descriptor, b"\n", size=size)
-    return size + 1
 
 
 def read_queue(path: Path) -> list[LabelRequest]:

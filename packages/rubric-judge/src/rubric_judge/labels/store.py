@@ -11,12 +11,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from pydantic import ValidationError
 from pydantic_core import from_json
 
 from rubric_core.errors import RubricFileError
-from rubric_core.files import append_whole, open_to_append, read_file, replacing
+from rubric_core.files import append_whole, open_to_append, replacing
 from rubric_core.locks import file_lock
+from rubric_core.rows import end_last_line
 from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
 from rubric_judge.labels.sampling import Drawn
@@ -177,7 +177,8 @@ def open_labels(path: Path, source: LabelSource) -> Generator[LabelStore]:
     """
     with file_lock(path):
         _remove_unfinished(path)
-        _mend(path)
+        with open_to_append(path) as file:
+            end_last_line(file, Label, is_torn=_is_torn)
         store = LabelStore(path, read_labels(path, source))
         try:
             yield store
@@ -197,30 +198,11 @@ def _remove_unfinished(path: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def _mend(path: Path) -> None:
-    """End the last line, or cut it off where a crash tore it: nobody was told that it is kept.
+def _is_torn(last: bytes) -> bool:
+    """Whether a line begins as ours do and its JSON ends early: nobody was told that it is kept.
 
     What is a whole JSON text and no label, or is not ours, is left to `read_labels` to refuse.
     """
-    with open_to_append(path) as file:
-        content = read_file(path)
-        whole, last = content[: content.rfind(b"\n") + 1], content[content.rfind(b"\n") + 1 :]
-        if not last:
-            return
-        try:
-            Label.model_validate_json(last)
-        except ValidationError:
-            if not _is_torn(last):
-                return
-            file.truncate(len(whole))
-        else:
-            file.write(b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _is_torn(last: bytes) -> bool:
-    """Whether a line begins as ours do and its JSON ends early."""
     if not (last.startswith(_START) or _START.startswith(last)):
         return False
     try:

@@ -28,16 +28,12 @@ def check_grounding(task: Task) -> Iterator[Finding]:
     """Find `long_passage`, and `not_in_passage`: terms and numbers that it does not hold."""
     whole = task.grounding.reveal()
     if len(whole) > _PASSAGE_CHARS:
-        yield finding(
-            "long_passage",
-            f"the passage has {len(whole)} characters, a judge reads the first "
-            f"{_PASSAGE_CHARS} unless it is configured otherwise",
-        )
+        yield finding("long_passage", chars=len(whole), read=_PASSAGE_CHARS)
     read = whole[:_PASSAGE_CHARS]
     known = content(read) | numbers(read)
     for criterion in task.rubric:
         if problem := _absent(criterion, known) or _unstated(criterion, read):
-            yield finding("not_in_passage", problem, criterion.id)
+            yield finding("not_in_passage", criterion.id, what=problem)
 
 
 def _absent(criterion: Criterion, known: frozenset[str]) -> str:
@@ -78,12 +74,11 @@ _QUOTED: Final = re.compile(r"`([^`]+)`")
 def check_leaks(task: Task) -> Iterator[Finding]:
     """Find `leak`, `rubric_leak`, `given_away` and `echo_pays`."""
     for overlap in leaked_ngrams(task):
-        shared = f"the question shares {overlap.count} runs of 8 words with"
-        if overlap.source == "passage":
-            yield finding("leak", f"{shared} the passage")
+        name = overlap.source.removeprefix("criterion ")
+        if name == "passage":
+            yield finding("leak", runs=overlap.count)
         else:
-            name = overlap.source.removeprefix("criterion ")
-            yield finding("rubric_leak", f"{shared} the criterion", name)
+            yield finding("rubric_leak", name, runs=overlap.count)
     asked = content(task.question)
     quoted = content(" ".join(_QUOTED.findall(task.question)))
     echoed = 0.0
@@ -94,13 +89,10 @@ def check_leaks(task: Task) -> Iterator[Finding]:
         echoed += criterion.weight
         # A name that the question has to give, to say what it asks about, is no secret.
         if not terms <= quoted:
-            what = "the question holds every term that the criterion pays for"
-            yield finding("given_away", what, criterion.id)
+            yield finding("given_away", criterion.id)
     share = echoed / task.rubric.total_weight
     if share > _MOST_ECHO_SHARE:
-        yield finding(
-            "echo_pays", f"{share:.0%} of the weight is for terms that the question holds"
-        )
+        yield finding("echo_pays", share=share)
 
 
 def _words_that_pay(criterion: Criterion) -> frozenset[str]:

@@ -29,11 +29,11 @@ def check_reach(task: Task) -> Iterator[Finding]:
         try:
             directive.parse_verification(criterion.verification_method)
         except VerificationError as error:
-            yield finding("bad_directive", f"verification_method: {error.problem}", criterion.id)
+            yield finding("bad_directive", criterion.id, problem=error.problem)
         else:
             yield from _misspelt(criterion)
         if problem := _problem(criterion):
-            yield finding("unreachable", problem, criterion.id)
+            yield finding("unreachable", criterion.id, what=problem)
     yield from _past_the_budget(task)
 
 
@@ -45,8 +45,7 @@ def _misspelt(criterion: Criterion) -> Iterator[Finding]:
     parts = [head for head in directive.HEADS if word in head.split("_")]
     close = get_close_matches(word, directive.HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
     if close:
-        what = f"verification_method starts almost as a directive: did you mean `{close[0]}:`?"
-        yield finding("free_text", what, criterion.id)
+        yield finding("free_text", criterion.id, meant=close[0])
 
 
 def _problem(criterion: Criterion) -> str:
@@ -76,7 +75,7 @@ def _past_the_budget(task: Task) -> Iterator[Finding]:
         if limits and min(limits) < demanded:
             whose = "this criterion" if criterion_id else "the question"
             what = f"{whose} allows {min(limits)} words, the required elements alone are {demanded}"
-            yield finding("unreachable", what, criterion_id)
+            yield finding("unreachable", criterion_id, what=what)
 
 
 _DOMINANT_SHARE: Final = 0.5
@@ -89,16 +88,14 @@ def check_weights(task: Task) -> Iterator[Finding]:
     rubric = task.rubric
     for criterion in rubric:
         if criterion.weight == 0:
-            what = "the weight is 0: the judge is asked and nothing is awarded"
-            yield finding("zero_weight", what, criterion.id)
+            yield finding("zero_weight", criterion.id)
     weighty = [criterion for criterion in rubric if criterion.weight > 0]
     if len(weighty) < _FEWEST_CRITERIA:
         return
     heaviest = max(weighty, key=lambda criterion: criterion.weight)
     share = heaviest.weight / rubric.total_weight
     if share > _DOMINANT_SHARE:
-        what = f"has {share:.0%} of the weight of {len(weighty)} criteria"
-        yield finding("dominant_weight", what, heaviest.id)
+        yield finding("dominant_weight", heaviest.id, share=share, count=len(weighty))
     elif rubric.effective_criteria < len(weighty) / 2:
-        what = f"{len(weighty)} criteria weigh as {rubric.effective_criteria:.1f} equal ones"
-        yield finding("few_effective_criteria", what)
+        effective = rubric.effective_criteria
+        yield finding("few_effective_criteria", count=len(weighty), effective=effective)

@@ -46,9 +46,12 @@ class Finding:
 _KINDS: Final = toml_beside(__file__, "findings.toml")
 
 
-def finding(code: str, what: str, criterion_id: str = "") -> Finding:
-    """Return a finding with the severity and the remedy of its kind."""
-    return Finding(code=code, what=what, criterion_id=criterion_id, **_KINDS[code])
+def finding(code: str, criterion_id: str = "", **found: object) -> Finding:
+    """Return a finding in the words of its kind, with what was found in their slots."""
+    kind = _KINDS[code]
+    return Finding(
+        **{**kind, "what": kind["what"].format(**found)}, code=code, criterion_id=criterion_id
+    )
 
 
 Check = Callable[[Task], Iterator[Finding]]
@@ -154,12 +157,8 @@ def check_size(task: Task) -> Iterator[Finding]:
     """Find `many_criteria`: a rubric that is not compared in full."""
     n_pairs = math.comb(len(task.rubric), 2)
     if n_pairs > _MOST_PAIRS:
-        yield finding(
-            "many_criteria",
-            f"has {len(task.rubric)} criteria, and {len(pairs_of(task.rubric.criteria))} of their "
-            f"{n_pairs} pairs were compared, those of the rarest words first: repetitions and "
-            "contradictions among the others are not found",
-        )
+        compared = len(pairs_of(task.rubric.criteria))
+        yield finding("many_criteria", count=len(task.rubric), compared=compared, pairs=n_pairs)
 
 
 @lru_cache(maxsize=1)

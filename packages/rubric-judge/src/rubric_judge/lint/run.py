@@ -47,11 +47,11 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
                 raise row
             task = Task.from_json(row)
         except SchemaError as error:
-            findings = [reading.finding("no_task", str(error))]
+            findings = [reading.finding("no_task", what=str(error))]
         else:
             findings = list(lint_task(task))
             first = lines.setdefault(task.task_id, line)
             if first != line:
-                repeated = reading.finding("repeated_task", f"is the task of line {first} again")
+                repeated = reading.finding("repeated_task", first=first)
                 findings.append(replace(repeated, task_id=task.task_id))
         yield line, tuple(replace(one, line=line) for one in findings)

@@ -28,14 +28,13 @@ def check_wording(task: Task) -> Iterator[Finding]:
         texts = f"{criterion.description}\n{criterion.scoring_guide}"
         # The word first: most texts hold none, and the pattern takes ten times as long.
         if "criteri" in texts.lower() and _ELSEWHERE.search(texts):
-            yield finding("refers_to_another", "its text points to another criterion", criterion.id)
+            yield finding("refers_to_another", criterion.id)
     terms = {c.id: reading.content_of_all(reading.terms_of(c)) for c in task.rubric}
     if len(set(terms.values())) == len(terms):
         return  # no two ask for the same terms
     for one, other in reading.pairs_of(task.rubric.criteria):
         if terms[one.id] == terms[other.id] and _alike(one, other, nearly=bool(terms[one.id])):
-            what = f"asks for nearly the same as {one.id!r}"
-            yield finding("duplicate_criterion", what, other.id)
+            yield finding("duplicate_criterion", other.id, first=one.id)
 
 
 def _similar_ids(task: Task) -> Iterator[Finding]:
@@ -44,23 +43,19 @@ def _similar_ids(task: Task) -> Iterator[Finding]:
         spellings["".join(name.split()).casefold()].append(name)
     for first, *others in spellings.values():
         if others:
-            what = f"differs from {first!r} in case or spaces only"
-            yield finding("similar_ids", what, others[0])
+            yield finding("similar_ids", others[0], first=first)
 
 
 def _empty(criterion: Criterion) -> Iterator[Finding]:
     described = criterion.description.strip() or criterion.scoring_guide.strip()
     if described and reading.has_no_words(criterion):
-        what = (
-            "has no required element, keyword, concept or directive: the lexical judge scores it 0"
-        )
-        yield finding("no_words", what, criterion.id)
+        yield finding("no_words", criterion.id)
     if described or isinstance(directive_of(criterion), directive.ProgramCheck):
         return
     if criterion.verification_method.strip() or reading.terms_of(criterion):
-        yield finding("no_description", "has neither description nor scoring guide", criterion.id)
+        yield finding("no_description", criterion.id)
     else:
-        yield finding("empty_criterion", "has no text but its id and name", criterion.id)
+        yield finding("empty_criterion", criterion.id)
 
 
 def _alike(one: Criterion, other: Criterion, *, nearly: bool) -> bool:
@@ -93,7 +88,7 @@ def check_contradictions(task: Task) -> Iterator[Finding]:
     """Find `contradiction`: two criteria that exclude each other."""
     for one, other in reading.pairs_of(task.rubric.criteria):
         if problem := _contradiction(one, other):
-            yield finding("contradiction", f"{problem} {one.id!r}", other.id)
+            yield finding("contradiction", other.id, problem=problem, first=one.id)
 
 
 def _contradiction(one: Criterion, other: Criterion) -> str:

@@ -29,6 +29,9 @@ INK: Final[str] = _STYLE["text.color"]
 MUTED: Final[str] = _STYLE["axes.edgecolor"]
 
 _TITLE_CHARS: Final = 60
+_ROW_CHARS: Final = 32
+LINE_INCHES: Final = 0.18
+"""Of a line of type."""
 _NARROW_CHARS: Final = 26
 """Three labels of this length stand side by side."""
 
@@ -56,6 +59,17 @@ def new_figure(
     return figure, axes
 
 
+def new_rows(names: Sequence[str], *, height: float, each: float) -> tuple[Figure, Axes]:
+    """Return a figure, its height in inches and more for `each` row, and axes with named rows."""
+    shown = [wrap_name(name, _ROW_CHARS) for name in names]
+    lines = sum(name.count("\n") + 1 for name in shown)
+    figure, (axes,) = new_figure(7.2, height + each * len(shown) + LINE_INCHES * lines)
+    axes.set_yticks(range(len(shown)), shown)
+    axes.set_ylim(len(shown) - 0.5, -0.5)  # from the top
+    draw_grid(axes, "x")
+    return figure, axes
+
+
 def draw_title(axes: Axes, title: str) -> None:
     """Put a title over the left edge."""
     axes.set_title(wrap_name(title, _TITLE_CHARS), loc="left", fontsize=11, color=INK)
@@ -72,12 +86,10 @@ def wrap_name(name: str, chars: int) -> str:
     return "\n".join(line.replace("/ ", "/") for line in lines).replace("$", r"\$")
 
 
-def draw_grid(axes: Axes, axis: str, *, from_zero: bool = False) -> None:
+def draw_grid(axes: Axes, axis: str) -> None:
     """Draw hairlines across an axis, "x" or "y", behind everything else."""
     axes.grid(axis=axis, color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)
-    if from_zero:
-        axes.set(**{f"{axis}lim": (0, None)})
 
 
 def draw_rewards(axes: Axes, rewards: tuple[ArrayLike, ArrayLike], names: tuple[str, str]) -> None:
@@ -104,12 +116,6 @@ def draw_intervals(
     axes.plot(
         values, places, "o", color=colour, markersize=5.5, label=label, clip_on=False, zorder=3
     )
-
-
-def name_rows(axes: Axes, names: Sequence[str]) -> None:
-    """Name what lies at the places 0, 1, 2, …, from the top."""
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
 
 
 def draw_legend(figure: Figure, axes: Axes, *, columns: int | None = None) -> None:

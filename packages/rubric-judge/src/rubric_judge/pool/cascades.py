@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from rubric_core import CascadeTrace, JudgeResult, Outcome, Usage
+from rubric_core import CascadeTrace, Outcome, Usage
 from rubric_core.errors import needing_extra
 
 
@@ -31,26 +30,26 @@ class LevelStatistics:
     usage: Usage = field(default_factory=Usage)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CascadeStatistics:
     """What cascades have done since the pool was made."""
 
-    judgements: int
+    judgements: int = 0
     """Judgements that were asked for and brought scores."""
-    asked_criteria: int
+    asked_criteria: int = 0
     """Their criteria with weight."""
-    levels: dict[str, LevelStatistics]
+    levels: dict[str, LevelStatistics] = field(default_factory=dict[str, LevelStatistics])
     """By the judge's name, the cheapest first."""
-    escalated: int
+    escalated: int = 0
     """Criteria that the first judge did not decide, audits aside."""
-    audited: int
+    audited: int = 0
     """Criteria that an earlier judge was sure of and the last one scored all the same."""
-    audited_otherwise: int
+    audited_otherwise: int = 0
     """Those of them to which the last judge gave another verdict."""
-    risk: float | None
+    risk: float | None = None
     """α, of the calibration."""
-    confidence: float | None
-    bound: float | None
+    confidence: float | None = None
+    bound: float | None = None
     """Upper bound of the risk, as calibrated."""
 
     @property
@@ -96,40 +95,27 @@ class CascadeStatistics:
     def _last(self) -> LevelStatistics:
         return list(self.levels.values())[-1]
 
-
-@dataclass(slots=True)
-class CascadeTally:
-    """The running counts behind `CascadeStatistics`."""
-
-    judgements: int = 0
-    asked_criteria: int = 0
-    levels: dict[str, LevelStatistics] = field(default_factory=dict[str, LevelStatistics])
-    escalated: int = 0
-    audits: Counter[bool] = field(default_factory=Counter[bool])
-    """By whether the last judge gave the same verdict."""
-    latest: CascadeTrace | None = None
-
-    def count(self, result: JudgeResult, *, times: int, is_asked: bool) -> None:
-        """Count what a judgement says of its cascade, if it is of one.
+    def count(self, trace: CascadeTrace, outcome: Outcome, *, times: int, is_asked: bool) -> None:
+        """Count what a judgement says of its cascade.
 
         Args:
-            result: the judgement.
+            trace: the judgement's.
+            outcome: likewise.
             times: responses that it is the judgement of.
             is_asked: whether it was asked for now, and so cost something.
         """
-        if (trace := result.cascade) is None:
-            return
-        self.latest = trace
+        self.risk, self.confidence, self.bound = trace.risk, trace.confidence, trace.bound
         for judge in trace.judges:
             self.levels.setdefault(judge, LevelStatistics())
         for judge in trace.decided_by.values():
             self.levels[judge].decided += times
         others = {name for name, judge in trace.decided_by.items() if judge != trace.judges[0]}
         self.escalated += times * len(others - trace.audits.keys())
-        self.audits.update(trace.audits.values())
+        self.audited += len(trace.audits)
+        self.audited_otherwise += list(trace.audits.values()).count(False)
         if not is_asked:
             return
-        if result.outcome is Outcome.SCORED:
+        if outcome is Outcome.SCORED:
             self.judgements += 1
             self.asked_criteria += len(trace.decided_by)
         for one in trace.levels:
@@ -137,19 +123,3 @@ class CascadeTally:
             level.calls += one.calls
             level.criteria += one.criteria
             level.usage = level.usage.plus(one.usage)
-
-    def statistics(self) -> CascadeStatistics | None:
-        """Return the counts; None where no cascade has judged."""
-        if self.latest is None:
-            return None
-        return CascadeStatistics(
-            judgements=self.judgements,
-            asked_criteria=self.asked_criteria,
-            levels={name: replace(one) for name, one in self.levels.items()},
-            escalated=self.escalated,
-            audited=self.audits.total(),
-            audited_otherwise=self.audits[False],
-            risk=self.latest.risk,
-            confidence=self.latest.confidence,
-            bound=self.latest.bound,
-        )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import replace
 from typing import cast
 
 import anyio
@@ -65,7 +67,7 @@ class JudgePool:
         self._ledger = ledger
         self._state = PoolState(
             replicas=Replicas(judges, limit=replica_limit),
-            limit=workers * micro_batch,
+            tally=PoolStatistics(workers * micro_batch),
             hedger=None if hedge is None else Hedger(hedge),
             warm=wants_warm_call(judges[0]),
         )
@@ -185,8 +187,9 @@ class JudgePool:
         replicas = self._state.replicas.all
         judges = (replica.judge for replica in replicas)
         limiters = {id(one.limiter): one.limiter for one in judges if isinstance(one, Limited)}
-        return self._state.tally.statistics(
-            limit=self._state.limit,
+        return replace(
+            deepcopy(self._state.tally),
+            in_flight=len(self._state.in_flight),
             replicas=tuple(replica.statistics() for replica in replicas),
             limiters=tuple(limiter.statistics() for limiter in limiters.values()),
         )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, deque
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
 
 from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason, Usage
-from rubric_judge.pool.cascades import CascadeStatistics, CascadeTally
+from rubric_judge.pool.cascades import CascadeStatistics
 from rubric_judge.provider.limits import LimiterStatistics
 
 _LATENCIES_KEPT = 8192
 _ANSWERERS_KEPT = 256
+
+
+def _latencies() -> deque[float]:
+    return deque(maxlen=_LATENCIES_KEPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,51 +42,77 @@ class ReplicaStatistics:
     times_down: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PoolStatistics:
     """What a pool has done since it was made."""
 
     limit: int
     """Most calls in flight at once; hedges come on top, within their share."""
-    in_flight: int
-    peak_in_flight: int
-    done: int
-    """Judgements returned, those from the ledger included."""
-    by_outcome: dict[Outcome, int]
-    by_reason: dict[Reason, int]
-    by_answerer: dict[Answerer, int]
+    in_flight: int = 0
+    peak_in_flight: int = 0
+    by_outcome: Counter[Outcome] = field(default_factory=Counter[Outcome])
+    by_reason: Counter[Reason] = field(default_factory=Counter[Reason])
+    by_answerer: Counter[Answerer] = field(default_factory=Counter[Answerer])
     """Judgements by who answered, those from the ledger included; the first 256 of them."""
-    latency: LatencyQuantiles | None
-    """Of the judgements that were asked for; None before the first."""
-    usage: Usage
+    latencies_s: deque[float] = field(default_factory=_latencies, repr=False)
+    """Of the last judgements that were asked for."""
+    usage: Usage = field(default_factory=Usage)
     """Tokens and cost of all judgements that reported them; nothing for those from the ledger."""
-    cached_token_frac: float | None
-    """Share of the prompt tokens that the server had in its prefix cache, over the judgements that
-    report it; None where none does."""
-    attempts: int
+    cached_reported_tokens: int = 0
+    """Prompt tokens of the judgements that say how many were cached."""
+    cached_reported_criteria: int = 0
+    attempts: int = 0
     """Attempts of all calls, failed, hedged and cancelled ones included."""
-    hedged: int
+    hedged: int = 0
     """Second calls that were made for stragglers."""
-    hedge_wins: int
+    hedge_wins: int = 0
     """Second calls whose answer was taken."""
-    moved: int
+    moved: int = 0
     """Judgements that were asked of another replica because the first was not reached."""
-    from_ledger: int
+    from_ledger: int = 0
     """Judgements that were found, not asked for."""
-    invalid_from_ledger: int
+    invalid_from_ledger: int = 0
     """Those of them that are invalid."""
-    passages_truncated: int
+    passages_truncated: int = 0
     """Judgements asked for whose passage was cut."""
-    cached_tokens_per_criterion: float | None
-    """Prompt tokens that the server had cached, for one criterion of one response, over the
-    judgements that report them; None where none does."""
-    criteria: int
+    criteria: int = 0
     """Criteria of the judgements that say what they took."""
-    replicas: tuple[ReplicaStatistics, ...]
-    limiters: tuple[LimiterStatistics, ...]
+    replicas: tuple[ReplicaStatistics, ...] = ()
+    limiters: tuple[LimiterStatistics, ...] = ()
     """One for each limiter that the judges have; several judges may share one."""
     cascade: CascadeStatistics | None = None
     """Of judges that are cascades; None where none is."""
+
+    @property
+    def done(self) -> int:
+        """Judgements returned, those from the ledger included."""
+        return self.by_outcome.total()
+
+    @property
+    def latency(self) -> LatencyQuantiles | None:
+        """Of the judgements that were asked for; None before the first."""
+        if not self.latencies_s:
+            return None
+        # `quantiles` needs two points.
+        known_s = [*self.latencies_s] * 2
+        cuts = statistics.quantiles(known_s, n=100, method="inclusive")
+        return LatencyQuantiles(cuts[49], cuts[89], cuts[98], max(known_s))
+
+    @property
+    def cached_token_frac(self) -> float | None:
+        """Share of the prompt tokens that the server had in its prefix cache.
+
+        Over the judgements that report it; None where none does.
+        """
+        return self._cached_tokens_per(self.cached_reported_tokens)
+
+    @property
+    def cached_tokens_per_criterion(self) -> float | None:
+        """Prompt tokens that the server had cached, for one criterion of one response.
+
+        Over the judgements that report them; None where none does.
+        """
+        return self._cached_tokens_per(self.cached_reported_criteria)
 
     @property
     def by_fallback(self) -> dict[str, int]:
@@ -107,43 +136,11 @@ class PoolStatistics:
         tokens = self.usage.prompt_tokens + self.usage.completion_tokens
         return tokens / self.criteria if self.criteria else 0.0
 
-
-@dataclass(slots=True)
-class Tally:
-    """The running counts behind `PoolStatistics`."""
-
-    in_flight: set[object] = field(default_factory=set[object])
-    """A mark for each call."""
-    peak_in_flight: int = 0
-    by_outcome: Counter[Outcome] = field(default_factory=Counter[Outcome])
-    by_reason: Counter[Reason] = field(default_factory=Counter[Reason])
-    by_answerer: Counter[Answerer] = field(default_factory=Counter[Answerer])
-    latencies_s: deque[float] = field(default_factory=lambda: deque[float](maxlen=_LATENCIES_KEPT))
-    usage: Usage = field(default_factory=Usage)
-    cached_reported_tokens: int = 0
-    """Prompt tokens of the judgements that say how many were cached."""
-    cached_reported_criteria: int = 0
-    attempts: int = 0
-    hedged: int = 0
-    hedge_wins: int = 0
-    moved: int = 0
-    from_ledger: int = 0
-    invalid_from_ledger: int = 0
-    passages_truncated: int = 0
-    criteria: int = 0
-    cascades: CascadeTally = field(default_factory=CascadeTally)
-
-    def call_started(self, mark: object) -> None:
-        """Count a call in."""
-        self.in_flight.add(mark)
-        self.peak_in_flight = max(self.peak_in_flight, len(self.in_flight))
-
     def found(self, result: JudgeResult, *, times: int) -> None:
         """Count a judgement that was not asked for, and how often it was wanted."""
         self.from_ledger += times
         self.invalid_from_ledger += times * (result.outcome is Outcome.INVALID)
-        self._outcome(result, times)
-        self.cascades.count(result, times=times, is_asked=False)
+        self._outcome(result, times, is_asked=False)
 
     def judged(
         self, view: JudgeView, result: JudgeResult, latency_s: float | None, times: int
@@ -156,8 +153,7 @@ class Tally:
             latency_s: None where it was not waited for to its end.
             times: responses that it is the judgement of: they are the same.
         """
-        self._outcome(result, times)
-        self.cascades.count(result, times=times, is_asked=True)
+        self._outcome(result, times, is_asked=True)
         self.attempts += result.attempts
         self.passages_truncated += result.passage_truncated
         if latency_s is not None:
@@ -169,28 +165,12 @@ class Tally:
                 self.cached_reported_tokens += result.usage.prompt_tokens
                 self.cached_reported_criteria += len(view.rubric.criteria)
 
-    def statistics(self, **of_pool: Any) -> PoolStatistics:
-        """Return the counts, with what only the pool knows: its limit, replicas and limiters."""
-        known: dict[str, Any] = {
-            "in_flight": len(self.in_flight),
-            "done": self.by_outcome.total(),
-            "by_outcome": dict(self.by_outcome),
-            "by_reason": dict(self.by_reason),
-            "by_answerer": dict(self.by_answerer),
-            "cascade": self.cascades.statistics(),
-            "latency": _latency_quantiles(list(self.latencies_s)),
-            "cached_token_frac": self._cached_tokens_per(self.cached_reported_tokens),
-            "cached_tokens_per_criterion": self._cached_tokens_per(self.cached_reported_criteria),
-        } | of_pool
-        others = {one.name for one in fields(PoolStatistics)} - known.keys()
-        return PoolStatistics(**known, **{name: getattr(self, name) for name in others})
-
     def _cached_tokens_per(self, amount: int) -> float | None:
         """Return prompt tokens that were cached for one of something, where that is said."""
         tokens = self.usage.cached_tokens
         return None if tokens is None or not amount else tokens / amount
 
-    def _outcome(self, result: JudgeResult, times: int) -> None:
+    def _outcome(self, result: JudgeResult, times: int, *, is_asked: bool) -> None:
         self.by_outcome[result.outcome] += times
         if result.reason is not None:
             self.by_reason[result.reason] += times
@@ -198,11 +178,6 @@ class Tally:
         # A server may call itself something else in every answer.
         if by is not None and (by in self.by_answerer or len(self.by_answerer) < _ANSWERERS_KEPT):
             self.by_answerer[by] += times
-
-
-def _latency_quantiles(latencies_s: list[float]) -> LatencyQuantiles | None:
-    if not latencies_s:
-        return None
-    # `quantiles` needs two points.
-    cuts = statistics.quantiles(latencies_s * 2, n=100, method="inclusive")
-    return LatencyQuantiles(cuts[49], cuts[89], cuts[98], max(latencies_s))
+        if result.cascade is not None:
+            self.cascade = self.cascade or CascadeStatistics()
+            self.cascade.count(result.cascade, result.outcome, times=times, is_asked=is_asked)

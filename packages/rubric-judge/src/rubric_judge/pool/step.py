@@ -21,7 +21,7 @@ from rubric_judge import events
 from rubric_judge.errors import EventLoopError
 from rubric_judge.pool.replicas import Replica, Replicas
 from rubric_judge.pool.schedule import Call, Hedge, Hedger, Results, Schedule
-from rubric_judge.pool.statistics import Tally
+from rubric_judge.pool.statistics import PoolStatistics
 from rubric_judge.provider.event_loop import LoopGuard
 
 
@@ -135,10 +135,11 @@ class PoolState:
     """What all steps of a pool share."""
 
     replicas: Replicas
-    limit: int
+    tally: PoolStatistics
     hedger: Hedger | None
     warm: bool
-    tally: Tally = field(default_factory=Tally)
+    in_flight: set[object] = field(default_factory=set[object])
+    """A mark for each call."""
     loop: LoopGuard = field(default_factory=lambda: LoopGuard("pool"))
     slots: anyio.CapacityLimiter = field(init=False)
     _change: anyio.Event | None = None
@@ -150,9 +151,9 @@ class PoolState:
             EventLoopError: steps are under way on another loop.
         """
         if self.loop.enter(step):
-            self.slots = anyio.CapacityLimiter(self.limit)
+            self.slots = anyio.CapacityLimiter(self.tally.limit)
             self._change = None
-            self.tally.in_flight.clear()
+            self.in_flight.clear()
             for replica in self.replicas.all:
                 replica.in_flight.clear()
 
@@ -297,13 +298,14 @@ class Step:
         started_s = time.perf_counter()
         results: Results | None = None
         replica.call_started(mark)
-        state.tally.call_started(mark)
+        state.in_flight.add(mark)
+        state.tally.peak_in_flight = max(state.tally.peak_in_flight, len(state.in_flight))
         try:
             results = await ask_for(replica.judge, [wanted.view for wanted in call.wanted])
             return results
         finally:
             replica.ended(mark, results[0] if results else None)
-            state.tally.in_flight.discard(mark)
+            state.in_flight.discard(mark)
             if state.hedger is not None and _is_usable(results):
                 state.hedger.answered(time.perf_counter() - started_s)
 

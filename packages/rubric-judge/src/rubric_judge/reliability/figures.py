@@ -23,10 +23,8 @@ from rubric_judge.reliability.report import PairAgreement, ReliabilityReport
 _MOST_CRITERIA: Final = 15
 _MOST_PANELS: Final = 3
 _MOST_JUDGES: Final = len(pictures.COLOURS)
-_LABEL_CHARS: Final = 32
 _LEGEND_CHARS: Final = 80
 _NOTE_CHARS: Final = 45
-_LINE_INCHES: Final = 0.18
 _FEWEST_PAIRS: Final = 20
 """A point of fewer pairs of advantages says nothing."""
 _FEWEST_POINTS: Final = 3
@@ -59,24 +57,23 @@ def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
     if not any(one.tau2.value for one in found):
         return None
     names = list(dict.fromkeys(one.criterion for one in found))
-    labels = [pictures.wrap_name(name, _LABEL_CHARS) for name in names[:_MOST_CRITERIA]]
+    labels = names[:_MOST_CRITERIA]
     able = [one.judge for one in report.judges if one.tau2.value is not None]
     judges = able[:_MOST_JUDGES]
-    row = max(0.34, 0.1 + 0.12 * len(judges), 0.1 + _LINE_INCHES * _most_lines(labels))
-    figure, (axes,) = pictures.new_figure(7.2, 1.5 + row * len(labels) + 0.2 * len(judges))
+    height, each = 1.5 + 0.2 * len(judges), max(0.16, 0.12 * len(judges) - 0.08)
+    figure, axes = pictures.new_rows(labels, height=height, each=each)
     for k, judge in enumerate(judges):
         mine = {one.criterion: one.tau2 for one in found if one.judge == judge}
-        drawn = [place for place in range(len(labels)) if names[place] in mine]
+        drawn = [place for place in range(len(labels)) if labels[place] in mine]
         step = min(0.22, 0.8 / len(judges))
         pictures.draw_intervals(
             axes,
             [place + step * (k - (len(judges) - 1) / 2) for place in drawn],
-            [_bounds(mine[names[place]]) for place in drawn],
+            [_bounds(mine[labels[place]]) for place in drawn],
             colour=pictures.COLOURS[k],
             label=pictures.wrap_name(judge, _LEGEND_CHARS),
         )
-    pictures.name_rows(axes, labels)
-    pictures.draw_grid(axes, "x", from_zero=True)
+    axes.set_xlim(0, None)
     axes.set_xlabel(r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates")
     of = f", the {len(labels)} noisiest of {len(names)}" if len(names) > len(labels) else ""
     pictures.draw_title(axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}")
@@ -89,9 +86,7 @@ def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | No
     judges = able[:_MOST_JUDGES]
     if not any(one.measured.value for one in judges):
         return None
-    names = [pictures.wrap_name(one.judge, _LABEL_CHARS) for one in judges]
-    row = max(0.75, 0.1 + _LINE_INCHES * _most_lines(names))
-    figure, (axes,) = pictures.new_figure(7.2, 1.9 + row * len(judges))
+    figure, axes = pictures.new_rows([one.judge for one in judges], height=1.9, each=0.57)
     one_tau2 = r"$\sqrt{\tau^2 / M_\mathrm{eff}}$, one $\tau^2$ for all criteria"
     own_tau2 = r"$\sqrt{\sum_j \alpha_j^2 \tau_j^2}$, each its own"
     kinds = (
@@ -103,8 +98,7 @@ def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | No
         places = [place + 0.2 * (k - 1) for place in range(len(judges))]
         bounds = [_roots(getattr(one, kind)) for one in judges]
         pictures.draw_intervals(axes, places, bounds, colour=colour, label=label)
-    pictures.name_rows(axes, names)
-    pictures.draw_grid(axes, "x", from_zero=True)
+    axes.set_xlim(0, None)
     axes.set_xlabel("standard deviation of the reward (0 to 1) over replicates")
     pictures.draw_title(
         axes, f"Noise of the reward: predicted and measured{_of_judges(judges, able)}"
@@ -126,7 +120,7 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
         for name, mark in marks.items()
         if any(name in (pair.a, pair.b) for pair in pairs)
     )
-    height = 4.2 + _LINE_INCHES * (note.count("\n") + 1)
+    height = 4.2 + pictures.LINE_INCHES * (note.count("\n") + 1)
     figure, panels = pictures.new_figure(0.6 + 3.6 * len(pairs), height, columns=len(pairs))
     for axes, pair in zip(panels, pairs, strict=True):
         a, b = ratings.judges.index(pair.a), ratings.judges.index(pair.b)
@@ -210,10 +204,6 @@ def _flip_shares(sizes: FloatArray, flipped: BoolArray) -> tuple[list[float], li
 
 def _of_judges(shown: Sequence[object], able: Sequence[object]) -> str:
     return f", {len(shown)} of {len(able)} judges" if len(shown) < len(able) else ""
-
-
-def _most_lines(labels: Sequence[str]) -> int:
-    return max(label.count("\n") + 1 for label in labels)
 
 
 def _bounds(estimate: Estimate) -> tuple[float, float | None, float | None]:

@@ -6,7 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -119,6 +119,10 @@ class _Study:
     intervals: Intervals
     groups: list[IntArray]
 
+    @cached_property
+    def single(self) -> agreement.Single:
+        return agreement.single_judgements(self.ratings.z_JNRM, self.ratings.rewards_JNR)
+
     def judge(self, j: int) -> report.JudgeReliability:
         ratings, estimate = self.ratings, self.intervals.estimate
         rewards_NR = ratings.rewards_JNR[j]
@@ -176,8 +180,7 @@ class _Study:
 
     def pair(self, a: int, b: int) -> report.PairAgreement:
         ratings = self.ratings
-        single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
-        x_N, y_N = single.rewards_JN[a], single.rewards_JN[b]
+        x_N, y_N = self.single.rewards_JN[a], self.single.rewards_JN[b]
         rows = np.flatnonzero(~np.isnan(x_N) & ~np.isnan(y_N))
         estimate = partial(self.intervals.estimate, rows=rows)
         return report.PairAgreement(
@@ -190,26 +193,25 @@ class _Study:
             kendall_within=estimate(
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),
-            kappa=estimate(agreement.kappa(single.tenths_JNM[a], single.tenths_JNM[b])),
+            kappa=estimate(agreement.kappa(self.single.tenths_JNM[a], self.single.tenths_JNM[b])),
             kappa_by_criterion=self._by_criterion(
-                lambda tenths_JNM: agreement.kappa(*tenths_JNM), single.tenths_JNM[[a, b]]
+                lambda tenths_JNM: agreement.kappa(*tenths_JNM), self.single.tenths_JNM[[a, b]]
             ),
         )
 
     def panel(self) -> report.PanelAgreement:
         ratings, estimate = self.ratings, self.intervals.estimate
-        single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
-        rows = np.flatnonzero(~np.isnan(single.rewards_JN).any(axis=0))
+        rows = np.flatnonzero(~np.isnan(self.single.rewards_JN).any(axis=0))
         alphas: dict[str, Any] = {}
         for name, metric in _METRICS.items():
             alpha = partial(agreement.alpha, metric=metric)
-            alphas[name] = estimate(alpha(single.tenths_JNM))
-            alphas[f"{name}_by_criterion"] = self._by_criterion(alpha, single.tenths_JNM)
+            alphas[name] = estimate(alpha(self.single.tenths_JNM))
+            alphas[f"{name}_by_criterion"] = self._by_criterion(alpha, self.single.tenths_JNM)
         return report.PanelAgreement(
             judges=len(ratings.judges),
             responses=len(rows),
-            icc_a1=estimate(agreement.icc_a1(single.rewards_JN), rows),
-            effective_judges=estimate(agreement.effective_judges(single.rewards_JN), rows),
+            icc_a1=estimate(agreement.icc_a1(self.single.rewards_JN), rows),
+            effective_judges=estimate(agreement.effective_judges(self.single.rewards_JN), rows),
             **alphas,
         )
 
@@ -218,9 +220,8 @@ class _Study:
         if reference is None:
             return ()
         ratings = self.ratings
-        single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         cells, place = ratings.cells_by_criterion, ratings.judges.index(reference)
-        found = [self._rates(*one) for one in confusions(single.z_JNM, place, cells)]
+        found = [self._rates(*one) for one in confusions(self.single.z_JNM, place, cells)]
 
         def pooled_first(one: report.ReferenceRates) -> tuple[bool, float]:
             j = one.youden_j.value
