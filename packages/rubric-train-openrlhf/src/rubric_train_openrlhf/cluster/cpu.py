@@ -7,6 +7,7 @@ needs it is first imported, so that a judge's worker does not pay for torch.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -213,7 +214,73 @@ def _on_cpus(module: Any) -> Generator[None]:
 _TOOLS: Final = {"vllm.entrypoints.mcp.tool_server": SimpleNamespace(ToolServer=object)}
 """Types of OpenAI's client, which are behind a name in an annotation."""
 
+
+class _Unused(ModuleType):
+    """A module whose names are imported and, without a GPU, not used."""
+
+    __path__: list[str]
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _Unused(f"{self.__name__}.{name}")
+
+
+_COMPILER: Final = (
+    *("backend", "init_sp", "init_tp", "init_z1_and_2", "init_z3"),
+    *("passes", "passes.contract"),
+)
+"""Parts of DeepSpeed's compiler for CUDA, which load torch's."""
+_STAND_INS: Final = {
+    name: _Unused(name)
+    for name in ("vllm.env_override", *(f"deepspeed.compile.{part}" for part in _COMPILER))
+}
+
+
+@contextmanager
+def _uncompiled(_module: ModuleType) -> Generator[None]:
+    """Leave functions as they are that would be compiled where they are first called, if at all."""
+    import torch
+
+    compiler: Any = torch
+    decorator, compiler.compile = torch.compile, lambda function: function
+    try:
+        yield
+    finally:
+        compiler.compile = decorator
+
+
+@contextmanager
+def _keeping_all(_module: ModuleType) -> Generator[None]:
+    """Look for no garbage meanwhile: of the time that a large package takes, a fifth goes there."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.freeze()
+            gc.enable()
+
+
+_LARGE: Final = (
+    "torch",
+    *("openrlhf.datasets", "openrlhf.models", "openrlhf.trainer.ppo_trainer"),
+    *("openrlhf.trainer.ray", "openrlhf.utils"),
+    "rubric_train_openrlhf.cluster.launching.preparation",
+    "vllm.v1.engine.core",
+)
+"""Modules behind which whole packages are loaded that stay to the end of the process."""
+
+
+def _leaving_out(package: str) -> Patch:
+    """Load a module without the parts of a package that are not used here."""
+    parts = {name: one for name, one in _STAND_INS.items() if name.startswith(package)}
+    return lambda _: _replaced(parts)
+
+
 PATCHES: Final[dict[str, Patch]] = {
+    **dict.fromkeys(_LARGE, _keeping_all),
     "openrlhf": _without_cuda,
     "openrlhf.models.ring_attn_utils": _without_flash_attention,
     # Weights go to the engines through gloo; vLLM's communicator is NCCL's alone.
@@ -223,10 +290,19 @@ PATCHES: Final[dict[str, Patch]] = {
     "deepspeed.comm.torch": _putting(build_shm_op=_nothing()),
     # A rehearsal is half a dozen processes that load transformers and vLLM, and little more: what
     # they load for others than text costs each of them a second. That is scikit-learn and SciPy,
-    # for images and scores; SciPy's filters, without which no audio is read; a client's types.
+    # for images and scores; SciPy's filters, without which no audio is read; a client's types;
+    # pandas, for the data of a trainer that is not used, and Amazon's client; and torch's compiler,
+    # which DeepSpeed has for GPUs and vLLM adjusts, but only its own process computes.
     "transformers.utils.import_utils": _putting(
-        is_sklearn_available=lambda: False, is_scipy_available=lambda: False
+        is_sklearn_available=lambda: False,
+        is_scipy_available=lambda: False,
+        is_datasets_available=lambda: False,
     ),
+    "accelerate.utils.imports": _putting(is_boto3_available=lambda: False),
+    "deepspeed.moe.sharded_moe": _uncompiled,
+    "deepspeed.runtime.engine": _leaving_out("deepspeed."),
+    "openrlhf.models.utils": _uncompiled,
+    "vllm": _leaving_out("vllm."),
     "vllm.multimodal.audio": lambda _: _replaced({"scipy.signal": None}),
     "vllm.reasoning.abs_reasoning_parsers": lambda _: _replaced(_TOOLS),
 }

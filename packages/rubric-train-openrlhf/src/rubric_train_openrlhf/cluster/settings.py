@@ -18,6 +18,7 @@ RUN_FILE = "RUBRIC_TRAIN_RUN"
 DIRECTORY = "RUBRIC_TRAIN_DIRECTORY"
 """Names the working directory of the driver; Ray hands it to its workers."""
 VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+_VARIABLES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "variables.toml")
 
 
 def run_file() -> Path:
@@ -35,6 +36,11 @@ def run_file() -> Path:
 def directory() -> str:
     """Working directory of the driver; of this process where it is not told."""
     return os.environ.get(DIRECTORY, ".")
+
+
+def is_on_cpu() -> bool:
+    """Whether this process is of a run without a GPU."""
+    return os.environ.get("DS_ACCELERATOR") == _VARIABLES["on_cpu"]["DS_ACCELERATOR"]
 
 
 def inherited() -> dict[str, str]:
@@ -85,9 +91,6 @@ class WarmStartPaths:
         """What the model was made of; written last."""
         self.log = folder / "train_sft.log"
         """Output of OpenRLHF."""
-
-
-_VARIABLES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "variables.toml")
 
 
 def process_environment(config: TrainConfig) -> dict[str, str]:

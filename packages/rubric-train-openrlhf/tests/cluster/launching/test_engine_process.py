@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,6 +39,7 @@ def test_what_vllms_process_dies_of_is_told_to_the_engine_and_kept_among_the_log
     with pytest.raises(RuntimeError, match="no available memory"):
         engine_process.run_engine_core()
 
+    assert sys.modules["vllm.env_override"].__file__, "what vLLM computes with"
     told = engine_process.engine_error() or ""
     assert told.startswith("RuntimeError at test_engine_process.py:")
     assert told.endswith("no available memory for the cache blocks")

@@ -10,6 +10,7 @@ import pytest
 
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.cpu import PATCHES, PatchingFinder
+from rubric_train_openrlhf.cluster.settings import inherited
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -80,12 +81,15 @@ def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwar
 def test_nothing_is_loaded_that_is_for_no_text() -> None:
     """Each of a run's processes would pay a second for these."""
     program = (
-        "import sys; from rubric_train_openrlhf.cluster import cpu; cpu.install(); "
+        "import gc, sys; from rubric_train_openrlhf.cluster import cpu; cpu.install(); "
         "import openrlhf.trainer.ppo_trainer, openrlhf.trainer.ray.ppo_actor; "
-        "print('loaded', *{'openai', 'scipy', 'sklearn', 'vllm'} & set(sys.modules))"
+        "print('loaded', *set(sys.argv) & set(sys.modules)); print('collects', gc.isenabled())"
     )
-    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
-    assert done.stdout.decode().splitlines()[-1] == "loaded vllm"
+    names = ("boto3", "openai", "scipy", "sklearn", "torch._inductor.lowering", "vllm")
+    environment = inherited() | {"DS_ACCELERATOR": "cpu"}
+    words = [sys.executable, "-c", program, *names]
+    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
+    assert done.stdout.decode().splitlines()[-2:] == ["loaded vllm", "collects True"]
 
 
 def test_what_is_left_out_can_be_loaded_afterwards() -> None:

@@ -123,6 +123,8 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         Progress.silent() as progress,
         summary_kept(folder, progress=progress) as summary_file,
     ):
+        if config.cluster.device == "cpu":
+            cpu.install()
         with progress.phase("loading torch"):
             # Seconds, and minutes from a cold disk: summary.json comes before.
             from rubric_train_openrlhf.cluster.launching.preparation import prepare
@@ -141,8 +143,6 @@ def _run_prepared(
     from rubric_train_openrlhf.cluster.launching import ray_session
     from rubric_train_openrlhf.cluster.sampling.judge_calls import ask
 
-    if config.cluster.device == "cpu":
-        cpu.install()
     with contextlib.ExitStack() as held:
         with progress.phase("starting Ray"):
             held.enter_context(ray_session.ray_session(config, namespace=namespace))

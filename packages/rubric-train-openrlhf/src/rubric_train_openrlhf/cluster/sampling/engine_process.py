@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import signal
 from pathlib import Path
 from typing import Any
 
-from vllm.v1.engine.core import EngineCoreProc
-
 from rubric_core.files import read_file
-from rubric_train_openrlhf.cluster import failure, orphans, settings
+from rubric_train_openrlhf.cluster import cpu, failure, orphans, settings
 from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
+
+if settings.is_on_cpu():
+    # Ray's set-up hook does it in the engine's process; vLLM's own begins with this module.
+    cpu.install()
+
+from vllm.v1.engine.core import EngineCoreProc
 
 _run: Any = EngineCoreProc.run_engine_core
 
@@ -21,6 +26,8 @@ def run_engine_core(*args: Any, **options: Any) -> None:
     """Run vLLM's process: it is started with this function, by name, after `end_with_engine`."""
     # An orphan would keep its share of the GPU's memory, also from the engine that Ray restarts.
     orphans.end_with(os.getppid(), by=signal.SIGKILL)
+    # Left out in the processes that do not compute with vLLM.
+    importlib.import_module("vllm.env_override")
     try:
         _run(*args, **options)
     except Exception as error:
