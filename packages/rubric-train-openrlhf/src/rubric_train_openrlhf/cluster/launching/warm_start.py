@@ -128,23 +128,30 @@ def _put_model(config: TrainConfig, paths: WarmStartPaths, *, model: Path) -> No
         whole = paths.folder / ".model.tmp"
         words = ["--model_path", str(model), "--lora_path", str(paths.trained)]
         words += ["--output_path", str(whole), "--ds.param_dtype", "bf16"]
-        _run(config, paths, module=_COMBINER, words=words, processes=1)
+        _run(config, paths, module=_COMBINER, words=words)
     with disk_errors(paths.model):
         whole.rename(paths.model)
 
 
 def _run(
-    config: TrainConfig, paths: WarmStartPaths, *, module: str, words: Sequence[str], processes: int
+    config: TrainConfig,
+    paths: WarmStartPaths,
+    *,
+    module: str,
+    words: Sequence[str],
+    processes: int | None = None,
 ) -> None:
+    """Run a module in so many processes that sum with each other, or in one of its own."""
     device = config.cluster.device
+    launcher = ("torch.distributed.run", "--standalone", "--nproc-per-node", str(processes))
     command = [
         "env",
         # Other users' caches of other files by the same name stay out of it.
         f"HF_DATASETS_CACHE={paths.folder / 'cache'}",
         *("HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TOKENIZERS_PARALLELISM=false"),
         *(("DS_ACCELERATOR=cpu",) if device == "cpu" else ()),
-        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-        *("--nproc-per-node", str(processes), "--module", _PROCESS, device, module, *words),
+        *(sys.executable, "-m", *((*launcher, "--module") if processes else ())),
+        *(_PROCESS, device, module, *words),
     ]
     with disk_errors(paths.log), open_to_append(paths.log) as log:
         status = _watched(command, log)
