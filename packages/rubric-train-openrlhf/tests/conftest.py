@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
 import pytest
 
 from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _CANARY = "zqcanary"
 """Begins every planted word; no other word has it."""
 _CHUNK_BYTES = 1 << 24
+_PAGE_ENTRY = 8
+"""Bytes of a page in a process's pagemap of Linux: bit 63 is "in memory", bit 62 "swapped out"."""
 _JUDGES_OWN = ("judgements", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")
 """In a run folder."""
 
@@ -126,6 +129,7 @@ class Canaries:
             try:
                 maps = files.enter_context(Path(f"/proc/{pid}/maps").open())
                 mem = files.enter_context(Path(f"/proc/{pid}/mem").open("rb"))
+                pages = files.enter_context(Path(f"/proc/{pid}/pagemap").open("rb"))
             except ProcessLookupError:  # it has ended, and its parent has not asked how
                 return found
             for line in maps:
@@ -134,10 +138,9 @@ class Canaries:
                 if not mode.startswith("rw") or "plasma" in line:  # of the object store
                     continue
                 try:
-                    mem.seek(first)
-                    found += self._in_span(
-                        mem, last - first, where=f"/proc/{pid}/mem", kind="memory"
-                    )
+                    for begin, size in _written(pages, first, last):
+                        mem.seek(begin)
+                        found += self._in_span(mem, size, where=f"/proc/{pid}/mem", kind="memory")
                 except (OSError, OverflowError, ValueError):  # not backed by memory
                     continue
         return found
@@ -212,6 +215,17 @@ def _extents(content: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
             return
         end = os.lseek(content.fileno(), begin, os.SEEK_HOLE)
         yield begin, end - begin
+
+
+def _written(pages: BinaryIO, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Begin and length of what is in memory or swapped out of a span: most of many is neither."""
+    size = os.sysconf("SC_PAGE_SIZE")
+    pages.seek(first // size * _PAGE_ENTRY)
+    entries = np.frombuffer(pages.read((last - first) // size * _PAGE_ENTRY), dtype=np.uint64)
+    is_there = (entries >> np.uint64(62)) != 0
+    edges = np.flatnonzero(np.diff(is_there, prepend=False, append=False))
+    for begin, end in edges.reshape(-1, 2).tolist():
+        yield first + begin * size, (end - begin) * size
 
 
 def _words(where: str, content: bytes) -> Iterator[Found]:
