@@ -28,12 +28,11 @@ ENGINES = 3
 
 
 class Receiver:
-    """Takes weights as an engine does; dies once, or complains, over one of them."""
+    """Takes weights as an engine does; dies, or complains, over one that a file names, once."""
 
-    def __init__(self, *, dies_on: str | None, complains: bool, mark: Path) -> None:
-        self._dies_on = dies_on
+    def __init__(self, marks: Path, *, complains: bool) -> None:
+        self._marks = marks
         self._complains = complains
-        self._mark = mark
         self.weights: dict[str, Any] = {}
 
     def init_process_group(
@@ -45,8 +44,8 @@ class Receiver:
 
     def update_weight(self, name: str, *, dtype: Any, shape: Any, empty_cache: bool) -> None:
         del empty_cache
-        if name == self._dies_on and not self._mark.exists():
-            self._mark.touch()
+        if (mark := self._marks / name).exists():
+            mark.unlink()
             if self._complains:
                 self._group.close()
                 raise TypeError("no such precision")
@@ -63,22 +62,17 @@ class Policy:
     """A rank that trains, with OpenRLHF's own loop over its parameters."""
 
     def __init__(
-        self,
-        ray: Any,
-        mark: Path,
-        *,
-        dies_on: str | None = None,
-        complains: bool = False,
-        restarts: int = 2,
+        self, ray: Any, folder: Path, *, complains: bool = False, restarts: int = 3
     ) -> None:
         from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
         from rubric_train_openrlhf.cluster.training.learner import RubricLearner
 
         kind = ray.remote(num_cpus=0, max_restarts=restarts, max_concurrency=8)(Receiver)
         self.engines = [
-            kind.remote(dies_on=dies_on if n == 1 else None, complains=complains, mark=mark)
-            for n in range(ENGINES)
+            kind.remote(folder / str(engine), complains=complains) for engine in range(ENGINES)
         ]
+        self._marks = folder / "1"
+        self._marks.mkdir()
         self._ray = ray
         self.net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
         self.learner = RubricLearner.__new__(RubricLearner)
@@ -97,6 +91,13 @@ class Policy:
         self.learner._init_vllm_sync_group("gloo")
         self.fleet.check()
 
+    def let_engine_die_on(self, weight: str) -> None:
+        """Have engine 1 die, or complain, when it is next given a weight."""
+        (self._marks / weight).touch()
+
+    def is_to_die(self) -> bool:
+        return any(self._marks.iterdir())
+
     def rejoin(self) -> bool:
         return self.learner.broadcast_to_vllm(rejoin=True)
 
@@ -108,20 +109,21 @@ class Policy:
         return all(self._ray.get(engine.taken.remote()) == own for engine in self.engines)
 
 
-@pytest.mark.parametrize("dies_on", ["0.weight", "1.weight", "1.bias"])
 def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
-    module_ray: Any,
-    tmp_path: Path,
-    dies_on: str,
+    module_ray: Any, tmp_path: Path
 ) -> None:
-    policy = Policy(module_ray, tmp_path / "died", dies_on=dies_on)
+    """Over the first of them, one in the middle and the last, in three transfers."""
+    policy = Policy(module_ray, tmp_path)
+    for number, weight in enumerate(("0.weight", "1.weight", "1.bias")):
+        nn.init.constant_(policy.net[0].weight, number)
+        policy.let_engine_die_on(weight)
 
-    policy.synchronise()
+        policy.synchronise()
 
-    assert (tmp_path / "died").exists()
-    assert policy.has_arrived()
-    assert policy.fleet.take_restarts() == 1
-    nn.init.ones_(policy.net[0].weight)
+        assert not policy.is_to_die()
+        assert policy.has_arrived()
+        assert policy.fleet.take_restarts() == 1
+    nn.init.constant_(policy.net[0].weight, 9.0)
     policy.synchronise()
     assert policy.has_arrived()
 
@@ -129,13 +131,15 @@ def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
 def test_an_engine_that_dies_for_good_ends_the_run(module_ray: Any, tmp_path: Path) -> None:
     from rubric_train_openrlhf.errors import ClusterError
 
-    policy = Policy(module_ray, tmp_path / "died", dies_on="1.weight", restarts=0)
+    policy = Policy(module_ray, tmp_path, restarts=0)
+    policy.let_engine_die_on("1.weight")
     with pytest.raises(ClusterError, match="engine 1 died and is not started again"):
         policy.synchronise()
 
 
 def test_what_is_no_death_is_raised(module_ray: Any, tmp_path: Path) -> None:
-    policy = Policy(module_ray, tmp_path / "complained", dies_on="1.weight", complains=True)
+    policy = Policy(module_ray, tmp_path, complains=True)
+    policy.let_engine_die_on("1.weight")
     with pytest.raises(RuntimeError, match=r"Connection closed|Connection reset"):
         policy.synchronise()
     assert policy.fleet.take_restarts() == 0
