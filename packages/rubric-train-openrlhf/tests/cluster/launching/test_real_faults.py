@@ -184,7 +184,7 @@ def faulty(
             objective={"kl_coef": 0.0},
             cluster={
                 "device": "cpu",
-                "gpus_per_node": 3,
+                "gpus_per_node": 4,  # two ranks beside the engines
                 "colocation": "models",
                 "max_len": 96,
                 "engines": {"count": 2, "enforce_eager": True},
@@ -254,7 +254,7 @@ def test_no_word_of_a_passage_or_a_criterion_is_where_the_policy_could_read_it(
     faulty: Faulty, canaries: Any
 ) -> None:
     assert faulty.leaks == []
-    assert faulty.searched == {"engine": 2, "engine's own process": 2, "trainer": 1, "policy": 1}
+    assert faulty.searched == {"engine": 2, "engine's own process": 2, "trainer": 1, "policy": 2}
     for place in ("files", "cmdline", "environ", "object store", "memory"):
         assert canaries.looked_at[place] > 0
 

@@ -207,7 +207,7 @@ def word_task(thing: str) -> Task:
 
 @pytest.fixture(scope="module")
 def gspo(real_input: RealInput, smollm2_folder: Path, place: Path) -> Variant:
-    """Ratio and mean per response, no divergence, float32, two ranks apart from the engine.
+    """Ratio and mean per response, no divergence, float32, apart from the engine.
 
     The model is a real one: no other variant asks for so little of it.
     """
@@ -220,16 +220,16 @@ def gspo(real_input: RealInput, smollm2_folder: Path, place: Path) -> Variant:
         place / "gspo",
         precision="float32",
         data={"train": place / "words.jsonl"},
-        rollout={"prompts": 2, "group_size": GROUP, "max_new_tokens": 16},
+        rollout={"prompts": 1, "group_size": GROUP, "max_new_tokens": 16},
         optim={
             "updates_per_rollout": UPDATES,
-            "micro_batch": 2,
+            "micro_batch": 1,
             "learning_rate": 1e-5,
             "warmup_steps": 0,
         },
         objective=objective | {"clip_low": 3e-4, "clip_high": 4e-4},
         cluster={
-            "gpus_per_node": 3,
+            "gpus_per_node": 2,
             "colocation": "models",
             "engines": {"count": 1, "enforce_eager": True},
             "deepspeed": {"forward_micro_batch": 4},
@@ -238,7 +238,6 @@ def gspo(real_input: RealInput, smollm2_folder: Path, place: Path) -> Variant:
 
 
 def test_gspo(gspo: Variant) -> None:
-    assert gspo.config.cluster.policy_gpus == 2
     check(gspo)
     for row in gspo.metrics:
         assert row.kl == 0  # no reference was started
