@@ -1,6 +1,6 @@
 """The executor, the coordinator and the judge's actors on a real Ray; the engine is a stand-in.
 
-`test_run` has real engines. Here judge, coordinator and network fail in the middle of a step.
+`test_real_ends` has real engines. Here judge, coordinator and network fail in the middle of a step.
 """
 
 from __future__ import annotations

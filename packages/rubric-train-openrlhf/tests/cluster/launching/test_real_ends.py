@@ -1,11 +1,14 @@
 """Real runs that are killed, stopped and handed in: everything of them ends, and they go on.
 
-Each start of the stack takes the better part of a minute, so that every one serves several tests.
+Each start of the stack takes the better part of a minute, so that every one serves several tests:
+all that a run shows is asked of the one that goes on to its last step.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import os
 import shutil
 import signal
@@ -18,16 +21,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psutil
 import pytest
+import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+from rubric_core import group_advantages
 from rubric_judge.testing import FakeEndpoint, numbered_share
 from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.policy import load_policy
+from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +47,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.openrlhf,
-    pytest.mark.real_run,
     pytest.mark.slow,
     pytest.mark.timeout(1200),
 ]
@@ -147,10 +156,8 @@ class End:
 
 
 @pytest.fixture(scope="module")
-def config(
-    real_input: RealInput, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[TrainConfig]:
-    """Steps without end, judged by actors of Ray's that are busy when a run is ended."""
+def judge() -> Iterator[dict[str, Any]]:
+    """Actors of Ray's that are busy when a run is ended."""
     with FakeEndpoint(numbered_share, latency=0.2, seed=5) as endpoint:
         spec = {
             "type": "llm",
@@ -158,14 +165,22 @@ def config(
             "api_base": endpoint.url,
             "transport": "direct",
         }
-        yield real_input.config(
-            tmp_path_factory.mktemp("ends") / "run",
-            steps=MANY_STEPS,
-            judge={"spec": spec, "workers": 2, "micro_batch": 2},
-            objective={"kl_coef": 0.0},  # no reference: one process less at every start
-            checkpoint={"every": 1},
-            validation={"every": MANY_STEPS},
-        )
+        yield {"spec": spec, "workers": 2, "micro_batch": 2}
+
+
+@pytest.fixture(scope="module")
+def config(
+    real_input: RealInput, judge: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> TrainConfig:
+    """Steps without end."""
+    return real_input.config(
+        tmp_path_factory.mktemp("ends") / "run",
+        steps=MANY_STEPS,
+        judge=judge,
+        objective={"kl_coef": 0.0},  # no reference: one process less at every start
+        checkpoint={"every": 1},
+        validation={"every": MANY_STEPS},
+    )
 
 
 @dataclass
@@ -189,13 +204,15 @@ def last_begun(out: Path) -> int:
 
 
 def kill_inside_a_save(command: Command, driver: psutil.Process) -> None:
-    """Kill the process that writes a state while some of it is there and its mark is not."""
+    """Kill the processes that write and mark a state while some of it is there and no mark."""
     out = command.config.out
     writers: list[psutil.Process] = []
-    while not writers:  # a title is that of the call which goes on
+    while len(writers) < 2:  # a title is that of the call which goes on
         assert command.process.poll() is None, command.said
-        everyone = processes_of_run(out)
-        writers = [one for one in everyone if "PolicyActor" in titles([one])]
+        everyone = [(one, titles([one])) for one in processes_of_run(out)]
+        writers = [
+            one for one, title in everyone if "PolicyActor" in title or "PPOTrainer" in title
+        ]
     deadline = time.monotonic() + LIMIT_S
     # Without a pause: a state of the small model is written in some hundredths of a second.
     while True:
@@ -215,7 +232,7 @@ def kill_inside_a_save(command: Command, driver: psutil.Process) -> None:
 
 @pytest.fixture(scope="module")
 def killed_driver(config: TrainConfig) -> KilledDriver:
-    """Killed together with the process that was writing a checkpoint."""
+    """Killed together with the processes that were writing a checkpoint."""
     command = Command.run(config)
     command.wait_until(lambda: command.steps >= 1)
     second = Command.run(config, "--resume")
@@ -365,50 +382,227 @@ def joined(config: TrainConfig, out: Path, ray: dict[str, Any]) -> TrainConfig:
     return config.model_copy(update={"out": out, "cluster": cluster})
 
 
+PROMPTS, GROUP = 4, 4
+SAVED, PASSED = 4, 2
+"""Steps between two states, and between two held-out passes."""
+
+
+@dataclass(frozen=True)
+class Terminated:
+    """A run that was stopped behind its first state."""
+
+    config: TrainConfig
+    end: End
+    fifth: list[RolloutRow]
+    """Of its fifth step, which is done again when it goes on."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The same run, handed in to the cluster and gone on with to its last step."""
+
+    config: TrainConfig
+    end: End
+    fifth: list[RolloutRow]
+    """As they were when the run was stopped."""
+
+    @property
+    def folder(self) -> RunFolder:
+        return RunFolder(self.config.out)
+
+    def steps(self) -> Iterator[tuple[int, list[RolloutRow], list[JudgementRow]]]:
+        for step in range(1, self.end.steps + 1):
+            name = f"step_{step:06d}.jsonl"
+            yield (
+                step,
+                rows(self.folder.rollouts / name, RolloutRow),
+                rows(self.folder.judgements / name, JudgementRow),
+            )
+
+
+def rows(path: Path, kind: type[Any]) -> list[Any]:
+    return [kind.model_validate_json(line) for line in path.read_text().splitlines()]
+
+
+def plant_half_state(out: Path) -> None:
+    """Leave what a kill leaves while the next state is written, and name it the latest."""
+    assert last_marked(out) == SAVED, "the run was stopped too late"
+    states = ClusterPaths(out).trainer_state / "_actor"
+    half = states / f"step_{2 * SAVED:06d}"
+    half.mkdir(exist_ok=True)
+    for file in (states / f"step_{SAVED:06d}").glob("*model_states.pt"):
+        (half / file.name).write_bytes(file.read_bytes()[:1000])
+    (states / "latest").write_text(half.name)
+
+
 @pytest.fixture(scope="module")
 def terminated(
-    config: TrainConfig, cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[TrainConfig, End]:
+    real_input: RealInput,
+    judge: dict[str, Any],
+    cluster: Cluster,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Terminated:
     out = tmp_path_factory.mktemp("joined") / "run"
-    there = joined(config, out, {"address": cluster.address})
-    command = Command.run(there)
-    command.wait_until(lambda: command.steps >= 1)
+    config = real_input.config(
+        out,
+        steps=MANY_STEPS,
+        judge=judge,
+        checkpoint={"every": SAVED, "keep": 1},
+        validation={"every": PASSED},
+        cluster={"ray": {"address": cluster.address}},
+    )
+    command = Command.run(config)
+    command.wait_until(lambda: command.steps > SAVED)
     before = titles(processes_of_run(out))
     command.process.send_signal(signal.SIGTERM)
-    status = command.status()
-    return there, End(
-        status=status,
-        said=command.said,
-        before=before,
-        left=titles(left_of(out)),
-        steps=command.steps,
-    )
+    end = End(command.status(), command.said, before, titles(left_of(out)), steps=command.steps)
+    fifth = rows(RunFolder(out).rollouts / f"step_{SAVED + 1:06d}.jsonl", RolloutRow)
+    return Terminated(config, end, fifth)
 
 
 def test_a_run_that_is_terminated_leaves_nothing_on_a_cluster_that_it_joined(
-    terminated: tuple[TrainConfig, End],
+    terminated: Terminated,
 ) -> None:
-    _, end = terminated
+    end = terminated.end
     assert end.status == 143
     assert "go on with: rubric-train run" in end.said
     assert "Traceback" not in end.said
+    assert "ray::JudgeActor" in end.before
     assert "EngineCore" in end.before
     assert end.left == ""
 
 
-def test_a_run_that_is_handed_in_is_followed_to_its_end(
-    terminated: tuple[TrainConfig, End], cluster: Cluster
-) -> None:
-    there, end = terminated
-    handed_in = joined(there, there.out, {"address": None, "dashboard": cluster.dashboard})
-    steps = end.steps + 1
+@pytest.fixture(scope="module")
+def finished(terminated: Terminated, cluster: Cluster) -> Finished:
+    there, out = terminated.config, terminated.config.out
+    plant_half_state(out)
+    handed_in = joined(there, out, {"address": None, "dashboard": cluster.dashboard})
+    steps = terminated.end.steps + 1
     command = Command.run(handed_in, "--resume", "--verbose", f"--steps={steps}")
-    assert command.status() == 0, command.said
-    assert '"status": "finished"' in command.said
-    assert command.steps == steps
-    assert (there.out / "report.html").exists()
-    assert not list(ClusterPaths(there.out).folder.glob("driver.*"))
-    assert titles(left_of(there.out)) == ""
+    status = command.status()
+    end = End(status, command.said, "", titles(left_of(out)), steps=command.steps)
+    assert (status, end.steps) == (0, steps), end.said
+    return Finished(handed_in, end, terminated.fifth)
+
+
+def test_a_run_that_is_handed_in_is_followed_to_its_end(finished: Finished) -> None:
+    assert '"status": "finished"' in finished.end.said
+    assert (finished.config.out / "report.html").exists()
+    assert not list(ClusterPaths(finished.config.out).folder.glob("driver.*"))
+    assert finished.end.left == ""
+
+
+def test_every_step_has_its_rows_and_they_join(finished: Finished) -> None:
+    last = finished.end.steps
+    assert [row.step for row in finished.folder.read_metrics()] == list(range(1, last + 1))
+    for step, rollouts, judgements in finished.steps():
+        assert len(rollouts) == PROMPTS * GROUP
+        assert [row.id for row in rollouts] == [row.id for row in judgements]
+        assert [row.task_id for row in rollouts] == [row.task_id for row in judgements]
+        assert {row.step for row in rollouts} == {step}
+
+
+def test_prompts_come_in_the_order_of_the_seed_across_the_stop(finished: Finished) -> None:
+    paths, drawn = ClusterPaths(finished.config.out), finished.end.steps * PROMPTS
+    tasks = [json.loads(line)["label"] for line in paths.train_prompts.read_text().splitlines()]
+    expected = [tasks[n] for n in PromptOrder(len(tasks), seed=0).take(drawn, start=0)]
+    asked = [row.task_id for _, rollouts, _ in finished.steps() for row in rollouts[::GROUP]]
+    assert asked == expected
+
+
+def test_advantages_are_those_of_the_judge_s_rewards(finished: Finished) -> None:
+    for _, rollouts, judgements in finished.steps():
+        rewards_PG = np.array([row.reward for row in rollouts]).reshape(PROMPTS, GROUP)
+        expected_B = group_advantages(rewards_PG).reshape(-1)
+        assert np.abs(expected_B - [row.advantage for row in rollouts]).max() <= 1e-6
+        for rollout, judgement in zip(rollouts, judgements, strict=True):
+            scored = sum(judgement.z[name] * judgement.shares[name] for name in judgement.z)
+            assert rollout.reward == pytest.approx(scored)
+            assert sum(judgement.attribution.values()) == pytest.approx(rollout.advantage, abs=1e-6)
+
+
+def test_the_policy_is_trained_and_the_engines_get_its_weights(finished: Finished) -> None:
+    metrics = finished.folder.read_metrics()
+    assert any(row.advantage_abs_mean > 0 for row in metrics)
+    assert metrics[0].kl < metrics[-1].kl
+    for row in metrics:
+        assert row.cluster is not None
+        assert row.cluster.sampler_gap < 1e-5  # float32 on both sides
+        assert row.cluster.updates == 2
+        assert math.isfinite(row.loss)
+        assert row.grad_norm > 0 or row.degenerate_group_frac == 1
+        assert row.entropy is None
+        assert row.generate_s > 0
+        assert row.step_s > row.generate_s + row.update_s
+    assert metrics[0].lr == pytest.approx(1e-4)  # a tenth: the warm-up counts GRPO steps
+    assert metrics[0].lr < metrics[-1].lr
+
+
+def test_the_step_that_was_done_twice_came_out_the_same(finished: Finished) -> None:
+    before = finished.fifth
+    after = rows(finished.folder.rollouts / f"step_{SAVED + 1:06d}.jsonl", RolloutRow)
+    assert [row.task_id for row in before] == [row.task_id for row in after]
+    assert [row.response for row in before] == [row.response for row in after]
+
+
+def test_it_goes_on_from_the_last_whole_state_and_keeps_one(finished: Finished) -> None:
+    trainer, last = finished.folder.checkpoints / "trainer", finished.end.steps
+    assert {path.name for path in (trainer / "_actor").glob("*step_*")} == {f"step_{last:06d}"}
+    assert (trainer / "_actor" / "latest").read_text() == f"step_{last:06d}"
+    assert DeepSpeedStates(trainer).check() == last
+
+
+def test_held_out_questions_are_asked_at_the_start_every_so_often_and_at_the_end(
+    finished: Finished,
+) -> None:
+    heldout, last = finished.folder.read_heldout(), finished.end.steps
+    assert [row.step for row in heldout] == sorted({*range(0, last, PASSED), last})
+    assert {row.n for row in heldout} == {4}
+    best = -math.inf
+    for row in heldout:
+        assert row.best == (row.reward_mean > best)
+        best = max(best, row.reward_mean)
+
+
+def test_the_best_checkpoint_is_that_of_the_best_pass_and_can_be_loaded(finished: Finished) -> None:
+    checkpoints, last = finished.folder.checkpoints, f"step_{finished.end.steps:06d}"
+    best = [row for row in finished.folder.read_heldout() if row.best][-1]
+    assert (checkpoints / "best").resolve().name == f"step_{best.step:06d}"
+    kept = {path.name for path in checkpoints.glob("step_*")}
+    assert kept == {"step_000000", last, f"step_{best.step:06d}"}
+    before = load_policy(checkpoints / "step_000000").model.state_dict()
+    after = load_policy(checkpoints / last).model.state_dict()
+    assert any(not torch.equal(before[name], after[name]) for name in before)
+
+
+def test_the_summary_says_that_the_run_ended_well(finished: Finished) -> None:
+    summary = finished.folder.read_summary()
+    assert (summary.status, summary.steps) == ("finished", finished.end.steps)
+    assert summary.error is None
+
+
+def test_openrlhf_s_tensorboard_and_ours_hold_rewards_and_attribution(finished: Finished) -> None:
+    tags: set[str] = set()
+    for file in finished.folder.tensorboard.rglob("events.out.tfevents.*"):
+        tags |= set(EventAccumulator(str(file)).Reload().Tags()["scalars"])
+    assert {"train/rubric/reward_mean", "train/attribution/named"} <= tags, "OpenRLHF's"
+    assert {"train/reward_mean", "train/cluster/attribution/named"} <= tags, "ours"
+
+
+def test_no_word_of_passage_or_rubric_is_on_the_policy_s_side(
+    finished: Finished,
+    interrupted: End,
+    config: TrainConfig,
+    real_input: RealInput,
+    canaries: Any,
+) -> None:
+    del interrupted  # whose cluster was its own: its logs are Ray's too
+    planted = {found.word for found in canaries.in_files(real_input.folder)}
+    assert all(any(kind in word for word in planted) for kind in ("passage", "criterion"))
+    for out in (finished.config.out, config.out):
+        paths = ClusterPaths(out)
+        for place in (paths.folder, RunFolder(out).rollouts, paths.logs):
+            assert canaries.in_files(place) == []
 
 
 def test_ctrl_c_of_a_follower_stops_the_job(
