@@ -53,7 +53,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Use every core for the whole suite, one for chosen files and for stacks that fill it."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    heavy = {"stacks", "openrlhf", "vllm", "gpu", "real_run"}
+    heavy = {"stacks", "openrlhf", "vllm", "gpu"}
     asked = config.option.markexpr.partition(" ")[0] in heavy
     return min(os.cpu_count() or 1, 8) if whole and not asked else 0
 

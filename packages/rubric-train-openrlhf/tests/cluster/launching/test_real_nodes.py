@@ -42,7 +42,6 @@ def missing() -> str | None:
 WHY_NOT = missing()
 pytestmark = [
     pytest.mark.openrlhf,
-    pytest.mark.real_run,
     pytest.mark.slow,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(WHY_NOT is not None, reason=f"no namespaces: {WHY_NOT}"),
