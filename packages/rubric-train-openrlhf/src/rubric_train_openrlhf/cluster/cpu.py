@@ -218,8 +218,6 @@ _TOOLS: Final = {"vllm.entrypoints.mcp.tool_server": SimpleNamespace(ToolServer=
 class _Unused(ModuleType):
     """A module whose names are imported and, without a GPU, not used."""
 
-    __path__: list[str]
-
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -242,8 +240,11 @@ def _uncompiled(_module: ModuleType) -> Generator[None]:
     """Leave functions as they are that would be compiled where they are first called, if at all."""
     import torch
 
+    def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
     compiler: Any = torch
-    decorator, compiler.compile = torch.compile, lambda function: function
+    decorator, compiler.compile = compiler.compile, as_it_is
     try:
         yield
     finally:

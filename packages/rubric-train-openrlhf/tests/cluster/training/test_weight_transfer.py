@@ -115,7 +115,7 @@ def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
     """Over the first of them, one in the middle and the last, in three transfers."""
     policy = Policy(module_ray, tmp_path)
     for number, weight in enumerate(("0.weight", "1.weight", "1.bias")):
-        nn.init.constant_(policy.net[0].weight, number)
+        nn.init.constant_(next(policy.net.parameters()), number)
         policy.let_engine_die_on(weight)
 
         policy.synchronise()
@@ -123,7 +123,7 @@ def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
         assert not policy.is_to_die()
         assert policy.has_arrived()
         assert policy.fleet.take_restarts() == 1
-    nn.init.constant_(policy.net[0].weight, 9.0)
+    nn.init.constant_(next(policy.net.parameters()), 9.0)
     policy.synchronise()
     assert policy.has_arrived()
 
