@@ -67,14 +67,14 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_runtest_teardown() -> None:
+def pytest_runtest_teardown(item: pytest.Item) -> None:
     """Forget where a command of the test logged to: its standard error is closed by now.
 
     A run of rubric-synth ends by looking for garbage everywhere again; no other test needs that.
     """
     if "structlog" in sys.modules:
         sys.modules["structlog"].reset_defaults()
-    if not gc.get_freeze_count():
+    if "rubric-synth" in item.nodeid:
         gc.collect(1)
         gc.freeze()
 

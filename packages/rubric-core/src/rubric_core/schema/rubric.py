@@ -40,7 +40,11 @@ class Criterion(Sealed):
     id: Identifier
     """Unique within its rubric; the key of its score in a judge's reply."""
 
-    weight: Annotated[float, Field(strict=True, allow_inf_nan=False), AfterValidator(_no_penalty)]
+    weight: Annotated[
+        float,
+        Field(strict=True, allow_inf_nan=False, json_schema_extra={"minimum": 0}),
+        AfterValidator(_no_penalty),
+    ]
     """w_j ≥ 0, finite: the largest score s_j that the criterion can award."""
 
     name: Text = Field(default="", repr=False, exclude=True)
