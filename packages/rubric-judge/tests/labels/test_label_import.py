@@ -69,7 +69,7 @@ def test_a_table_is_read_by_line_or_by_task_and_text(
         ("criterion,score\nfact,1\n", r"has no column line or task_id, but criterion, score: the"),
         (
             "Task ID,criterion,Score\nx,fact,1\n",
-            r"score, line or task_id, but …, criterion, Score: .*; rename 'Score' to score, 'Task ID' ",
+            r"score, line or task_id, but …, criterion, Score: .*; rename 'Score' to score, 'Task",
         ),
         ("line;criterion;score\n1;fact;1\n", r"export:1: .* one cell with `;` in it: separate by"),
         ("line\tcriterion\tscore\n1\tfact\t1\n", r"one cell with a tab in it: separate by comm"),

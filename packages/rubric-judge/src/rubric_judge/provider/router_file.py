@@ -162,7 +162,7 @@ def _deployments(path: Path, value: object) -> Iterator[_Options]:
     identities = set[str]()
     for number, entry in enumerate(cast("list[object]", value)):
         key, fields = f"model_list.{number}", mapping(entry)
-        parameters = cast("object", fields.get("litellm_params"))
+        parameters = fields.get("litellm_params")
         if parameters is not None and not isinstance(parameters, dict):
             what = "needs keys and values, such as `model: openai/gpt-4.1-mini`"
             raise wrong(path, f"{key}.litellm_params", what)
