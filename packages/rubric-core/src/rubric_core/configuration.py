@@ -199,7 +199,8 @@ def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
     A list is too short where an item of it is wrong: pydantic counts the rest. What another
     version holds is not ours to judge.
     """
-    problems = [one for one in problems if one["loc"] == ("version",)] or problems
+    other = [one for one in problems if (*one["loc"], one["type"]) == ("version", "literal_error")]
+    problems = other or problems
     places = [problem["loc"] for problem in problems]
     return [
         {**problem, "msg": said}

@@ -118,14 +118,14 @@ def _no_column(missing: list[str], columns: list[str]) -> str:
     if len(columns) == 1 and (mark := next((m for m in (";", "\t") if m in columns[0]), None)):
         return says("other_separator", mark="a tab" if mark == "\t" else f"`{mark}`")
     by_lower = {name.lower(): name for name in columns}
+    is_header = bool(by_lower.keys() & {*_COLUMNS})
     wanted = [name for names in missing for name in names.split(" or ")]
-    meant = {name: nearest_key(name, by_lower) for name in wanted}
+    meant = {name: nearest_key(name, by_lower) for name in wanted if is_header}
     renamed = [f"{by_lower[close]!r} to {name}" for name, close in meant.items() if close]
-    named = ", ".join(map(shown_name, columns))
     return says(
         "no_column",
         needed=", ".join(missing),
-        found=named if by_lower.keys() & {*_COLUMNS} else f"{len(columns)} others",
+        found=", ".join(map(shown_name, columns)) if is_header else f"{len(columns)} others",
         rename=f"; rename {', '.join(renamed)}" if renamed else "",
     )
 
