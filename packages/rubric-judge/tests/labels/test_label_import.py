@@ -477,10 +477,6 @@ def test_the_command_writes_labels_that_reliability_reads(
     assert len(list(read_labels(tmp_path / "labels.jsonl", source))) == 215
     status, _, complaint = command(*words, "labels.jsonl")
     assert (status, "name a new file with --out" in complaint) == (2, True)
-    (tmp_path / "scores.csv").write_text("line,criterion,score,rater\n")
-    told = "rubric-judge: scores.csv: holds no label: label some responses first\n"
-    assert command(*words, "none.jsonl") == (2, "", told)
-    assert not (tmp_path / "none.jsonl").exists()
     quick = ("--resamples", "30", "--out", "agreement")
     status, _, said = command("reliability", "tasks.jsonl", "--judgements", "labels.jsonl", *quick)
     assert status == 0
@@ -511,7 +507,7 @@ def test_a_score_that_could_not_be_told_leaves_its_response_out(
     assert "1 responses that 'Zoe' has labelled in part are left out" in said
 
 
-def test_an_export_without_a_label_ends_with_1(
+def test_an_export_without_a_label_is_bad_input(
     command: Command,
     write_source: Callable[[Path, LabelSource], None],
     source: LabelSource,
@@ -521,4 +517,6 @@ def test_an_export_without_a_label_ends_with_1(
     (tmp_path / "scores.csv").write_text("line,criterion,score\n")
     words = ("csv", "scores.csv", "tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl")
 
-    assert command("label-import", *words)[0] == 1
+    told = "rubric-judge: scores.csv: holds no label: label some responses first\n"
+    assert command("label-import", *words) == (2, "", told)
+    assert not (tmp_path / "labels.jsonl").exists()
