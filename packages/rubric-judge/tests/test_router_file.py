@@ -213,8 +213,8 @@ def _deployment(text: str) -> str:
     [
         (ONE.replace("judge", "jugde"), "did you mean 'jugde'"),
         ("", "needs a `model_list`"),
-        ("model_list: []", "model_list: needs a list of deployments, and at least one"),
-        ("model_list: {a: b}", "model_list: needs a list of deployments, and at least one"),
+        ("model_list: []", "model_list: needs a list of one deployment or more"),
+        ("model_list: {a: b}", "model_list: needs a list of one deployment or more"),
         (
             "model_list: [{model_name: judge, litellm_params: openai/x}]",
             "model_list.0.litellm_params: needs keys and values, such as `model: openai/",

@@ -155,18 +155,15 @@ def _content(path: Path) -> _Options:
 
 def _deployments(path: Path, value: object) -> Iterator[_Options]:
     if not isinstance(value, list) or not value:
-        what = (
-            "needs a list of deployments, and at least one: `- {model_name: …, litellm_params: …}`"
-        )
+        what = "needs a list of one deployment or more: `- {model_name: …, litellm_params: {…}}`"
         raise wrong(path, "model_list", what)
     identities = set[str]()
     for number, entry in enumerate(cast("list[object]", value)):
         key, fields = f"model_list.{number}", mapping(entry)
-        parameters = fields.get("litellm_params")
-        if parameters is not None and not isinstance(parameters, dict):
+        if not isinstance(fields.get("litellm_params") or {}, dict):
             what = "needs keys and values, such as `model: openai/gpt-4.1-mini`"
             raise wrong(path, f"{key}.litellm_params", what)
-        model = mapping(parameters).get("model")
+        model = mapping(fields.get("litellm_params")).get("model")
         named = {"model_name": fields.get("model_name"), "litellm_params.model": model}
         for name, given in named.items():
             if not isinstance(given, str) or not given:
