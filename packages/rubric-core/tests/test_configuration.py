@@ -99,6 +99,10 @@ def test_a_choice_without_its_type_lists_the_types() -> None:
 
     assert error.location == "judge"
     assert str(error) == "run.yaml: judge: type is missing: use one of 'lexical', 'llm'"
+    close = refused({"judge": {"typ": "lexical"}})
+    assert str(close).endswith(
+        "type is missing: did you mean 'type' by 'typ'? use one of 'lexical', 'llm'"
+    )
 
 
 def test_a_key_near_to_none_lists_the_keys_of_its_level() -> None:

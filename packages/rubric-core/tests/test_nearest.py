@@ -23,6 +23,7 @@ def folder(tmp_path: Path) -> Path:
         ("task.parquet", "tasks.parquet"),
         ("answer.json", "answers.jsonl"),
         ("colected", "collected"),
+        ("tasks.yaml", None),
         ("zzz.jsonl", None),
         ("\0", None),
         ("x" * 5000, None),

@@ -29,7 +29,9 @@ from rubric_core import (
 from rubric_judge import CascadeConfig, Ledger
 from rubric_judge.calibration.cascade import CascadeRun, CascadeTarget, calibrate_cascade
 from rubric_judge.calibration.thresholds import GRID, p_value, risk_test
+from rubric_judge.cascade.record import CascadeCalibration, Threshold
 from rubric_judge.cli import app
+from rubric_judge.cli.cascade import print_thresholds
 from rubric_judge.labels.rows import Label
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
@@ -276,10 +278,10 @@ async def test_judges_that_are_not_reached_are_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"risk": 0.0}, "--risk 0: give a number between 0 and 1"),
+        ({"risk": 0.0}, "--risk 0: give a number above 0 and below 1"),
         ({"risk": 1.0}, "--risk 1:"),
         ({"risk": float("nan")}, "--risk nan:"),
-        ({"confidence": 1.0}, "--confidence 1: give a number between 0.5 and 1"),
+        ({"confidence": 1.0}, "--confidence 1: give a number above 0.5 and below 1"),
         ({"confidence": 0.5}, "--confidence 0.5:"),
         ({"tolerance": 0.0}, "--tolerance 0:"),
     ],
@@ -349,6 +351,37 @@ def test_the_command_writes_what_score_then_uses(
     assert ("nothing was escalated" in printed.err) is (count == "0")
     row = json.loads((folder / "judged.jsonl").read_text().splitlines()[0])
     assert row["result"]["cascade"]["decided_by"].keys() == {"drag"}
+
+
+def test_labels_of_one_class_are_said_to_be(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(folder, "calibrate", risk="0.3") == 0
+    assert "every label is" not in capsys.readouterr().err
+
+    rows = [json.loads(line) for line in (folder / "labels.jsonl").read_text().splitlines()]
+    unmet = [json.dumps(row) for row in rows if not row["score"]]
+    (folder / "labels.jsonl").write_text("\n".join(unmet))
+    assert _run(folder, "calibrate", risk="0.3") == 0
+    told = "all: every label is unmet: nothing is promised of what is met: label some"
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("threshold", [None, 0.95])
+def test_it_is_said_where_everything_goes_to_the_last_judge(
+    capsys: pytest.CaptureFixture[str], threshold: float | None
+) -> None:
+    one = Threshold(threshold=threshold, n=60, risk=0.1, bound=0.2, escalated=1, last_risk=0.1)
+    found = CascadeCalibration(
+        version=1, judges=("a", "b"), uncertainty="margin", k=1, audit_frac=0.05, unit="response",
+        risk=0.3, confidence=0.95, pooled=one,
+    )  # fmt: skip
+
+    print_thresholds(found, Path("cascade.json"), {"drag": {True, False}})
+
+    printed = capsys.readouterr()
+    assert printed.err.endswith(": everything goes to the last judge\n")
+    assert "nothing is kept" in printed.out
 
 
 @pytest.mark.parametrize(

@@ -213,8 +213,13 @@ def _deployment(text: str) -> str:
     [
         (ONE.replace("judge", "jugde"), "did you mean 'jugde'"),
         ("", "needs a `model_list`"),
-        ("model_list: []", "model_list: needs at least one"),
-        ("model_list: {a: b}", "model_list: needs at least one"),
+        ("model_list: []", "model_list: needs a list of one deployment or more"),
+        ("model_list: {a: b}", "model_list: needs a list of one deployment or more"),
+        (
+            "model_list: [{model_name: judge, litellm_params: openai/x}]",
+            "model_list.0.litellm_params: needs keys and values, such as `model: openai/",
+        ),
+        (ONE.replace("judge", "other"), "no model_name in model_list is 'judge': it has other"),
         ("model_list: [{model_name: judge}]", "model_list.0.litellm_params.model: needs a name"),
         ("model_list: [{litellm_params: {model: m}}]", "model_list.0.model_name: needs a name"),
         ("model_list: [sk-secret: [", "litellm.yaml:1:26: is not YAML"),
@@ -308,6 +313,6 @@ def test_a_key_that_is_not_there_is_named(
     path = write(GOOD.format(first="http://a/v1", second="http://b/v1"))
     monkeypatch.delenv("SECOND_KEY")
     with pytest.raises(
-        JudgeSetupError, match=r"model_list\.1\.litellm_params\.api_key .*SECOND_KEY"
+        JudgeSetupError, match=r"\.yaml:9: model_list\.1\.litellm_params\.api_key .*SECOND_KEY"
     ):
         LLMJudge(JudgeConfig(model="judge", litellm_config=path))

@@ -61,6 +61,12 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
     return usual if usual in choices else next(iter(close), None)
 
 
+def meant_by(missing: str, given: Iterable[object]) -> str:
+    """Ask whether a key that is given is the missing one, in the words before a remedy."""
+    close = [key for key in given if isinstance(key, str) and nearest_key(key, [missing])]
+    return f"did you mean {missing!r} by {shown_name(close[0])!r}? " if close else ""
+
+
 def kind_remedy(given: str, known: Iterable[str], *, has_part: bool = False) -> str:
     """Say which kind may be meant by one that there is not, or that a provider is no kind.
 
@@ -114,13 +120,16 @@ def validated(
         raise config_error(error, model=model, source=source) from None
 
 
-def read_written(path: Path, model: type[_Model], *, what: str) -> _Model:
+def read_written(
+    path: Path, model: type[_Model], *, what: str, others: Mapping[str, str] | None = None
+) -> _Model:
     """Read a JSON file as a command of ours wrote it: no type is converted, no key stands twice.
 
     Args:
         path: the file.
         model: what it holds.
         what: what is wrong and what to do, such as "this is no calibration: calibrate".
+        others: what to say of a file of another command, by a key that only it has.
 
     Raises:
         ConfigError: it holds anything else; names file, field and value as `config_error`.
@@ -129,10 +138,15 @@ def read_written(path: Path, model: type[_Model], *, what: str) -> _Model:
     source = f"{path}: {what}"
     try:
         text = read_file(path)
-        decode(text.decode(), finite=True)
+        held = decode(text.decode(), finite=True)
+        for key, said in (others or {}).items():
+            if isinstance(held, dict) and key in held:
+                raise ConfigError(f"{path}: {said}", location=str(path))
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise config_error(error, model=model, source=source) from None
+        wrong = config_error(error, model=model, source=source)
+        told = str(wrong).replace(f"\n{source}: ", "\n  ")
+        raise ConfigError(told, location=wrong.location) from None
     except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
         raise ConfigError(f"{source}: {broken(error)}", location=str(path)) from None
     except (SchemaError, RecursionError) as error:
@@ -182,8 +196,11 @@ def _place(model: type[BaseModel], problem: ErrorDetails) -> Keys:
 def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
     """Leave out what follows from the others, and take what a check says by the line.
 
-    A list is too short where an item of it is wrong: pydantic counts the rest.
+    A list is too short where an item of it is wrong: pydantic counts the rest. What another
+    version holds is not ours to judge.
     """
+    other = [one for one in problems if (*one["loc"], one["type"]) == ("version", "literal_error")]
+    problems = other or problems
     places = [problem["loc"] for problem in problems]
     return [
         {**problem, "msg": said}
@@ -215,7 +232,8 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
             name = str(context["discriminator"])[1:-1]
             fields = [one.model_fields.get(name) for one in _models_at(model, location)]
             tags = [repr(tag) for one in fields if one for tag in get_args(one.annotation)]
-            wrong = f"{name} is missing: use one of {', '.join(tags)}"
+            meant = meant_by(name, problem["input"])
+            wrong = f"{name} is missing: {meant}use one of {', '.join(tags)}"
         case "missing":
             todo = context.get("said") or f"add it{_example(models, location[-1])}"
             wrong = f"is missing: {todo}"

@@ -18,7 +18,13 @@ def near(path: Path) -> str:
         while missing != missing.parent and not missing.parent.is_dir():
             missing = missing.parent
         there = sorted(missing.parent.iterdir(), key=lambda one: one.suffix == path.suffix)
-        fit = (one for one in there if missing == path or one.is_dir())
+        suffix = missing.suffix  # `.json` may be meant for `.jsonl`, and no `.yaml` is
+        fit = (
+            one
+            for one in there
+            if one.is_dir()
+            or (missing == path and (not suffix or get_close_matches(suffix, [one.suffix])))
+        )
         by_stem = {one.stem: one for one in fit if not one.name.startswith(".")}
         said = "" if missing == path else f"; there is no folder {str(missing)!r}"
         close = get_close_matches(missing.stem, by_stem, n=1)

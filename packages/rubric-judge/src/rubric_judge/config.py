@@ -22,6 +22,7 @@ from rubric_core.configuration import (
     WRITTEN,
     Source,
     kind_remedy,
+    meant_by,
     nearest_key,
     shown_name,
     validated,
@@ -239,7 +240,8 @@ def judge_spec(
             problem = f"type: {given!r} is no kind of judge: {kind_remedy(given, _KINDS)}"
         else:
             wrong = "type is missing" if kind is None else "type is no text"
-            problem = f"{wrong}: use one of {', '.join(_KINDS)}"
+            meant = meant_by("type", options) if kind is None else ""
+            problem = f"{wrong}: {meant}use one of {', '.join(_KINDS)}"
         raise ConfigError(f"{place}: {problem}", location=place)
     return validated(model, options, source=source, folder=folder)
 

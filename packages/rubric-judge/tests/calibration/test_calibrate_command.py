@@ -97,10 +97,12 @@ def test_a_judge_is_calibrated_and_found_again_in_its_judgements(command: Comman
     assert len(judged.read_text().splitlines()) == 40  # what nobody labelled is not asked for
 
     # The judgements alone give the same figures, and know the judge by name, or by --judge.
-    status, _, told = command(*FILES, *words, "--judgements", str(judged), "--out", "named")
+    status, printed, told = command(*FILES, *words, "--judgements", str(judged), "--out", "named")
     named = read_calibration(Path("named/calibration.json"))
     assert (status, named.judge_fingerprint) == (0, "lexical_v3")
     assert "give its configuration with --judge" in told
+    assert "next:\ncalibrate with --judge beside --judgements\n  --judge JUDGE.yaml" in printed
+    assert "train on what is admitted" not in printed
     assert named.criteria == found.criteria
     both = ("--judgements", str(judged), "--judge", "lexical.yaml", "--out", "both")
     assert command(*FILES, *words, *both)[0] == 0
@@ -298,7 +300,7 @@ def test_one_class_only_is_no_error_and_says_what_is_missing(
     )
 
     assert status == 0
-    assert "Met in none of 40 labels" in printed
+    assert "Not met in any label (40 labels)" in printed
     found = read_calibration(Path("out/calibration.json"))
     assert {one.verdict for one in found.criteria} == {Verdict.MORE_LABELS}
     assert all(one.youden_j.value is None and one.labels_needed for one in found.criteria)

@@ -91,6 +91,34 @@ def test_wrong_and_missing_facts_are_named(
     assert str(caught.value).startswith(f"{written}: this is no calibration as `rubric-judge cal")
 
 
+def test_several_wrong_facts_have_one_preface(written: Path) -> None:
+    _change(written, "confidence", 1.0)
+    _change(written, "seed", "0")
+
+    with pytest.raises(ConfigError) as caught:
+        read_calibration(written)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith(f"{written}: this is no calibration as `rubric-judge cal")
+    assert second == "  seed: needs a whole number, not '0'"
+
+
+def test_of_another_version_nothing_else_is_told(written: Path) -> None:
+    _change(written, "version", 2)
+    _change(written, "surprise", 1)
+
+    with pytest.raises(ConfigError, match=r": version: needs 1, not 2$"):
+        read_calibration(written)
+
+
+def test_the_calibration_of_a_cascade_is_known_as_one(tmp_path: Path) -> None:
+    path = tmp_path / "cascade.json"
+    path.write_text('{"version": 2, "judges": ["a", "b"], "uncertainty": "margin"}')
+
+    told = rf"^{path}: this is a cascade's calibration: name it as `calibration` in the .* YAML$"
+    with pytest.raises(ConfigError, match=told):
+        read_calibration(path)
+
+
 @pytest.mark.parametrize(
     ("was", "becomes", "told"),
     [

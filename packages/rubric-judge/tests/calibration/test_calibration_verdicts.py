@@ -13,6 +13,7 @@ from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.reliability.rates import youden
 
 AGREE, DISAGREE = Estimate(value=0.8, low=0.7, high=0.9), Estimate(value=0.2, low=0.0, high=0.4)
+MAY_AGREE = Estimate(value=0.62, low=0.44, high=0.8)
 
 COUNTS = st.integers(0, 60)
 
@@ -35,6 +36,13 @@ def _decide(tp: int, fp: int, fn: int, tn: int, people: Estimate = UNKNOWN) -> D
         ((500, 500, 500, 500), UNKNOWN, Verdict.MASK, 0.0),
         ((500, 500, 500, 500), AGREE, Verdict.STRONGER_JUDGE, 0.0),
         ((500, 500, 500, 500), DISAGREE, Verdict.REWRITE, 0.0),
+        ((1500, 1300, 500, 700), MAY_AGREE, Verdict.WEIGH_DOWN, 0.4),
+        ((500, 500, 500, 500), MAY_AGREE, Verdict.MASK, 0.0),
+        ((500, 500, 0, 0), UNKNOWN, Verdict.STRONGER_JUDGE, 0.0),
+        ((500, 500, 0, 0), MAY_AGREE, Verdict.STRONGER_JUDGE, 0.0),
+        ((0, 0, 500, 500), AGREE, Verdict.STRONGER_JUDGE, 0.0),
+        ((500, 500, 0, 0), DISAGREE, Verdict.REWRITE, 0.0),
+        ((8, 8, 0, 0), AGREE, Verdict.MORE_LABELS, 0.0),
         ((100, 400, 400, 100), AGREE, Verdict.MASK, 0.0),
         ((8, 5, 5, 8), AGREE, Verdict.MORE_LABELS, 0.0),
         ((0, 5, 0, 8), UNKNOWN, Verdict.MORE_LABELS, 0.0),
@@ -60,6 +68,12 @@ def test_reasons_hold_their_figures() -> None:
     assert "(α 0.80 [0.70, 0.90]), this judge does not: until then weigh it by 0.40" in (
         _decide(1500, 1300, 500, 700, AGREE).reason
     )
+    assert (
+        "a policy would learn noise from it. Whether people agree is open (α 0.62 [0.44, 0.80])"
+        in (_decide(500, 500, 500, 500, MAY_AGREE).reason)
+    )
+    assert "this judge calls every labelled response met" in _decide(500, 500, 0, 0).reason
+    assert "this judge calls no labelled response met" in _decide(0, 0, 500, 500, AGREE).reason
     assert _decide(100, 400, 400, 100).reason == (
         "J is −0.60 [−0.65, −0.55], not above 0: the judge tells the opposite of people, or "
         "nothing."
@@ -70,11 +84,11 @@ def test_one_class_only_says_how_many_of_which_are_missing() -> None:
     none_met, all_met, nothing = _decide(0, 5, 0, 35), _decide(35, 0, 5, 0), _decide(0, 0, 0, 0)
 
     assert none_met.reason == (
-        "Met in none of 40 labels, so that there is no TPR and no J: it may take about 10 more "
-        "labels of responses that meet it to get one."
+        "Not met in any label (40 labels), so that there is no TPR and no J: it may take about 10 "
+        "more labels of responses that meet it to get one."
     )
     assert none_met.labels_needed == 9
-    assert "Met in all of 40 labels, so that there is no FPR and no J" in all_met.reason
+    assert "Met in every label (40 labels), so that there is no FPR and no J" in all_met.reason
     assert "about 10 more labels of responses that do not meet it" in all_met.reason
     assert nothing.reason.startswith(
         "No response has both a label and a score of the judge: it may "

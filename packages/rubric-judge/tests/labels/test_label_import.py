@@ -66,7 +66,14 @@ def test_a_table_is_read_by_line_or_by_task_and_text(
     ("table", "told"),
     [
         ("line,score\n1,1\n", r"export:1: has no column criterion"),
-        ("criterion,score\nfact,1\n", r"export:1: has no column line or task_id"),
+        ("criterion,score\nfact,1\n", r"has no column line or task_id, but criterion, score: the"),
+        (
+            "Task ID,criterion,Score\nx,fact,1\n",
+            r"score, line or task_id, but …, criterion, Score: .*; rename 'Score' to score, 'Task",
+        ),
+        ("line;criterion;score\n1;fact;1\n", r"export:1: .* one cell with `;` in it: separate by"),
+        ("line\tcriterion\tscore\n1\tfact\t1\n", r"one cell with a tab in it: separate by comm"),
+        ('line,criterion,score\n1,fact,"1,5"\n', r"of 'fact' has a decimal comma: write 1\.5"),
         ("line,criterion,score\n1,fact\n", r"export:2: has not the 3 cells of the header"),
         ("line,criterion,score\n1,fact,1,2\n", r"export:2: has not the 3 cells of the header"),
         (
@@ -82,12 +89,14 @@ def test_a_table_is_read_by_line_or_by_task_and_text(
         ("line,criterion,score\n1,fact,nan\n", r"export:2: .*no number from 0 to its weight 3"),
         ("line,criterion,score\n1,fact,good\n", r"export:2: .*no number from 0 to its weight 3"),
         ("line,criterion,score\n1,fact,1\n1,fact,1\n", r"export:3: .*'R' has scored in line 2"),
-        ("task_id,criterion,score\nnone,fact,1\n", r"export:2: 'none' is said .* fits 0"),
+        ("task_id,criterion,score\nnone,fact,1\n", r"export:2: task 'none' has no response: give"),
+        ("1,Secret,3\n", r"export:1: has no column [^S]*, but 3 others: [^S]*$"),
+        ("line,criterion,score\n,fact,1\n", r"export:2: has neither line nor task_id: name"),
         ("line,task_id,criterion,score\n1,none,fact,1\n", r"export:2: response 1 is of task"),
         ('line,criterion,score\n1,"fact,1\n', r"export:2: is no CSV"),
         ('line,"criterion,score\n1,fact,1\n', r"export:2: is no CSV: .*close every quote"),
         ('"line"x,criterion,score\n1,fact,1\n', r"export:1: is no CSV: .*close every quote"),
-        ("", r"export:1: has no column criterion, score"),
+        ("", r"export:1: has no column criterion, score, line or task_id, but 0 others"),
         ("line,criterion,score,score\n1,fact,1,2\n", r"export:1: has two columns score"),
         ("line,criterion,score\n1,fact,0_2\n", r"export:2: the score of 'fact' is no number"),
         ("line,criterion,score\n1_0,fact,1\n", r"export:2: line '1_0' is no line number"),
@@ -113,7 +122,7 @@ def test_scores_of_nobody_and_of_a_task_with_several_responses_are_refused(
         imported("csv", "line,criterion,score\n1,fact,1\n")
     with pytest.raises(RubricFileError, match=r"export:2: .*must not hold U\+200B"):
         imported("csv", "line,criterion,score,rater\n1,fact,1,An\u200bna\n")
-    with pytest.raises(RubricFileError, match=r"fits 4: give the response's line"):
+    with pytest.raises(RubricFileError, match=r"has 4 responses: add a column line or response"):
         imported("csv", f"task_id,criterion,score\n{task_id},fact,1\n", rater="R")
 
 
@@ -375,7 +384,7 @@ def test_a_chat_in_the_place_of_the_response_is_equal_to_none(
     task_id = (source.views or {})[1].task_id
 
     assert _told(imported("argilla", [record])) == [("7", 1, "fact", 1.0)]
-    with pytest.raises(RubricFileError, match="fits 0"):
+    with pytest.raises(RubricFileError, match=r"has no response of this text: add a field line"):
         imported("argilla", [{**record, "metadata": {"task_id": task_id}}])
 
 
@@ -498,7 +507,7 @@ def test_a_score_that_could_not_be_told_leaves_its_response_out(
     assert "1 responses that 'Zoe' has labelled in part are left out" in said
 
 
-def test_an_export_without_a_label_ends_with_1(
+def test_an_export_without_a_label_is_bad_input(
     command: Command,
     write_source: Callable[[Path, LabelSource], None],
     source: LabelSource,
@@ -508,4 +517,6 @@ def test_an_export_without_a_label_ends_with_1(
     (tmp_path / "scores.csv").write_text("line,criterion,score\n")
     words = ("csv", "scores.csv", "tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl")
 
-    assert command("label-import", *words)[0] == 1
+    told = "rubric-judge: scores.csv: holds no label: label some responses first\n"
+    assert command("label-import", *words) == (2, "", told)
+    assert not (tmp_path / "labels.jsonl").exists()

@@ -281,7 +281,7 @@ def test_where_a_rater_is_named_nobody_else_labels(desk: Desk, serving: Serving)
     [
         (("--host", "192.0.2.1"), "name an environment variable with a token in --token-env"),
         (("--host", "192.0.2.1", "--token-env", "UNSET_TOKEN"), "'UNSET_TOKEN' has 0 characters"),
-        (("--count", "0"), "--count"),
+        (("--count", "0"), 'Invalid value "0" for --count.'),
         (("--count", "300", "--count", "300"), "Each must be larger than the one before"),
         (("--rater", ""), "--rater: a rater's name must not be empty"),
         (("--rater", "  "), "--rater: a rater's name must not be empty"),

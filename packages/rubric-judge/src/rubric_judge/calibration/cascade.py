@@ -57,7 +57,7 @@ class CascadeTarget:
         ):
             if value is not None and not low < value < 1:
                 raise ConfigError(
-                    f"--{name} {value:g}: give a number between {low:g} and 1", location=name
+                    f"--{name} {value:g}: give a number above {low:g} and below 1", location=name
                 )
 
 

@@ -27,7 +27,8 @@ class Verdict(StrEnum):
     WEIGH_DOWN = "weigh_down"
     """J is above 0, but not above the bound: it tells something, less than its weight says."""
     STRONGER_JUDGE = "stronger_judge"
-    """J is below the bound, and people agree with each other: ask a judge that sees it, too."""
+    """J is below the bound, and people agree with each other, or the judge says the same of every
+    response: ask a judge that sees it, too."""
     REWRITE = "rewrite"
     """J is below the bound, and people do not agree with each other either."""
     MASK = "mask"
@@ -280,4 +281,5 @@ def read_calibration(path: Path) -> Calibration:
         OSError: the file cannot be read.
     """
     what = "this is no calibration as `rubric-judge calibrate` writes one"
-    return read_written(path, Calibration, what=what)
+    cascade = {"uncertainty": says("of_cascade")}
+    return read_written(path, Calibration, what=what, others=cascade)

@@ -129,7 +129,9 @@ def next_steps(found: record.Calibration, files: Files) -> list[Step]:
         steps.append(Step(f"word anew, then label and calibrate: {named}"))
     if named := _named(found, record.Verdict.STRONGER_JUDGE):
         steps.append(Step(f"calibrate a stronger judge: {named}"))
-    if any(one.factor for one in found.criteria):
+    if WORDS["known_by_name"] in found.notes:
+        steps.append(Step("calibrate with --judge beside --judgements", WORDS["named_only"]))
+    elif any(one.factor for one in found.criteria):
         setting = (
             f"judge:\n  calibration: {files.calibration}\n"
             "  uncalibrated: mask   # those without labels; else training does not start"

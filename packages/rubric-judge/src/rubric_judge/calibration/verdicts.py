@@ -3,14 +3,16 @@
 | interval of J | people | verdict | factor |
 |---|---|---|---|
 | above the bound | | admit | 1 |
-| below the bound | agree (α ≥ .667) | stronger_judge | slope, or 0 if J may be 0 |
-| below the bound | do not agree | rewrite | slope, or 0 if J may be 0 |
-| below the bound, above 0 | one rater | weigh_down | slope |
-| below the bound, may be 0 | one rater | mask | 0 |
+| below the bound | agree (α above .667) | stronger_judge | slope, or 0 if J may be 0 |
+| below the bound | do not agree (α below .667) | rewrite | slope, or 0 if J may be 0 |
+| below the bound, above 0 | one rater, or α may be .667 | weigh_down | slope |
+| below the bound, may be 0 | one rater, or α may be .667 | mask | 0 |
 | above 0, holds the bound | | weigh_down | slope |
 | holds both, or there is no J | | more_labels | 0 |
 
-An interval that ends at or below 0 is masked whoever agrees: it teaches the opposite.
+Of α the interval counts, too. An interval of J that ends at or below 0 is masked whoever agrees: it
+teaches the opposite. A judge that says the same of every response (TPR = FPR = 1, or both 0) tells
+nothing of the wording: stronger_judge, unless people are known not to agree.
 """
 
 from __future__ import annotations
@@ -84,12 +86,16 @@ def decide(seen: Evidence) -> Decision:
 
 def _weak(seen: Evidence, low: float, high: float) -> Decision:
     """Decide on a J that is below the bound, as sure as the interval is."""
-    factor, alpha = seen.slope if low > 0 else 0.0, seen.people.value
+    factor, people = seen.slope if low > 0 else 0.0, seen.people
     if high <= 0:
         return _decision(seen, "opposite", 0.0)
-    if alpha is None:
-        return _decision(seen, "weak" if factor else "noise", factor)
-    return _decision(seen, "people_agree" if alpha >= PEOPLE_AGREE else "people_differ", factor)
+    if people.high is not None and people.high < PEOPLE_AGREE:
+        return _decision(seen, "people_differ", factor)
+    if seen.rates.tpr.value == seen.rates.fpr.value in {0.0, 1.0}:
+        return _decision(seen, "all_met" if seen.rates.tpr.value else "all_unmet", 0.0)
+    if people.low is not None and people.low >= PEOPLE_AGREE:
+        return _decision(seen, "people_agree", factor)
+    return _decision(seen, "weak" if factor else "noise", factor)
 
 
 def _decision(seen: Evidence, case: str, factor: float, *, within: float | None = None) -> Decision:
@@ -101,6 +107,7 @@ def _decision(seen: Evidence, case: str, factor: float, *, within: float | None 
         labels=counted(seen.positives + seen.negatives, "label"),
         weighed=weighed,
         meanwhile=f"until then {weighed if factor else 'mask it'}",
+        whether="" if seen.people.value is None else f" {_CASES['open']['whether']}".format(seen),
         wanted=wanted,
         **seen._asdict(),
     )

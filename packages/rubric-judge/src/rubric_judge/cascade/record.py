@@ -11,6 +11,7 @@ from rubric_core import ConfigError, Judge
 from rubric_core.configuration import read_written
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.config import CascadeConfig, Uncertainty
+from rubric_judge.errors import says
 from rubric_judge.provider.model_config import Settings
 
 
@@ -120,7 +121,8 @@ def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibra
     source = str(config.calibration)
     try:
         what = f"this is no calibration of a cascade as {_COMMAND} writes one"
-        found = read_written(config.calibration, CascadeCalibration, what=what)
+        others = {"judge_fingerprint": says("of_judge", command=_COMMAND)}
+        found = read_written(config.calibration, CascadeCalibration, what=what, others=others)
     except OSError as error:
         problem = f"{source}: cannot be read ({error.strerror}): {_COMMAND} writes it"
         raise ConfigError(problem, location="calibration") from None

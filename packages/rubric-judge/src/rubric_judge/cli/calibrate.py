@@ -196,7 +196,8 @@ def _thresholds(
         ledger=asked.ledger, workers=asked.workers,
     )  # fmt: skip
     write_text(out, found.model_dump_json(indent=2) + "\n")
-    return _Found(partial(cascade.print_thresholds, found, out), unwritten)
+    classes = cascade.classes_of(labelled.labels, labelled.views)
+    return _Found(partial(cascade.print_thresholds, found, out, classes), unwritten)
 
 
 def _typed(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -138,8 +138,16 @@ def find_thresholds(
         return found, judging.say_unwritten(books)
 
 
-def print_thresholds(found: CascadeCalibration, out: Path) -> None:
-    """Print the thresholds, and where they are written."""
+def print_thresholds(
+    found: CascadeCalibration, out: Path, classes: Mapping[str, set[bool]]
+) -> None:
+    """Print the thresholds, where they are written, and what is to be known of them.
+
+    Args:
+        found: the thresholds.
+        out: where they are written.
+        classes: by criterion, whether its labels are met: true and false, or one alone.
+    """
     from rubric_judge.page.tables import TextTable
 
     tests = {"all": found.pooled} if found.pooled is not None else found.criteria
@@ -152,12 +160,13 @@ def print_thresholds(found: CascadeCalibration, out: Path) -> None:
     promise = f"risk ≤ {found.risk:g} with probability {found.confidence:g}"
     escalated = sorted(one.escalated for one in tests.values())
     spread = " to ".join(f"{share:.1%}" for share in dict.fromkeys((escalated[0], escalated[-1])))
+    audited = f"{found.audit_frac:.1%} of what is kept" if escalated[0] < 1 else "nothing is kept"
     print_pairs(
         [
             ("promise", promise),
             ("the last judge alone", f"{alone:.1%}"),
             ("escalated", f"{spread} of labelled criteria, audits aside"),
-            ("audited", f"{found.audit_frac:.1%} of what is kept"),
+            ("audited", audited),
             ("written", out),
         ]
     )
@@ -165,6 +174,22 @@ def print_thresholds(found: CascadeCalibration, out: Path) -> None:
         said = "nothing escalates: the cheap judge is sure of all that was labelled, so that only "
         print(f"rubric-judge: {said}audits ask the last judge", file=sys.stderr)
     for name, one in tests.items():
-        if one.threshold is None:
-            said = "no threshold keeps to the risk: everything goes to the last judge"
+        if one.escalated == 1:
+            why = "no threshold keeps to the risk" if one.threshold is None else "nothing is kept"
+            said = f"rubric-judge: {name}: {why}: everything goes to the last judge"
+            print(said, file=sys.stderr)
+        found_in = classes.values() if found.pooled else [classes[name]]
+        if len(known := set[bool]().union(*found_in)) == 1:
+            seen, other = ("met", "unmet") if True in known else ("unmet", "met")
+            said = f"every label is {seen}: nothing is promised of what is {other}: label some"
             print(f"rubric-judge: {name}: {said}", file=sys.stderr)
+
+
+def classes_of(labels: Iterable[Label], views: Mapping[int, JudgeView]) -> dict[str, set[bool]]:
+    """Return by criterion whether people call met what they labelled: true and false, or one."""
+    classes: dict[str, set[bool]] = {}
+    for one in labels:
+        weight = views[one.line].rubric[one.criterion].weight
+        if one.score is not None and weight:
+            classes.setdefault(one.criterion, set()).add(one.score >= weight / 2)
+    return classes

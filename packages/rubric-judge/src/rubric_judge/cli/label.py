@@ -12,9 +12,9 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from rubric_core import read_tasks
-from rubric_core.errors import ConfigError, needing_extra
+from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_judge.cli.app import app, require_writable
-from rubric_judge.console.command import Count, console, print_pairs, working
+from rubric_judge.console.command import Count, print_pairs, working
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
@@ -138,12 +138,11 @@ def import_labels(
 
     require_writable(out, flag="--out", inputs=(export, tasks, responses))
     source = _read(tasks, responses)
-    found = READERS[format_](export)
-    written = write_labels(out, import_given(found, source, rater=rater))
-    if not written:
-        console(stderr=True).print(f"{export} holds no label", soft_wrap=True)
-        return 1
-    print_pairs([*Counter(one.rater for one in written).items(), ("written", out)])
+    found = list(import_given(READERS[format_](export), source, rater=rater))
+    if not found:
+        raise RubricFileError("holds no label: label some responses first", path=export)
+    write_labels(out, found)
+    print_pairs([*Counter(one.rater for one in found).items(), ("written", out)])
     return 0
 
 

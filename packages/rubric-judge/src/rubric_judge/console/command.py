@@ -202,6 +202,11 @@ def _said_of(error: CycloptsError) -> str:
         said = str(config_error(cause, model=argument.hint, source="the options"))
     elif isinstance(error, RefusedError) and error.group is not None:  # of options together
         said = error.exception_message
+    elif isinstance(error, RefusedError) and argument is not None:  # of a value
+        value = cast("object", argument.value)
+        if isinstance(value, tuple):
+            shown = " ".join(map(str, cast("tuple[object, ...]", value)))
+            said = said.replace(f'"{value}"', f'"{shown}"', 1)
     elif isinstance(error, MissingArgumentError) and argument is not None and app is not None:
         helped = app.assemble_argument_collection(parse_docstring=True)
         helps = {one.name: " ".join((one.parameter.help or "").split()) for one in helped}

@@ -12,8 +12,10 @@ from typing import Annotated, Final, Literal, Self, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
+from rubric_core.configuration import nearest_key, shown_name
 from rubric_core.errors import RubricFileError, SchemaError
 from rubric_core.files import broken, decode, read_file
+from rubric_judge.errors import says
 from rubric_judge.labels.foreign import Given, Place, Reader
 
 _COLUMNS: Final = ("line", "task_id", "response", "criterion", "score", "rater")
@@ -94,10 +96,10 @@ def read_csv(path: Path) -> Iterator[Given]:
     columns = [name.strip() for name in header]
     place = Place(path, number)
     missing = [name for name in ("criterion", "score") if name not in columns]
-    if missing or not {"line", "task_id"} & set(columns):
-        needed = ", ".join(missing or ["line or task_id"])
-        problem = f"has no column {needed}: the first line names line or task_id, criterion, score"
-        raise place.error(problem)
+    if not {"line", "task_id"} & set(columns):
+        missing.append("line or task_id")
+    if missing:
+        raise place.error(_no_column(missing, columns))
     for name in _COLUMNS:
         if columns.count(name) > 1:
             raise place.error(f"has two columns {name}: remove or rename one", field=name)
@@ -109,6 +111,23 @@ def read_csv(path: Path) -> Iterator[Given]:
         cells = dict(zip(columns, row, strict=True))
         about = _About.model_validate({name: cell or None for name, cell in cells.items()})
         yield about.given(place, None, cells["score"], cells.get("rater") or None)
+
+
+def _no_column(missing: list[str], columns: list[str]) -> str:
+    """Say which columns a table lacks, and what to do; the cells only where they are a header."""
+    if len(columns) == 1 and (mark := next((m for m in (";", "\t") if m in columns[0]), None)):
+        return says("other_separator", mark="a tab" if mark == "\t" else f"`{mark}`")
+    by_lower = {name.lower(): name for name in columns}
+    is_header = bool(by_lower.keys() & {*_COLUMNS})
+    wanted = [name for names in missing for name in names.split(" or ")]
+    meant = {name: nearest_key(name, by_lower) for name in wanted if is_header}
+    renamed = [f"{by_lower[close]!r} to {name}" for name, close in meant.items() if close]
+    return says(
+        "no_column",
+        needed=", ".join(missing),
+        found=", ".join(map(shown_name, columns)) if is_header else f"{len(columns)} others",
+        rename=f"; rename {', '.join(renamed)}" if renamed else "",
+    )
 
 
 def _rows(path: Path) -> list[tuple[int, list[str]]]:

@@ -114,8 +114,8 @@ def import_given(
         yield label
 
 
-def write_labels(path: Path, labels: Iterable[Label]) -> list[Label]:
-    """Write a new file of labels, whole or not at all, and return them.
+def write_labels(path: Path, labels: Iterable[Label]) -> None:
+    """Write a new file of labels, whole or not at all.
 
     Raises:
         ConfigError: there is a file, whose labels would be lost.
@@ -124,10 +124,8 @@ def write_labels(path: Path, labels: Iterable[Label]) -> list[Label]:
     if path.exists() and path.stat().st_size:
         told = "there are labels already: name a new file with --out, or move this one away"
         raise ConfigError(f"--out {path}: {told}", location="out")
-    written = list(labels)
     with replacing(path) as file:
-        file.writelines(label.line_of_file() for label in written)
-    return written
+        file.writelines(label.line_of_file() for label in labels)
 
 
 class _Finder:
@@ -148,12 +146,11 @@ class _Finder:
                 raise error(f"line {given.line!r} is no line number: count from 1", field="line")
             line = int(number)
         else:
-            lines = self._lines.get((given.task_id or "", given.response), [])
+            if given.task_id is None:
+                raise error("has neither line nor task_id: name the response by one", field="line")
+            lines = self._lines.get((given.task_id, given.response), [])
             if len(lines) != 1:
-                known = "no line and no task_id" if given.task_id is None else repr(given.task_id)
-                remedy = "give the response's line" if lines else "give line, or task_id"
-                problem = f"{known} is said of the response, which fits {len(lines)}: {remedy}"
-                raise error(problem, field="line")
+                raise error(_no_single(given, len(lines)), field="line")
             (line,) = lines
         if line not in self._views:
             problem = f"there is no response in line {line}: give the responses that were labelled"
@@ -163,6 +160,17 @@ class _Finder:
             problem = f"response {line} is of task {view.task_id!r}, not of {given.task_id!r}"
             raise error(problem, field="task_id")
         return line, view
+
+
+def _no_single(given: Given, found: int) -> str:
+    """Say why a task, or a task and a text, name no response or several."""
+    add = f"add a {'field' if given.place.is_record else 'column'} line"
+    said = " of this text" if given.response else ""
+    if found:
+        more = "" if said else " or response"
+        return f"task {given.task_id!r} has {found} responses{said}: {add}{more}"
+    remedy = add if said else "give the tasks and responses that were labelled"
+    return f"task {given.task_id!r} has no response{said}: {remedy}"
 
 
 def _number(text: str) -> float | None:
@@ -182,6 +190,9 @@ def _score(given: Given, view: JudgeView) -> float | None:
     if word in _FULL or word in _NONE:
         return weight if word in _FULL else 0.0
     score = _number(word)
+    if score is None and (meant := _number(word.replace(",", ".", 1))) is not None:
+        problem = f"the score of {given.criterion!r} has a decimal comma: write {meant:g}"
+        raise given.place.error(problem, field="score")
     if score is None or not 0 <= score <= weight:
         told = "the score" if score is None else f"the score {score!r}"
         told = f"{told} of {given.criterion!r} is no number from 0 to its weight {weight!r}"

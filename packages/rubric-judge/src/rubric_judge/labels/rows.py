@@ -143,13 +143,13 @@ def label_problems(label: Label, source: LabelSource) -> Iterator[tuple[str, str
         yield "task_id", told
         return
     if source.views is not None:
-        view = source.views.get(label.line)
+        view, remedy = source.views.get(label.line), "give the file of responses that was labelled"
         if view is None or view.task_id != label.task_id:
-            remedy = "give the file of responses that was labelled"
             yield "line", f"response {label.line} is none of task {label.task_id!r}: {remedy}"
             return
         if label.response_sha256 not in (None, hash_text(view.response)):
-            yield "response_sha256", f"response {label.line} is another text than was labelled"
+            told = f"response {label.line} is another text than was labelled: {remedy}"
+            yield "response_sha256", told
     if label.criterion not in task.rubric.ids:
         known = ", ".join(task.rubric.ids)
         yield "criterion", f"its task has no criterion {label.criterion!r}, but {known}"

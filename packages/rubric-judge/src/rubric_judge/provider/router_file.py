@@ -131,7 +131,7 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
     alias_targets = ((group, "model_group_alias") for group in aliases.values())
     for name, key in ((model, "model"), *_named_groups(path, settings, keys), *alias_targets):
         if name not in (groups if key == "model_group_alias" else known):
-            there = f"there are {', '.join(sorted(map(shown_name, known)))}"
+            there = f"it has {', '.join(sorted(map(shown_name, known)))}"
             meant = remedy(name, known, otherwise=there)
             raise wrong(path, key, f"no model_name in model_list is {shown_name(name)!r}: {meant}")
     return RouterFile(path, deployments, settings, keys, ignored)
@@ -155,10 +155,14 @@ def _content(path: Path) -> _Options:
 
 def _deployments(path: Path, value: object) -> Iterator[_Options]:
     if not isinstance(value, list) or not value:
-        raise wrong(path, "model_list", "needs at least one deployment")
+        what = "needs a list of one deployment or more: `- {model_name: …, litellm_params: {…}}`"
+        raise wrong(path, "model_list", what)
     identities = set[str]()
     for number, entry in enumerate(cast("list[object]", value)):
         key, fields = f"model_list.{number}", mapping(entry)
+        if not isinstance(fields.get("litellm_params") or {}, dict):
+            what = "needs keys and values, such as `model: openai/gpt-4.1-mini`"
+            raise wrong(path, f"{key}.litellm_params", what)
         model = mapping(fields.get("litellm_params")).get("model")
         named = {"model_name": fields.get("model_name"), "litellm_params.model": model}
         for name, given in named.items():

@@ -10,6 +10,7 @@ from pydantic import SecretStr
 
 from rubric_judge.errors import JudgeSetupError, says
 from rubric_judge.provider import model_config, router_checks, router_file
+from rubric_judge.yaml_files import yaml_place
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
@@ -61,7 +62,8 @@ def deployments_with_keys(file: router_file.RouterFile) -> list[dict[str, object
     """
     values: dict[str | None, object] = {}
     for name, key in file.variables.items():
-        who, is_key = f"{file.path}: {key} names", key.endswith(".api_key")
+        place = file.path if variable(name) else yaml_place(file.path, tuple(key.split(".")))
+        who, is_key = f"{place}: {key} names", key.endswith(".api_key")
         values[name] = _value(name, who, or_else="take that deployment out", is_key=is_key)
     return [
         {
