@@ -53,9 +53,9 @@ from rubric_judge.calibration.record import (
     RewardCalibration,
     RewardPair,
     Verdict,
+    labelled_rubrics,
 )
 from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.reliability.rates import youden
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo
 from rubric_train_openrlhf.policy import Policy, load_policy, sample_groups
@@ -207,7 +207,7 @@ async def measured(policy: Policy, tasks: Sequence[Task], config: TrainConfig) -
         version=1,
         judge=judge.name,
         judge_fingerprint=judge.fingerprint,
-        rubrics={task.task_id: hash_rubric(task.rubric) for task in tasks},
+        rubrics=labelled_rubrics(tasks),
         raters=("truth",),
         criteria=tuple(
             one for name, values in sorted(met.items()) if (one := _criterion(name, values))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ast
+import io
 import subprocess
+import warnings
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -53,3 +57,28 @@ def _text_of(path: Path) -> str | None:
         return path.read_text("utf-8")
     except UnicodeDecodeError:
         return None
+
+
+@pytest.fixture
+def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    """Return what runs the Python of a page in the test's folder and returns what it prints.
+
+    It runs in this process, which has loaded torch already; warnings are errors, and so is a word
+    on standard error.
+    """
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(code: str) -> str:
+        shown, complaints = io.StringIO(), io.StringIO()
+        with (
+            warnings.catch_warnings(),
+            redirect_stdout(shown),
+            redirect_stderr(complaints),
+        ):
+            warnings.simplefilter("error")
+            exec(compile(code, "<page>", "exec"), {"__name__": "__main__"})  # noqa: S102  # our own
+        assert complaints.getvalue() == ""
+        return shown.getvalue()
+
+    return run

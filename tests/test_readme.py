@@ -10,6 +10,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -127,24 +128,24 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_example_prints_what_the_page_shows(tmp_path: Path) -> None:
+def test_the_example_prints_what_the_page_shows(printed: Callable[[str], str]) -> None:
     (code,) = _code(ROOT / "docs/overview.md", "python")
     (shown,) = _code(ROOT / "docs/overview.md", "text")
 
-    assert _printed(code, tmp_path) == shown
+    assert printed(code) == shown
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_example_of_a_package_runs_and_prints_what_it_says(
-    package: str, tmp_path: Path
+    package: str, printed: Callable[[str], str]
 ) -> None:
     (code,) = _code(ROOT / "packages" / package / "README.md", "python")
 
-    printed = _printed(code, tmp_path)
+    shown = printed(code).splitlines()
 
     promised = re.findall(r"^print\(.*\)  # > (.+)$", code, re.MULTILINE)
-    assert printed
-    assert [line for line in promised if line not in printed.splitlines()] == []
+    assert shown
+    assert [line for line in promised if line not in shown] == []
 
 
 # --- docs/judge.md: a judge of your own -----------------------------------------------------------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -38,19 +38,12 @@ def _fields(*models: type[BaseModel]) -> set[str]:
     return {name for model in models for name in model.model_fields}
 
 
-def test_the_dry_run_of_the_page_makes_tasks(root: Path, tmp_path: Path) -> None:
+def test_the_dry_run_of_the_page_makes_tasks(root: Path, printed: Callable[[str], str]) -> None:
     (code,) = _blocks(_page(root, "llm.md"), "python")
 
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", f"{code}\nprint(sum(report.tasks.values()))"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    shown = printed(f"{code}\nprint(sum(report.tasks.values()))")
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert int(done.stdout.splitlines()[-1]) > 10
+    assert int(shown.splitlines()[-1]) > 10
 
 
 @pytest.mark.parametrize("name", ["llm.md", "sources.md", "scale.md"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from rubric_judge import testing
@@ -15,14 +16,10 @@ TEXT = PAGE.read_text("utf-8")
 CODE = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
-def test_the_page_runs_and_joins_every_call_with_its_result(tmp_path: Path) -> None:
+def test_the_page_runs_and_joins_every_call_with_its_result(printed: Callable[[str], str]) -> None:
     code, _ = CODE
 
-    printed = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-
-    rows = [line for line in printed.stdout.splitlines() if re.match(r"\d ", line)]
+    rows = [line for line in printed(code).splitlines() if re.match(r"\d ", line)]
     assert len(rows) == 7  # five responses, two of which were asked for twice
     spoilt = {Fault.RATE_LIMIT, Fault.HALF_RESPONSE, Fault.NAN}
     assert {row.split()[1] for row in rows if " {} " in row} == spoilt

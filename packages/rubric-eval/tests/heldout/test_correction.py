@@ -20,7 +20,7 @@ from rubric_judge import LexicalJudge
 from rubric_judge.calibration.correction import corrected_mean
 from rubric_judge.calibration.record import Calibration, RewardCalibration, RewardPair
 from rubric_judge.estimates import UNKNOWN
-from rubric_judge.ledger.entry import hash_rubric
+from rubric_judge.ledger.entry import hash_question, hash_rubric
 from rubric_judge.responses import read_responses
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
@@ -192,7 +192,7 @@ def test_a_calibration_of_something_else_is_refused_before_anything_is_asked(
 ) -> None:
     with pytest.raises(ConfigError, match=r"of the judge 'other prompt', not of"):
         run(write(judge_fingerprint="other prompt"))
-    rubrics = {tasks[0].task_id: hash_rubric(tasks[0].rubric)[::-1]}
+    rubrics = {hash_question(tasks[0]): (hash_rubric(tasks[0].rubric)[::-1],)}
     with pytest.raises(ConfigError, match=f"rubric of task '{tasks[0].task_id}' has changed"):
         run(write(rubrics=rubrics))
     with pytest.raises(ConfigError, match=r"cannot be read \(No such file"):

@@ -32,6 +32,7 @@ def test_a_run_says_what_it_masks_and_trains_on_the_rest(
 
     plan = describe_plan(config)
     assert "admission: 1 of 3 criteria masked (parameters); 1 weighed down (returns × 0.5)" in plan
+    assert "admission: none of these tasks was labelled" in plan
     assert "58% of the weight kept from the reward; mean M_eff 2.57 → 1.47" in plan
 
     summary = run_grpo(config)

@@ -18,6 +18,7 @@ from rubric_core import (
     group_advantages,
 )
 from rubric_judge import LexicalJudge
+from rubric_judge.calibration.record import labelled_rubrics
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -170,7 +171,13 @@ def test_another_judge_rubric_or_file_is_refused(write_calibration: Write, tmp_p
     whole = dict.fromkeys(RUBRIC.ids, 1.0)
     with pytest.raises(ConfigError, match="not of 'another prompt'"):
         _admission(write_calibration(whole), "another prompt")
-    changed = write_calibration(whole, rubrics={TASK.task_id: "0" * 64})
+    labelled = Task(
+        question=TASK.question,
+        grounding=TASK.grounding,
+        rubric=Rubric(criteria=(Criterion(id="named", weight=9), *RUBRIC.criteria[1:])),
+    )
+    assert labelled.task_id != TASK.task_id
+    changed = write_calibration(whole, rubrics=labelled_rubrics([labelled]))
     with pytest.raises(ConfigError, match=f"rubric of task '{TASK.task_id}' has changed"):
         _admission(changed)
     with pytest.raises(TrainConfigError, match="none of the 3 criteria of the tasks"):

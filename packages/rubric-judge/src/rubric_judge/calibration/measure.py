@@ -15,7 +15,6 @@ from rubric_judge.calibration.reward import reward_calibration
 from rubric_judge.console.progress import current
 from rubric_judge.errors import says
 from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.ledger.entry import hash_rubric
 from rubric_judge.page.tables import counted
 from rubric_judge.reliability import agreement, noise, rates
 from rubric_judge.reliability.intervals import Intervals
@@ -78,12 +77,11 @@ def calibrate(
         reward = reward_calibration(paired, study.intervals)
         phase.advance()
     labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
-    tasks = {ratings.task_ids_N[n]: ratings.tasks_N[n] for n in labelled}
     return report.CalibrationReport(
         version=1,
         judge=ratings.judges[0],
         judge_fingerprint=fingerprint or ratings.judges[0],
-        rubrics={name: hash_rubric(task.rubric) for name, task in tasks.items()},
+        rubrics=record.labelled_rubrics(ratings.tasks_N[n] for n in labelled),
         raters=paired.raters,
         given=int((~np.isnan(paired.people_JNM) & ~np.isnan(paired.first_NM)).sum()),
         criteria=tuple(sorted(criteria, key=_by_j)),

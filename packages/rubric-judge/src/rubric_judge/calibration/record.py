@@ -15,7 +15,7 @@ from rubric_core import ConfigError, Task
 from rubric_core.configuration import read_written
 from rubric_judge.errors import says
 from rubric_judge.estimates import UNKNOWN, Estimate
-from rubric_judge.ledger.entry import hash_rubric
+from rubric_judge.ledger.entry import hash_question, hash_rubric
 from rubric_judge.page.tables import Part
 
 
@@ -214,8 +214,9 @@ class Calibration(Part):
     """Its name."""
     judge_fingerprint: str
     """Changes with model, prompt and parameters; a calibration is of one judge only."""
-    rubrics: dict[str, str]
-    """SHA-256 of each labelled task's rubric, by task id."""
+    rubrics: dict[str, tuple[str, ...]]
+    """SHA-256 of the rubrics that were labelled, by `hash_question`: a task's id would change with
+    its rubric."""
     raters: tuple[str, ...]
     criteria: tuple[CriterionCalibration, ...]
     """Lowest J first; those without one at the end."""
@@ -235,6 +236,10 @@ class Calibration(Part):
             raise ValueError(f"criterion {repeated[0]!r} stands in it {counts[repeated[0]]} times")
         return self
 
+    def labels_any(self, tasks: Iterable[Task]) -> bool:
+        """Whether a response to any of these tasks' questions was labelled."""
+        return any(hash_question(task) in self.rubrics for task in tasks)
+
     def require(self, judge_fingerprint: str, tasks: Iterable[Task], *, source: str) -> None:
         """Refuse another judge than was calibrated, and another version of a labelled rubric.
 
@@ -253,9 +258,18 @@ class Calibration(Part):
             told = says("other_judge", source=source, known=known, **who)
             raise ConfigError(told, location=source)
         for task in tasks:
-            if self.rubrics.get(task.task_id) not in (None, hash_rubric(task.rubric)):
+            labelled = self.rubrics.get(hash_question(task))
+            if labelled and hash_rubric(task.rubric) not in labelled:
                 changed = says("rubric_changed", source=source, task=task.task_id)
                 raise ConfigError(changed, location=source)
+
+
+def labelled_rubrics(tasks: Iterable[Task]) -> dict[str, tuple[str, ...]]:
+    """Return the hashes of some tasks' rubrics by their questions', as a calibration holds them."""
+    found: dict[str, set[str]] = {}
+    for task in tasks:
+        found.setdefault(hash_question(task), set()).add(hash_rubric(task.rubric))
+    return {question: tuple(sorted(hashes)) for question, hashes in found.items()}
 
 
 def read_calibration(path: Path) -> Calibration:

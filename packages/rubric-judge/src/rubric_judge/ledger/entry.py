@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from rubric_core import JudgeResult, Rubric, SchemaError
+from rubric_core import JudgeResult, Rubric, SchemaError, Task
 from rubric_judge.errors import LedgerError, says
 
 SUSPECT = "suspect"
@@ -97,6 +97,11 @@ def check_replicate(replicate: object) -> None:
 def hash_text(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def hash_question(task: Task) -> str:
+    """Return the SHA-256 of a question and its document's hash, whatever the rubric is now."""
+    return hash_text(json.dumps([task.doc_hash, task.question]))
 
 
 def hash_rubric(rubric: Rubric) -> str:
