@@ -46,8 +46,7 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
 
     Raises:
         TrainConfigError: a task file is missing or empty, or a GPU is asked for and absent.
-        LeakError: a question gives its passage or rubric away.
-        RubricFileError: a line of a task file is no task.
+        LeakError, RubricFileError: a question gives its passage or rubric away; a line is no task.
         PolicyLoadError: there is no model at the path.
         JudgeSetupError: the configuration's judge cannot be made or does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
