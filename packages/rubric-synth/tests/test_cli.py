@@ -228,6 +228,7 @@ def test_the_tables_say_the_limit_the_key_and_what_to_do_for_each_reason(
     assert "raise collect.max_document_bytes (now 10000)" in shown
     assert "collect.min_document_words (now 30)" in shown
     assert "write tables such as CSV as .jsonl" in shown
+    assert "install their package and collect `python:PACKAGE`" in shown
     assert "rubric-synth collect --help" in shown
     assert f"{folder.name}/short.txt, 2 words, below the 30 of collect.min_document_words" in shown
     rows = [json.loads(line) for line in (tmp_path / "c/rejected.jsonl").read_text().splitlines()]

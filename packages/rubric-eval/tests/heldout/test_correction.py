@@ -171,6 +171,8 @@ def test_the_command_prints_what_is_corrected_and_why_not(
     shown = capsys.readouterr().out
     assert re.search(r"m +lexical +0\.0 % +– +– +– +30", shown)
     assert "m by lexical is not corrected: the calibration is of another population" in shown
+    assert f"label TASKS {tmp_path}/e/answers/m/seed_0.jsonl --out" in " ".join(shown.split())
+    assert re.search(r"λ +labelled", shown)
 
 
 def test_too_few_labels_correct_nothing_and_say_how_many_more(

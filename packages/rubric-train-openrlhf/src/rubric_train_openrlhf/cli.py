@@ -22,6 +22,7 @@ from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfi
 if TYPE_CHECKING:
     from rubric_core import TrainerBackend
     from rubric_core.configuration import Keys
+    from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.run.records import RunSummary
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
@@ -113,7 +114,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     print(_result(summary))
     facts = {
         "steps": f"{summary.steps} of {summary.total_steps or summary.steps}",
-        "time": duration_text(summary.wall_s),
+        "time of the steps": duration_text(summary.wall_s),
         "warning": summary.warning,
     }
     command.print_pairs((name, value) for name, value in facts.items() if value is not None)
@@ -123,6 +124,22 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     for name, count in summary.by_fallback.items():
         print(f"rubric-train: {count} judgements by the fallback {name}", file=sys.stderr)
     print(report)
+    print(f"next: {_next(loaded)}")
+
+
+def _next(config: TrainConfig) -> str:
+    """Return the command that measures a policy on questions of a test, decoded as in training."""
+    from rubric_train_openrlhf.run.checkpoints import checkpoint_path, latest_checkpoint
+    from rubric_train_openrlhf.run.folder import RunFolder
+
+    checkpoints, rollout = RunFolder(config.out).checkpoints, config.rollout
+    first, best = checkpoint_path(checkpoints, step=0), checkpoints / "best"
+    trained = ("best", best) if best.exists() else ("last", latest_checkpoint(checkpoints))
+    named = [("first", first), trained] if first.exists() else [trained]
+    models = [f"{name}=policy:{path}" for name, path in named]
+    decoding = f"--temperature {rollout.temperature:g} --max-tokens {rollout.max_new_tokens}"
+    rest = f"--tasks TEST.jsonl --judge JUDGE.yaml --out FOLDER {decoding}"
+    return command.typed_command("rubric-eval", ["heldout", *models, *rest.split()])
 
 
 def _result(summary: RunSummary) -> str:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,10 +12,11 @@ from rubric_core.locks import folder_lock
 from rubric_train_openrlhf import cli
 from rubric_train_openrlhf.config.train import dump_config
 from rubric_train_openrlhf.report import page
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.step import probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from rubric_train_openrlhf.config.train import TrainConfig
 
@@ -48,14 +50,19 @@ def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> 
 
     assert call("run", str(file)) == 0
     shown = capsys.readouterr()
-    result, *facts, report = shown.out.splitlines()
+    result, *facts, report, then = shown.out.splitlines()
     assert re.fullmatch(
         r"finished: validation reward \d+\.\d % at step \d; before training \d+\.\d %", result
     )
     told = " ".join(facts)
     assert "1 of 1" in told
     assert not {"None", "null", "{"} & set(told.split())
+    assert "time of the steps" in told
     assert report.endswith("report.html")
+    checkpoints = file.parent / "run" / "checkpoints"
+    models = f"first=policy:{checkpoints}/step_000000 best=policy:{checkpoints}/best"
+    assert then.startswith(f"next: rubric-eval heldout {models} --tasks TEST.jsonl ")
+    assert then.endswith("--temperature 1 --max-tokens 24")
     assert "rubric-train: training: 0 of 1 steps\n" in shown.err
 
     assert call("run", str(file), "--steps", "2", "--resume") == 0
@@ -94,6 +101,42 @@ def test_a_known_error_is_one_message_and_status_2(
     shown = capsys.readouterr()
     assert re.search(message, shown.err, re.MULTILINE)
     assert "Traceback" not in shown.err
+
+
+ROUTER = """
+model_list:
+- {model_name: m, litellm_params: {model: openai/m, api_base: http://127.0.0.1:1/v1, api_key: x}}
+router_settings: {routing_stratgy: simple-shuffle}
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ("api_base: http://127.0.0.1:1/v1, transport: direct", "'http://127.0.0.1:1/v1' (key: "),
+        ("litellm_config: router.yaml", "router.yaml:4: .*did you mean 'routing_strategy'"),
+    ],
+    ids=["dead", "router"],
+)
+def test_a_judge_that_does_not_answer_is_told_before_anything_is_trained(
+    capsys: pytest.CaptureFixture[str],
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: str,
+    message: str,
+) -> None:
+    monkeypatch.setattr(probe, "_AGAIN_S", 0.0)
+    monkeypatch.chdir(file.parent)
+    Path("router.yaml").write_text(ROUTER)
+    model = "openai/m" if "direct" in settings else "m"
+    spec = f"{{type: llm, model: {model}, max_transport_attempts: 1, {settings}}}"
+
+    assert call("run", str(file), "--judge.spec", spec) == 2
+
+    assert re.search(message.replace("(", r"\("), capsys.readouterr().err)
+    run = RunFolder(file.parent / "run")
+    assert not run.holds_run
+    assert not run.checkpoints.exists()
 
 
 def test_a_wrong_path_is_named_with_its_configuration(

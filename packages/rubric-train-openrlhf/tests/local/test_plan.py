@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 import yaml
 
-from rubric_core import find_trainer
+from rubric_core import find_trainer, write_tasks
 from rubric_train_openrlhf.backend import LocalBackend
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
 from rubric_train_openrlhf.config.train import dump_config, parse_config
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from rubric_core import Task
     from rubric_train_openrlhf.config.train import TrainConfig
 
 
@@ -45,7 +46,7 @@ def test_a_plan_states_the_configuration_the_work_and_the_memory(
 
     assert describe_plan(config, full=True).startswith(dump_config(config))
     assert plan.startswith("each of 4 steps:")
-    assert "4 prompts × 4 responses = 16, at most 384 tokens" in plan
+    assert "4 prompts × 4 responses = 16, at most 384 tokens in all, 2 prompts at a time" in plan
     assert "2 × 8 responses, each in 2 passes of at most 4" in plan
     assert "8 optimiser updates in all" in plan
     assert "3 held-out passes, the first before step 1: 4 questions × 1 responses = 4" in plan
@@ -126,6 +127,75 @@ def test_a_plan_refuses_an_empty_validation_file_as_a_run_does(
     for refuses in (describe_plan, run_grpo):
         with pytest.raises(TrainConfigError, match=told):
             refuses(config)
+
+
+def test_a_plan_refuses_documents_and_answers_that_a_run_refuses(
+    make_config: Callable[..., TrainConfig], tasks: tuple[Task, ...], tmp_path: Path
+) -> None:
+    documents = tmp_path / "documents.jsonl"
+    documents.write_text('{"doc_hash": "of-no-task", "text": "Two arrays are summed."}\n')
+    write_tasks(
+        tmp_path / "bare.jsonl",
+        [task.model_copy(update={"reference_answer": None}) for task in tasks],
+    )
+    foreign = make_config(model={"type": "tiny", "documents": documents})
+    bare = {"data": {"train": tmp_path / "bare.jsonl"}, "sft": {"learning_rate": 1e-3}}
+
+    for refuses in (describe_plan, run_grpo):
+        with pytest.raises(TrainConfigError, match="none of the 1 documents"):
+            refuses(foreign)
+        with pytest.raises(TrainConfigError, match=r"no task of .* has a reference_answer"):
+            refuses(make_config(**bare))
+
+
+def test_a_plan_warns_of_a_long_warm_up_and_of_validation_tasks_that_are_trained_on(
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    config = make_config(steps=14, rollout={"micro_batch": 8})
+    plan = describe_plan(config)
+    assert "warning" not in plan
+    assert "in all, 4 prompts at a time" in plan
+
+    shared = config.data.model_copy(update={"validation": config.data.train})
+    config = config.model_copy(update={"steps": 13, "data": shared})
+    warm_up, validation = (
+        line for line in describe_plan(config).splitlines() if line.startswith("warning: ")
+    )
+    assert warm_up.endswith("the run ends before the learning rate is reached")
+    assert "data.validation: 12 of 12 validation tasks are training tasks" in validation
+
+
+@pytest.mark.parametrize(
+    ("spec", "named"),
+    [
+        ({"type": "llm", "model": "m", "litellm_config": "nope.yaml"}, "nope.yaml"),
+        ({"type": "llm", "model": "m", "litellm_config": "router.yaml"}, "'router_setings'"),
+        (
+            {
+                "type": "cascade",
+                "judges": [{"type": "lexical"}] * 2,
+                "uncertainty": "margin",
+                "calibration": "nocasc.json",
+            },
+            "nocasc.json",
+        ),
+    ],
+    ids=["file", "router", "cascade"],
+)
+def test_a_plan_says_why_the_judge_cannot_be_made(
+    make_config: Callable[..., TrainConfig],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    spec: dict[str, Any],
+    named: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "router.yaml").write_text("model_list: []\nrouter_setings: {}\n")
+
+    last = describe_plan(make_config(judge={"spec": spec})).splitlines()[-1]
+
+    assert last.startswith("judge: cannot be made here, and a run does not start without it: ")
+    assert named in last
 
 
 def test_a_plan_names_the_files_that_are_not_there_yet(

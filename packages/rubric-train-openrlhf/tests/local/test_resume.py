@@ -406,9 +406,11 @@ def test_a_step_that_was_cut_off_is_not_judged_again(make_config: MakeConfig) ->
         first = (config.out / "judgements" / "step_000001.jsonl").read_text()
         asked = len(endpoint.calls)
         run_grpo(config, resume=True)
+        run_grpo(config, resume=True)  # it is finished, and asks nothing
         again = (config.out / "judgements" / "step_000001.jsonl").read_text()
 
     prompts = [json.dumps(call.body["messages"]) for call in endpoint.calls]
-    assert asked > 0
-    assert len(prompts) == len(set(prompts)) > asked
+    assert asked > 1
+    assert sum("Are you ready?" in prompt for prompt in prompts) == 2  # once for each start
+    assert len(prompts) == len(set(prompts)) + 1 > asked + 1
     assert again == first

@@ -124,7 +124,8 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
     print_figures(TABLES["corrected"], limits, level=level)
     for row in table.corrected:
         if row.refused:
-            why = f"{row.model} by {row.judge} is not corrected: {row.refused}"
+            refused = row.refused.replace("EVAL/", f"{out}/")  # the file may be moved
+            why = f"{row.model} by {row.judge} is not corrected: {refused}"
             stdout.print(why, soft_wrap=True)
     stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
 

@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import ChainMap
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import ExitStack, aclosing, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-import anyio
 import structlog
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task
-from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
+from rubric_judge import JudgePool, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -28,53 +27,14 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutReward
 from rubric_train_openrlhf.step.admission import read_admission
 from rubric_train_openrlhf.step.credit import Crediting, StepCredit, check_judge
+from rubric_train_openrlhf.step.probe import wait_for_judge
 from rubric_train_openrlhf.step.rewards import Sizes, judge_rewards
 from rubric_train_openrlhf.step.tasks import read_task_sets
 
 Names: TypeAlias = Sequence[Sequence[str]]
 """Of judgements, group by group."""
 
-_TRIES = 4
-_AGAIN_S = 2.0
-
 _log = structlog.get_logger()
-
-
-async def wait_for_judge(check: Callable[[], Awaitable[object]]) -> None:
-    """Ask the judge a question of one line, and again where it fails, as it may now and then.
-
-    Args:
-        check: of the judge's pool.
-
-    Raises:
-        JudgeSetupError: it does not answer.
-    """
-    for _ in range(_TRIES - 1):
-        with suppress(JudgeSetupError):
-            await check()
-            return
-        await asyncio.sleep(_AGAIN_S)
-    await check()
-
-
-def probe_judge(config: TrainConfig) -> None:
-    """Ask the judge of a run whether it answers and takes the key, within seconds.
-
-    The processes of a cluster that runs already have an environment and a network of their own:
-    there the judge coordinator alone asks, as it does on any cluster.
-
-    Raises:
-        JudgeSetupError: no replica of the judge answers; says why, and what to do.
-        ConfigError, PluginError: the judge cannot be built.
-    """
-
-    async def probe(spec: JudgeSpec) -> None:
-        async with aclosing(JudgePool(load_replicas(spec))) as pool:
-            await wait_for_judge(pool.check)
-        _log.info("train.judge.there", judge=spec.type)
-
-    if config.cluster.ray.is_own:
-        anyio.run(probe, config.judge.spec)
 
 
 class JudgeSide:

@@ -27,7 +27,7 @@ from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import ObjectiveConfig
 from rubric_train_openrlhf.policy_config import Section, SftConfig
 
-_TEXTS: Final[dict[str, str]] = toml_beside(__file__, "problems.toml")["run"]
+_TABLES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "problems.toml")
 
 
 class PolicySettings(Section):
@@ -99,8 +99,13 @@ class TrainConfig(PolicySettings):
         values = {"out": str(self.out), "train": str(self.data.train)}
         rate, lowest = SftConfig().learning_rate, sections.LOWEST_TEMPERATURE
         values |= {"largest": str(self._largest_group)}
-        said = said_where(holds, _TEXTS, run=self, rate=rate, lowest=lowest, **values)
+        said = said_where(holds, _TABLES["run"], run=self, rate=rate, lowest=lowest, **values)
         return said + of_cluster
+
+    def traps(self) -> tuple[str, ...]:
+        """What runs on any backend, but seldom does what was meant; each begins with its key."""
+        holds = {"long_warmup": self.steps <= self.optim.warmup_steps}
+        return said_where(holds, _TABLES["traps"], run=self)
 
     @property
     def _largest_group(self) -> int:

@@ -10,13 +10,13 @@ from typing import NamedTuple
 from rubric_core import Judge, RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
-from rubric_judge.capabilities import fingerprint
+from rubric_judge.capabilities import Checking, fingerprint
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy_config import check_model_folder
 from rubric_train_openrlhf.resuming import holds_run_to_resume
-from rubric_train_openrlhf.run.checkpoints import latest_checkpoint
+from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.admission import Admission, read_admission
 from rubric_train_openrlhf.step.rewards import ALL
@@ -36,6 +36,11 @@ class RunInputs(NamedTuple):
     """Which criteria count, and how much."""
     documents: tuple[str, ...] = ()
     """What a policy built from nothing is pre-trained on."""
+
+    def is_judge_asked(self, steps: int) -> bool:
+        """Whether a run of so many steps has one to make, by a judge that can be checked."""
+        done = 0 if self.checkpoint is None else step_of(self.checkpoint)
+        return done < steps and isinstance(self.judges[0], Checking)
 
 
 def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> RunInputs:
@@ -65,13 +70,22 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     inputs = RunInputs(tasks, heldout, judges, checkpoint, admission)
     if checkpoint is not None:  # it holds the policy
         return inputs
-    if config.sft is not None and not tasks.reference_answers():
-        raise TrainConfigError.told("no_reference_answers", train=config.data.train)
+    check_answers(config, tasks)
     if not isinstance(config.model, TinyModel):
         check_model_folder(config.model.folder())
         return inputs
     documents = read_corpus(config.model.documents, doc_hashes=tasks.doc_hashes)
     return inputs._replace(documents=tuple(documents))
+
+
+def check_answers(config: TrainConfig, tasks: TaskSet) -> None:
+    """Refuse a warm start on training tasks without an answer.
+
+    Raises:
+        TrainConfigError: there is not one reference answer.
+    """
+    if config.sft is not None and not tasks.reference_answers():
+        raise TrainConfigError.told("no_reference_answers", train=config.data.train)
 
 
 def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:

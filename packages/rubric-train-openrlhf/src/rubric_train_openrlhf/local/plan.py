@@ -16,9 +16,11 @@ from rubric_judge.page.rendering import text_template
 from rubric_train_openrlhf.config.sections import ModelConfig, PathModel, SmolLM2Model, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError
+from rubric_train_openrlhf.local.inputs import check_answers, read_corpus
 from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_shape
 from rubric_train_openrlhf.step.admission import admission_lines
-from rubric_train_openrlhf.step.tasks import heldout_questions
+from rubric_train_openrlhf.step.probe import judge_lines
+from rubric_train_openrlhf.step.tasks import TaskSet, heldout_questions, shared_lines
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _GIB = 2**30
@@ -56,7 +58,11 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         config: of the run.
         full: put the resolved configuration before it, and say what the memory is made of; its
             questions are then counted in the model's own tokens.
+
+    Raises:
+        TrainConfigError, RubricFileError: tasks or documents that are there cannot be trained on.
     """
+    _check_start(config)
     content: dict[str, Any] = {
         "config": config,
         "full": full,
@@ -64,7 +70,8 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "heldout": heldout_questions(config),
         "admission": admission_lines(config),
         "memory": _memory(config, full=full),
-        "missing": _missing_lines(config),
+        "missing": (*judge_lines(config), *_missing_lines(config)),
+        "traps": (*config.traps(), *shared_lines(config)),
     }
     return text_template(_TEMPLATE, gib=_gib, ceil=ceil).render(content).rstrip("\n")
 
@@ -183,6 +190,16 @@ def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
     except PolicyLoadError:
         return _PROMPT_TOKENS
     return max((len(codec.encode_prompt(view).token_ids) for view in views), default=_PROMPT_TOKENS)
+
+
+def _check_start(config: TrainConfig) -> None:
+    """Refuse what a run that begins would refuse, as far as it is there."""
+    if not config.data.train.is_file():
+        return
+    tasks, model = TaskSet(read_tasks(config.data.train)), config.model
+    check_answers(config, tasks)
+    if isinstance(model, TinyModel) and model.documents.is_file():
+        read_corpus(model.documents, doc_hashes=tasks.doc_hashes)
 
 
 def _missing_lines(config: TrainConfig) -> Iterator[str]:

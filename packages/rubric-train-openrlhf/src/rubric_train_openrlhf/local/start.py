@@ -13,6 +13,7 @@ from rubric_train_openrlhf.local.inputs import read_inputs
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
+from rubric_train_openrlhf.step.probe import probe_judge
 
 if TYPE_CHECKING:
     from rubric_core import Judge
@@ -45,9 +46,9 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
 
     Raises:
         TrainConfigError: a task file is missing or empty, or a GPU is asked for and absent.
-        LeakError: a question gives its passage or rubric away.
-        RubricFileError: a line of a task file is no task.
+        LeakError, RubricFileError: a question gives its passage or rubric away; a line is no task.
         PolicyLoadError: there is no model at the path.
+        JudgeSetupError: the configuration's judge cannot be made or does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
         JudgeAbortError: too many judgements of a step failed.
         UnavailableRewardError: one did, and `config.judge.on_unavailable` is "raise".
@@ -67,6 +68,9 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
         )
         with progress.phase("reading tasks"):
             inputs = read_inputs(config, resume=resume, judge=judge)
+        if judge is None and inputs.is_judge_asked(config.steps):
+            with progress.phase("asking the judge"):
+                probe_judge(config)
         with progress.phase("loading torch"):
             # Seconds, and minutes from a cold disk: summary.json and the first line come before.
             from rubric_train_openrlhf.local.assembly import assembled

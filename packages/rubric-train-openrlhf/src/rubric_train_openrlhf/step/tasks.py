@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ _log = structlog.get_logger()
 
 TEXTS: Final = ("questions", "passages", "rubrics")
 """Parts of a task set's hashes that are of texts; the others are of the tasks' ids."""
+_OTHER_TASKS: Final = "name a file of other tasks in data.validation"
 
 
 class TaskSet(dict[str, Task]):
@@ -90,8 +91,8 @@ def read_task_sets(config: TrainConfig, *, warn: bool = False) -> dict[str, Task
     if data.validation is not None:
         heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
         sets["validation"] = heldout.first(config.validation.questions)
-        if warn:
-            _warn_of_shared(sets["train"], sets["validation"])
+        if warn and (why := _shared(sets["train"], sets["validation"])):
+            _log.warning("train.validation.shared", why=why, todo=_OTHER_TASKS)
     return sets
 
 
@@ -112,11 +113,23 @@ def heldout_questions(config: TrainConfig) -> int | None:
     return count
 
 
-def _warn_of_shared(train: TaskSet, heldout: TaskSet) -> None:
-    if shared := len(heldout.keys() & train.keys()):
-        why = f"{shared} of {len(heldout)} validation tasks are training tasks"
-        todo = "name a file of other tasks in data.validation"
-        _log.warning("train.validation.shared", why=why, todo=todo)
+def shared_lines(config: TrainConfig) -> Iterator[str]:
+    """Say which validation tasks are trained on, for a plan; nothing where a file is not there.
+
+    Raises:
+        RubricFileError: a line of a file is no task.
+    """
+    train, heldout = config.data.train, config.data.validation
+    if heldout is None or not (train.is_file() and heldout.is_file()):
+        return
+    wanted = TaskSet(read_tasks(heldout)).first(config.validation.questions)
+    if why := _shared(TaskSet(read_tasks(train)), wanted):
+        yield f"data.validation: {why}; {_OTHER_TASKS}"
+
+
+def _shared(train: TaskSet, heldout: TaskSet) -> str:
+    shared = len(heldout.keys() & train.keys())
+    return f"{shared} of {len(heldout)} validation tasks are training tasks" if shared else ""
 
 
 def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:

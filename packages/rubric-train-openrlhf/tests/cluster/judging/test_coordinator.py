@@ -10,11 +10,11 @@ import pytest
 
 from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, group_advantages
 from rubric_judge import JudgeSetupError
-from rubric_train_openrlhf.cluster import judging as judge_side
 from rubric_train_openrlhf.cluster.judging import JudgeCoordinator, JudgeSide
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
 from rubric_train_openrlhf.run.records import JudgementRow
+from rubric_train_openrlhf.step import probe
 from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ async def test_a_judge_that_fails_too_often_stops_the_run(
 async def test_a_judge_that_does_not_answer_is_found_before_the_run(
     make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(probe, "_AGAIN_S", 0.0)
     config = make_config()
     coordinator = JudgeCoordinator(config)
     opened(coordinator, config, pool := FailingPool(None))

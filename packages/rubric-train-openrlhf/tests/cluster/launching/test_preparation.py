@@ -11,8 +11,6 @@ import pytest
 from rubric_judge import JudgeSetupError
 from rubric_judge.console.progress import Progress
 from rubric_judge.testing import FakeEndpoint, Fault
-from rubric_train_openrlhf.cluster import judging as judge_side
-from rubric_train_openrlhf.cluster.judging import probe_judge
 from rubric_train_openrlhf.cluster.launching.preparation import check_key, check_machine, prepare
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
@@ -21,6 +19,8 @@ from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConf
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import sync_files
+from rubric_train_openrlhf.step import probe
+from rubric_train_openrlhf.step.probe import probe_judge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +98,7 @@ def answering_with(address: str) -> dict[str, Any]:
 def test_a_judge_that_refuses_the_key_or_is_not_there(
     make_config: Callable[..., TrainConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(probe, "_AGAIN_S", 0.0)
     with FakeEndpoint(0.5, faults=itertools.repeat(Fault.UNAUTHORIZED)) as endpoint:
         refusing = {"spec": answering_with(endpoint.url)}
         with pytest.raises(JudgeSetupError, match=r"does not answer: auth after .*401"):
@@ -112,7 +112,7 @@ def test_a_judge_that_refuses_the_key_or_is_not_there(
 def test_a_judge_that_fails_now_and_then_is_there_and_is_asked_one_line(
     make_config: Callable[..., TrainConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(probe, "_AGAIN_S", 0.0)
     faults = itertools.chain([Fault.RESET] * 2, itertools.repeat(None))
     with FakeEndpoint(0.5, faults=faults) as endpoint:
         probe_judge(make_config(judge={"spec": answering_with(endpoint.url)}))
@@ -124,7 +124,7 @@ def test_a_judge_that_fails_now_and_then_is_there_and_is_asked_one_line(
 def test_a_refused_key_is_found_before_the_folder_is_touched(
     real_input: RealInput, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(probe, "_AGAIN_S", 0.0)
     out = tmp_path / "run"
     with FakeEndpoint(0.5, faults=itertools.repeat(Fault.UNAUTHORIZED)) as endpoint:
         config = real_input.config(out, judge={"spec": answering_with(endpoint.url)})

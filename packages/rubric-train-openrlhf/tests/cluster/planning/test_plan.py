@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
+from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_train_openrlhf.cluster.planning.plan import describe_plan
 from rubric_train_openrlhf.config.train import load_config, parse_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
@@ -78,6 +79,16 @@ def test_memory_that_does_not_fit_is_a_warning(make_config: Callable[..., TrainC
 def test_traps_are_warnings(make_config: Callable[..., TrainConfig]) -> None:
     plan = describe_plan(make_config(optim={"updates_per_rollout": 1}))
     assert "warning: optim.updates_per_rollout=1: " in plan
+
+
+def test_validation_tasks_that_are_trained_on_are_a_warning(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    rubric = Rubric(criteria=(Criterion(id="a", weight=1.0),))
+    task = Task(question="Which?", grounding=Grounding("A passage."), rubric=rubric)
+    write_tasks(file := tmp_path / "tasks.jsonl", [task])
+    plan = describe_plan(make_config(data={"train": file, "validation": file}))
+    assert "warning: data.validation: 1 of 1 validation tasks are training tasks; name" in plan
 
 
 def test_a_warm_start_has_a_command_of_its_own(make_config: Callable[..., TrainConfig]) -> None:

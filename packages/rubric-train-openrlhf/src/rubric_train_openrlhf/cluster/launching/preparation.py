@@ -13,7 +13,6 @@ from rubric_judge.console.progress import current
 from rubric_judge.provider.settings import api_key
 from rubric_train_openrlhf import resuming
 from rubric_train_openrlhf.cluster.command import flags, refusals
-from rubric_train_openrlhf.cluster.judging import probe_judge
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
 from rubric_train_openrlhf.cluster.sampling import policy_run, samples
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
@@ -26,6 +25,7 @@ from rubric_train_openrlhf.run.folder import RunFolder, model_digests
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.admission import Admission, read_admission
+from rubric_train_openrlhf.step.probe import probe_judge
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_sets
 
 CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)

@@ -20,7 +20,7 @@ from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 from rubric_train_openrlhf.step.admission import admission_lines
-from rubric_train_openrlhf.step.tasks import heldout_questions
+from rubric_train_openrlhf.step.tasks import heldout_questions, shared_lines
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _TRAPS: Final[dict[str, str]] = toml_beside(__file__, "traps.toml")
@@ -64,7 +64,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         if full and refusals.openrlhf_installed()
         else None,
         "admission": tuple(admission_lines(config)),
-        "traps": traps(config),
+        "traps": (*traps(config), *shared_lines(config)),
         "heldout": None if heldout is None else heldout * config.validation.samples,
     }
     template = text_template(_TEMPLATE, **_filters(config, shape))
@@ -121,7 +121,8 @@ def traps(config: TrainConfig) -> tuple[str, ...]:
     }
     counts = {"passes": passes, "here_gpus": here_gpus, "servers": servers, "judged_on": judged_on}
     lists = {"relative": ", ".join(relative), "address": "".join(here[:1])}
-    return said_where(holds, _TRAPS, run=config, cluster=cluster, **counts, **lists)
+    said = said_where(holds, _TRAPS, run=config, cluster=cluster, **counts, **lists)
+    return config.traps() + said
 
 
 def _algorithm_traps(config: TrainConfig, passes: int) -> dict[str, bool]:
@@ -131,7 +132,6 @@ def _algorithm_traps(config: TrainConfig, passes: int) -> dict[str, bool]:
     in_bfloat16 = cluster.deepspeed.grad_accumulation == "bfloat16"
     return {
         "one_update": optim.updates_per_rollout == 1,
-        "long_warmup": config.steps <= optim.warmup_steps,
         "wide_clip": objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES,
         "rollout_micro_batch": config.rollout.micro_batch != RolloutConfig().micro_batch,
         "float32_on_gpus": config.precision == "float32" and cluster.device == "cuda",

@@ -1,0 +1,65 @@
+"""Whether the judge of a run can be made and answers, before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import aclosing, suppress
+
+import anyio
+import structlog
+from anyio.from_thread import start_blocking_portal
+
+from rubric_core import RubricError
+from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, load_replicas
+from rubric_train_openrlhf.config.train import TrainConfig
+
+_TRIES = 4
+_AGAIN_S = 2.0
+
+_log = structlog.get_logger()
+
+
+async def wait_for_judge(check: Callable[[], Awaitable[object]]) -> None:
+    """Ask the judge a question of one line, and again where it fails, as it may now and then.
+
+    Args:
+        check: of the judge's pool.
+
+    Raises:
+        JudgeSetupError: it does not answer.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(JudgeSetupError):
+            await check()
+            return
+        await anyio.sleep(_AGAIN_S)
+    await check()
+
+
+def probe_judge(config: TrainConfig) -> None:
+    """Ask the judge of a run whether it answers and takes the key, within seconds.
+
+    The processes of a cluster that runs already have an environment and a network of their own:
+    there the judge coordinator alone asks, as it does on any cluster.
+
+    Raises:
+        JudgeSetupError: no replica of the judge answers; says why, and what to do.
+        ConfigError, PluginError: the judge cannot be built.
+    """
+
+    async def probe(spec: JudgeSpec) -> None:
+        async with aclosing(JudgePool(load_replicas(spec))) as pool:
+            await wait_for_judge(pool.check)
+        _log.info("train.judge.there", judge=spec.type)
+
+    if config.backend == "local" or config.cluster.ray.is_own:
+        with start_blocking_portal() as portal:  # the caller, as a notebook, may have a loop
+            portal.call(probe, config.judge.spec)
+
+
+def judge_lines(config: TrainConfig) -> Iterator[str]:
+    """Say why the judge cannot be made here, for a plan; nothing where it can. It is not asked."""
+    try:
+        load_replicas(config.judge.spec)
+    except RubricError as error:
+        yield f"judge: cannot be made here, and a run does not start without it: {error}"
