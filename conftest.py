@@ -241,7 +241,9 @@ def serve() -> Callable[[Path], VLLMServer]:
     """Make a real vLLM server of a model, not started yet."""
     from rubric_judge.testing.vllm import VLLMServer
 
-    return lambda folder: VLLMServer(folder, options=("--dtype", "float32"), start_within_s=900)
+    # What a server compiles at its start takes a minute, and the answers are the same.
+    options = ("--dtype", "float32", "--enforce-eager")
+    return lambda folder: VLLMServer(folder, options=options, start_within_s=900)
 
 
 @pytest.fixture(scope="session")
