@@ -63,8 +63,8 @@ def _text_of(path: Path) -> str | None:
 def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
     """Return what runs the Python of a page in the test's folder and returns what it prints.
 
-    It runs in this process, which has loaded torch already; warnings are errors, and so is a word
-    on standard error.
+    It runs in this process, so that each page need not load the packages anew; warnings are errors,
+    and so is a word on standard error.
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -93,20 +93,6 @@ def _code(page: Path, language: str) -> list[str]:
     return [block.code for block in _blocks(page) if block.language == language]
 
 
-def _printed(code: str, folder: Path) -> str:
-    """What a script prints; modules in the folder it runs in can be imported."""
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
-
-
 def _name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
@@ -311,7 +297,9 @@ def _criterion(word: str) -> CriterionDraft:
     )
 
 
-def test_a_synthesiser_written_from_the_page_makes_tasks(tmp_path: Path) -> None:
+def test_a_synthesiser_written_from_the_page_makes_tasks(
+    tmp_path: Path, printed: Callable[[str], str]
+) -> None:
     (code,) = _code(ROOT / "docs/synth.md", "python")
     words = ("pump", "pressure", "valve", "filter", "vessel")
     answer = (
@@ -329,9 +317,9 @@ def test_a_synthesiser_written_from_the_page_makes_tasks(tmp_path: Path) -> None
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "loop.md").write_text(f"# The loop\n\n{answer} {answer}\n", "utf-8")
 
-    printed = _printed(f"{code}\nprint(sum(report.tasks.values()))", tmp_path)
+    shown = printed(f"{code}\nprint(sum(report.tasks.values()))")
 
-    assert printed.splitlines()[-1] == "1"
+    assert shown.splitlines()[-1] == "1"
 
 
 STYLES = {

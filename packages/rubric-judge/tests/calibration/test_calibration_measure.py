@@ -11,7 +11,12 @@ import pytest
 from rubric_core import ConfigError, JudgeResult, Reason
 from rubric_judge.calibration.measure import Settings, calibrate
 from rubric_judge.calibration.pairing import Paired, pair
-from rubric_judge.calibration.record import Calibration, CriterionCalibration, Verdict
+from rubric_judge.calibration.record import (
+    Calibration,
+    CriterionCalibration,
+    Verdict,
+    labelled_rubrics,
+)
 from rubric_judge.calibration.report import CalibrationReport
 from rubric_judge.calibration.reward import error_correlation, error_inflation
 from rubric_judge.labels.rows import Label
@@ -253,6 +258,8 @@ def test_another_judge_or_rubric_is_refused(
     assert report.labels_any(changed)
     with pytest.raises(ConfigError, match=r"the rubric of task .* has changed"):
         report.require("planted 1", changed, source="c.json")
+    both = report.model_copy(update={"rubrics": labelled_rubrics([*tasks, *changed])})
+    both.require("planted 1", [*tasks, *changed], source="c.json")
     by_name = calibrate(planted({"a": (0.9, 0.1)}), settings=QUICK)
     with pytest.raises(ConfigError, match="knows by name only"):
         by_name.require("planted 2", tasks, source="c.json")

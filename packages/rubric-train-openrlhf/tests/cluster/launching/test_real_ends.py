@@ -486,7 +486,9 @@ def finished(terminated: Terminated, cluster: Cluster) -> Finished:
 
 
 def test_a_run_that_is_handed_in_is_followed_to_its_end(finished: Finished) -> None:
-    assert "finished" in finished.end.said
+    steps = finished.end.steps
+    assert f" {steps} of {steps} " in finished.end.said
+    assert RunFolder(finished.config.out).read_summary().status == "finished"
     assert (finished.config.out / "report.html").exists()
     assert not list(ClusterPaths(finished.config.out).folder.glob("driver.*"))
     assert finished.end.left == ""
