@@ -7,6 +7,7 @@ each, in the middle of whatever a trainer prints. Warnings and errors always are
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -35,9 +36,12 @@ def call_finished(result: JudgeResult, *, task_id: str) -> None:
 
     if not structlog.is_configured():
         return
+    log = _log().bind()
+    if not getattr(log, "is_enabled_for", bool)(logging.INFO):  # other wrappers have none
+        return
     said = result.model_dump(mode="json", include=_SAID_OF_A_CALL)
     usage = dict(result.usage) if result.usage else dict.fromkeys(Usage.model_fields)
-    _log().info("judge.call.finished", task_id=task_id, **said, **usage)
+    log.info("judge.call.finished", task_id=task_id, **said, **usage)
 
 
 def litellm_settings_ignored(*, path: str, keys: Sequence[str]) -> None:

@@ -222,7 +222,10 @@ class Step:
         slots = state.slots
         while schedule.unsettled:
             slot = object()
-            await slots.acquire_on_behalf_of(slot)
+            try:
+                slots.acquire_on_behalf_of_nowait(slot)
+            except anyio.WouldBlock:
+                await slots.acquire_on_behalf_of(slot)
             # Which call is next is decided when it can start, not before.
             call = schedule.next()
             if call is not None:
