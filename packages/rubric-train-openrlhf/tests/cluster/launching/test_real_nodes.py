@@ -12,7 +12,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -52,9 +52,11 @@ ENGINES = ("RubricRolloutActor", "RolloutRayActor")
 POLICIES = ("RubricPolicyActor", "PolicyModelActor")
 """A title names the class that the method last called is of."""
 ADDRESS = "10.77.0.1:6379"
-LAYOUTS = {
-    "apart": {"colocation": "models"},
-    "together": {"colocation": "all"},
+PLACE = {"nodes": 2, "ray": {"address": ADDRESS}}
+LAYOUTS: dict[str, dict[str, Any]] = {
+    "apart": {"cluster": {**PLACE, "colocation": "models"}},
+    # No reference: two processes less at the start.
+    "together": {"cluster": {**PLACE, "colocation": "all"}, "objective": {"kl_coef": 0.0}},
 }
 
 
@@ -82,7 +84,7 @@ def runs(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> dic
         name: real_input.config(
             folder / name / "run",
             steps=STEPS,
-            cluster={"nodes": 2, "ray": {"address": ADDRESS}, **layout},
+            **layout,
             optim={"micro_batch": 2},
             rollout={"prompts": GROUPS, "group_size": GROUP},
         )
@@ -131,7 +133,9 @@ def test_runs_end_and_weights_cross(runs: dict[str, Ran], name: str) -> None:
     assert folder.read_summary().status == "finished"
     rows = folder.read_metrics()
     assert [row.step for row in rows] == list(range(1, STEPS + 1))
-    assert rows[-1].kl > 0  # the weights are no longer those of the start
+    assert (rows[-1].kl > 0) is ("objective" not in LAYOUTS[name])
+    first, *_, last = sorted(folder.checkpoints.glob("step_*/model.safetensors"))
+    assert first.read_bytes() != last.read_bytes()
     for row in rows:
         assert row.cluster is not None
         assert row.cluster.sampler_gap < 1e-5
