@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pydantic import BaseModel, JsonValue
 from rubric_core import Answerer, SchemaError, Usage
 from rubric_core.files import decode, toml_beside
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.provider.failures import retry_after_s, status_error, transport_error, usage
+from rubric_judge.provider.failures import MOST_TOKENS, retry_after_s, status_error, transport_error
 
 Finish = Literal["complete", "truncated", "refused", "oversized"]
 
@@ -180,43 +181,6 @@ _ENDS: Final[tuple[Finish, ...]] = ("complete", "truncated", "refused")
 _FINISH: Final[dict[str, Finish]] = {why: finish for finish in _ENDS for why in _SAID[finish]}
 
 
-def ended(
-    content: str | None,
-    *,
-    why: object,
-    refusal: object,
-    usage: Usage | None,
-    answered_by: Answerer | None,
-) -> ChatReply:
-    """Read the end of an answer.
-
-    Args:
-        content: the message's text, if any.
-        why: `finish_reason`, as it was sent.
-        refusal: the message's words for declining to answer; empty where it does not.
-        usage: what the answer took.
-        answered_by: who answered.
-
-    Returns:
-        The answer, which may be cut off or refused. One that calls a tool has no text: no tool was
-        offered.
-
-    Raises:
-        JudgeTransportError: the server did not finish the answer, or does not say so.
-    """
-    reply = partial(ChatReply, usage=usage, answered_by=answered_by)
-    if refusal:
-        return reply(content or "", "refused")
-    why = why if isinstance(why, str) else None
-    if why in _SAID["calls"]:
-        return reply("", "complete")
-    if why not in _FINISH:
-        said = why if why in _SAID["failed"] else "unknown" if why else "missing"
-        what = f"the answer is not finished: its `finish_reason` is {said}"
-        raise transport_error(what, usage=usage)
-    return reply(content or "", _FINISH[why])
-
-
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What a server answered, unread."""
@@ -254,7 +218,7 @@ class Answer:
             return self._refused()
         if self.body is None:
             return ChatReply("", "oversized")
-        return _chat_reply(_decoded(self.body))
+        return read_completion(_decoded(self.body))
 
     def _refused(self) -> ChatReply:
         """Return a refusal to answer the prompt; raise for any other status."""
@@ -283,8 +247,22 @@ def _decoded(body: bytes) -> dict[str, object]:
     return cast("dict[str, object]", decoded)
 
 
-def _chat_reply(completion: dict[str, object]) -> ChatReply:
-    used = _usage(completion)
+def read_completion(completion: Mapping[str, object], *, cost_usd: object = None) -> ChatReply:
+    """Read a chat completion.
+
+    Args:
+        completion: as decoded.
+        cost_usd: what it cost, as computed by whoever knows the price.
+
+    Returns:
+        The model's text, which may be cut off, or that it refuses to answer the prompt. An answer
+        that calls a tool has no text: no tool was offered.
+
+    Raises:
+        JudgeTransportError: it is none, or the server did not finish it, or does not say so; with
+            what it consumed.
+    """
+    used = _usage(completion, cost_usd=cost_usd)
     choices = listing(completion.get("choices"))
     if len(choices) > 1:
         raise transport_error(f"{len(choices)} choices where one was asked for", usage=used)
@@ -295,21 +273,39 @@ def _chat_reply(completion: dict[str, object]) -> ChatReply:
     is_whole = bool(message) and of_model and not completion.get("error")
     if not (is_whole and isinstance(content, str | None) and isinstance(refusal, str | None)):
         raise transport_error("a success without a chat completion", usage=used)
-    return ended(
-        content,
-        why=choice.get("finish_reason"),
-        refusal=refusal,
-        usage=used,
-        answered_by=answerer(completion.get("model")),
-    )
+    reply = partial(ChatReply, usage=used, answered_by=answerer(completion.get("model")))
+    if refusal:
+        return reply(content or "", "refused")
+    why = choice.get("finish_reason")
+    why = why if isinstance(why, str) else None
+    if why in _SAID["calls"]:
+        return reply("", "complete")
+    if why not in _FINISH:
+        said = why if why in _SAID["failed"] else "unknown" if why else "missing"
+        what = f"the answer is not finished: its `finish_reason` is {said}"
+        raise transport_error(what, usage=used)
+    return reply(content or "", _FINISH[why])
 
 
-def _usage(completion: dict[str, object]) -> Usage | None:
+def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usage | None:
     reported = mapping(completion.get("usage"))
     if not reported:
         return None
-    cached_tokens = mapping(reported.get("prompt_tokens_details")).get("cached_tokens")
-    return usage(reported.get, cached_tokens=cached_tokens)
+    prompt_tokens = _count(reported.get("prompt_tokens")) or 0
+    cached = _count(mapping(reported.get("prompt_tokens_details")).get("cached_tokens"))
+    return Usage(
+        prompt_tokens=prompt_tokens,
+        completion_tokens=_count(reported.get("completion_tokens")) or 0,
+        cached_tokens=None if cached is None else min(cached, prompt_tokens),
+        cost_usd=cost_usd if isinstance(cost_usd, float) and 0 < cost_usd < math.inf else None,
+    )
+
+
+def _count(value: object) -> int | None:
+    # An answer that is read strictly has floats only.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
 
 
 def _is_content_policy(error: dict[str, object]) -> bool:
