@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from rubric_core import Grounding, JudgeView
-from rubric_judge import JudgeSetupError, ListwiseConfig
+from rubric_core import Grounding, JudgeView, Outcome
+from rubric_judge import JudgeSetupError, LexicalConfig, ListwiseConfig
 from rubric_judge.pool.ray_actors import PIECE_BYTES, JudgeActor, SharedLimiter, joined, pieces_of
 
 ViewFactory = Callable[..., JudgeView]
@@ -27,3 +27,29 @@ async def test_an_actor_refuses_a_judge_that_needs_whole_groups() -> None:
     spec = ListwiseConfig(model="m", api_base="http://127.0.0.1:9/v1")
     with pytest.raises(JudgeSetupError, match="beside each other, and Ray's actors get them one"):
         await JudgeActor(spec, SharedLimiter(None)).describe()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("length", [0, 300_000])
+async def test_an_actor_judges_what_came_in_pieces_unless_nobody_waits_for_it(
+    make_view: ViewFactory, length: int
+) -> None:
+    actor = JudgeActor(LexicalConfig(), SharedLimiter(None))
+
+    async def judged(number: int, *, abandoned: str = "") -> list[bytes]:
+        *begun, last = pieces_of(make_view(grounding=Grounding("é" * length)))
+        if abandoned == "first":
+            await actor.abandon(number)
+        for place, piece in enumerate(begun):
+            await actor.take(number, place, piece)
+        if abandoned == "in between":
+            await actor.abandon(number)
+        return [piece async for piece in actor.judge(number, last)]
+
+    assert joined(await judged(1)).outcome is Outcome.SCORED
+    assert await judged(2, abandoned="first") == []
+    assert await judged(3, abandoned="in between") == []
+    await actor.abandon(3)  # has ended
+    assert joined(await judged(4)).outcome is Outcome.SCORED
+    assert actor._pieces == actor._running == {}
+    assert actor._unwanted == set()
