@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Final, Literal, Protocol, Self, cast, runtime_checkable
+from typing import Final, Literal, Protocol, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue
@@ -69,52 +69,16 @@ class ClosesItself(ABC):
         await self.aclose()
 
 
-class ChatClient(Protocol):
-    """Carries one question to a model and its text back."""
-
-    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
-        """Ask once; ask again only while no answer comes.
-
-        Args:
-            system: the system message.
-            user: the user message.
-            reply: the model of the reply, whose JSON schema goes to the server. The answer is not
-                checked against it here.
-
-        Returns:
-            The first answer that comes, valid or not.
-
-        Raises:
-            JudgeTransportError: no answer came within the attempts and the deadline.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        ...
-
-
-@runtime_checkable
-class Answering(Protocol):
-    """A client that also asks without a schema."""
-
-    async def answer(self, *, user: str, parameters: Mapping[str, JsonValue]) -> ChatReply:
-        """Ask for an answer in plain text; otherwise as `ChatClient.complete`.
-
-        Args:
-            user: the only message.
-            parameters: fields of this request, over those of the configuration.
-        """
-        ...
-
-
 class Transport(Protocol):
-    """Carries one attempt. Times, limits and further attempts are `RetryingClient`'s."""
+    """Carries one attempt: a client of one's own needs an `ask`.
+
+    Times, limits and further attempts are `RetryingClient`'s.
+    """
 
     @property
     def most_calls(self) -> int:
         """Calls that one attempt may make, of several deployments; each has its own time."""
-        ...
+        return 1
 
     async def prepare(self) -> None:
         """Load what the attempts need, without holding up the event loop; quick when done before.
@@ -122,27 +86,38 @@ class Transport(Protocol):
         Raises:
             JudgeTransportError: there can be no attempt; `attempts` is 0.
         """
-        ...
 
+    @abstractmethod
     async def ask(self, request: ChatRequest) -> ChatReply:
-        """Ask once; see `ChatClient.complete`.
+        """Ask once.
+
+        Args:
+            request: what is asked.
+
+        Returns:
+            The answer, valid or not: it is not checked against the schema here.
 
         Raises:
             JudgeTransportError: no answer came.
         """
-        ...
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields of a request that whoever carries the call would not send.
 
+        Args:
+            names: the fields.
+
+        Returns:
+            None of them, where each is sent as it is.
+
         Raises:
             JudgeTransportError: there can be no attempt; `attempts` is 0.
         """
-        ...
+        del names
+        return ()
 
     async def aclose(self) -> None:
         """Close the connections."""
-        ...
 
 
 _LONGEST_NAME = 200

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
-from pydantic import BaseModel, JsonValue
 
 from rubric_core import Reason, Usage
 from rubric_judge.errors import JudgeTransportError
@@ -73,7 +72,7 @@ class _Call:
 
 
 class RetryingClient:
-    """A `ChatClient` over a transport: every attempt passes the limiter and has its own time.
+    """Asks by a transport until an answer comes; each attempt passes the limiter and has a time.
 
     The deadline covers all attempts and the waits between them. It does not cover the wait for the
     first attempt's turn, which is the limiter's doing.
@@ -108,19 +107,19 @@ class RetryingClient:
         config = self._config.model_copy(update={"max_transport_attempts": attempts})
         return RetryingClient(self._transport, config, self._limiter, hurry_s=_HURRIED_S)
 
-    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
-        """Ask until an answer comes; see `ChatClient.complete`."""
-        return await self._asked(ChatRequest(user=user, system=system, reply=reply))
-
-    async def answer(self, *, user: str, parameters: Mapping[str, JsonValue]) -> ChatReply:
-        """Ask until an answer in plain text comes; see `Answering.answer`."""
-        return await self._asked(ChatRequest(user=user, parameters=parameters))
-
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return what the transport would not send; see `Transport.unsupported`."""
         return await self._transport.unsupported(names)
 
-    async def _asked(self, request: ChatRequest) -> ChatReply:
+    async def ask(self, request: ChatRequest) -> ChatReply:
+        """Ask until an answer comes.
+
+        Returns:
+            The first answer that comes, valid or not, with what all attempts took.
+
+        Raises:
+            JudgeTransportError: no answer came within the attempts and the deadline.
+        """
         await self._transport.prepare()
         call = _Call(self._deadline_s, self._config.max_transport_attempts)
         try:
