@@ -49,7 +49,6 @@ async def test_an_actor_judges_what_came_in_pieces_unless_nobody_waits_for_it(
     assert joined(await judged(1)).outcome is Outcome.SCORED
     assert await judged(2, abandoned="first") == []
     assert await judged(3, abandoned="in between") == []
-    await actor.abandon(3)  # has ended
     assert joined(await judged(4)).outcome is Outcome.SCORED
     assert actor._pieces == actor._running == {}
     assert actor._unwanted == set()

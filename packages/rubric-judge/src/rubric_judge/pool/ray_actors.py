@@ -56,7 +56,7 @@ class JudgeActor:
         self._pieces: dict[int, dict[int, bytes]] = {}
         self._running: dict[int, anyio.CancelScope] = {}
         self._unwanted = set[int]()
-        self._newest = 0
+        """Abandoned before they came, or as they ended."""
 
     async def describe(self) -> tuple[str, str, bool]:
         """Say who the judge is: its name, its fingerprint, and whether it wants a warm call.
@@ -91,14 +91,13 @@ class JudgeActor:
         """Judge one response.
 
         Args:
-            number: which judgement of the process that asks; the numbers rise.
+            number: which judgement of the process that asks.
             piece: the last piece of the view.
 
         Yields:
             The pieces of the result; none where nobody waits for it any more.
         """
         earlier = self._pieces.pop(number, {})
-        self._newest = max(self._newest, number)
         if number in self._unwanted:
             self._unwanted.discard(number)
             return
@@ -122,7 +121,7 @@ class JudgeActor:
         self._pieces.pop(number, None)
         if number in self._running:
             self._running[number].cancel()
-        elif number > self._newest:  # it has not come yet
+        else:
             self._unwanted.add(number)
 
     async def aclose(self) -> None:
