@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rubric_core import Grounding, JudgeView, Outcome
+from rubric_core import Grounding, JudgeResult, JudgeView, Outcome
 from rubric_judge import JudgeSetupError, LexicalConfig, ListwiseConfig
 from rubric_judge.pool.ray_actors import PIECE_BYTES, JudgeActor, SharedLimiter, joined, pieces_of
 
@@ -36,7 +36,7 @@ async def test_an_actor_judges_what_came_in_pieces_unless_nobody_waits_for_it(
 ) -> None:
     actor = JudgeActor(LexicalConfig(), SharedLimiter(None))
 
-    async def judged(number: int, *, abandoned: str = "") -> list[bytes]:
+    async def judged(number: int, *, abandoned: str = "") -> JudgeResult | None:
         *begun, last = pieces_of(make_view(grounding=Grounding("é" * length)))
         if abandoned == "first":
             await actor.abandon(number)
@@ -44,11 +44,15 @@ async def test_an_actor_judges_what_came_in_pieces_unless_nobody_waits_for_it(
             await actor.take(number, place, piece)
         if abandoned == "in between":
             await actor.abandon(number)
-        return [piece async for piece in actor.judge(number, last)]
+        first, left = await actor.judge(number, last)
+        rest = [await actor.give(number, place) for place in range(left)]
+        return joined([first, *rest]) if first else None
 
-    assert joined(await judged(1)).outcome is Outcome.SCORED
-    assert await judged(2, abandoned="first") == []
-    assert await judged(3, abandoned="in between") == []
-    assert joined(await judged(4)).outcome is Outcome.SCORED
+    for number in (1, 4):
+        result = await judged(number)
+        assert result is not None
+        assert result.outcome is Outcome.SCORED
+        assert await judged(number + 1, abandoned="first") is None
+        assert await judged(number + 2, abandoned="in between") is None
     assert actor._pieces == actor._running == {}
     assert actor._unwanted == set()

@@ -87,30 +87,38 @@ class JudgeActor:
         if number not in self._unwanted:
             self._pieces.setdefault(number, {})[place] = piece
 
-    async def judge(self, number: int, piece: bytes) -> AsyncGenerator[bytes, None]:
+    async def judge(self, number: int, piece: bytes) -> tuple[bytes, int]:
         """Judge one response.
 
         Args:
             number: which judgement of the process that asks.
             piece: the last piece of the view.
 
-        Yields:
-            The pieces of the result; none where nobody waits for it any more.
+        Returns:
+            The first piece of the result, and how many more there are to `give`; an empty one where
+            nobody waits for it any more.
         """
         earlier = self._pieces.pop(number, {})
         if number in self._unwanted:
             self._unwanted.discard(number)
-            return
+            return b"", 0
         view: JudgeView = joined([*(earlier[place] for place in sorted(earlier)), piece])
-        pieces: list[bytes] = []
-        scope = self._running[number] = anyio.CancelScope()
+        first, rest = b"", list[bytes]()
         try:
-            with scope:  # which may not be left open over a `yield`
-                pieces = pieces_of(await ask(self._judge, view))
+            with anyio.CancelScope() as self._running[number]:
+                first, *rest = pieces_of(await ask(self._judge, view))
         finally:
             del self._running[number]
-        for one in pieces:
-            yield one
+        if rest:
+            self._pieces[number] = dict(enumerate(rest))
+        return first, len(rest)
+
+    async def give(self, number: int, place: int) -> bytes:
+        """Return a further piece of a result, from 0; each can be had once."""
+        piece = self._pieces[number].pop(place)
+        if not self._pieces[number]:
+            del self._pieces[number]
+        return piece
 
     async def abandon(self, number: int) -> None:
         """Cancel a judgement that nobody waits for.

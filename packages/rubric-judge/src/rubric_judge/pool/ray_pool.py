@@ -103,13 +103,13 @@ class RemoteJudge:
     async def _ask(self, actor: Any, view: JudgeView) -> JudgeResult:
         number = next(self._numbers)
         *begun, last = ray_actors.pieces_of(view)
-        judge = actor.judge.options(num_returns="streaming")
         try:
             await asyncio.gather(
                 *(actor.take.remote(number, place, piece) for place, piece in enumerate(begun))
             )
-            answer: Any = judge.remote(number, last)
-            return ray_actors.joined([cast("bytes", await piece) async for piece in answer])
+            first, left = cast("tuple[bytes, int]", await actor.judge.remote(number, last))
+            rest = await asyncio.gather(*(actor.give.remote(number, n) for n in range(left)))
+            return ray_actors.joined([first, *rest])
         except asyncio.CancelledError:
             actor.abandon.remote(number)
             raise
