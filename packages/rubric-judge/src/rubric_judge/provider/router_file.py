@@ -123,9 +123,8 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
         ConfigError: the file cannot be read or is no such file, a key in it is wrong, or `model` is
             none of its groups; names file and key, and never a value that may be a secret.
     """
-    content = cast("dict[str, Any]", read_yaml(path))
-    values = {} if content is None else content
-    validated(router_checks.File, values, source=partial(yaml_place, path))
+    content = cast("dict[str, Any]", read_yaml(path) or {})
+    validated(router_checks.File, content, source=partial(yaml_place, path))
     deployments = tuple(_deployments(path, content["model_list"]))
     groups = {cast("str", entry["model_name"]) for entry in deployments}
     settings, keys, ignored = _settings(path, content)
