@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WrapValidator, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
 from pydantic_core import PydanticKnownError
 
 from rubric_core import ConfigError
@@ -59,11 +59,6 @@ def _no_switch(value: object) -> object:
     return value
 
 
-def _unless_named(value: object, check: Callable[[object], object]) -> object:
-    """Leave out the check of what a variable holds."""
-    return value if named_variable(value) is not None else check(value)
-
-
 class _Part(BaseModel):
     """A part of the file; what it does not name is litellm's to check."""
 
@@ -79,17 +74,26 @@ _KINDS: Final[dict[str, Any]] = {
     "switch": Annotated[bool, Field(strict=True)],
     "strategy": cast("Any", Literal)[tuple(SETTINGS["strategies"])],
 }
-_parameters: Final[dict[str, Any]] = {
-    name: (Annotated[_KINDS[kind] | None, WrapValidator(_unless_named)], None)
-    for kind in ("text", "number")
-    for name in PARAMETERS[kind]
-}
-_settings: Final[dict[str, Any]] = {
-    name: (kind | None, None) for key, kind in _KINDS.items() for name in SETTINGS[key]
-}
 
 
-class _Parameters(create_model("_Checked", __base__=_Part, **_parameters)):
+def _checked(base: type[_Part], table: Mapping[str, list[str]]) -> type[_Part]:
+    """Return a model with a field for each name of a table, of its kind."""
+    fields: dict[str, Any] = {
+        name: (kind | None, None) for key, kind in _KINDS.items() for name in table.get(key, ())
+    }
+    return create_model("_Checked", __base__=base, **fields)
+
+
+class _Unread(_Part):
+    """A part in which the name of a variable may stand for a value that is not known yet."""
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _unless_named(cls, value: object, check: Callable[[object], object]) -> object:
+        return value if named_variable(value) is not None else check(value)
+
+
+class _Parameters(_checked(_Unread, PARAMETERS)):
     """Of a deployment."""
 
 
@@ -103,7 +107,7 @@ class _Deployment(_Parameters):
     model_info: dict[str, Any] | None = None
 
 
-class _Settings(create_model("_Checked", __base__=_Part, **_settings)):
+class _Settings(_checked(_Part, SETTINGS)):
     default_litellm_params: _Parameters | None = None
 
 
