@@ -34,6 +34,8 @@ class DirectClient(chat.Transport):
         self._url = f"{(address or '').rstrip('/')}/chat/completions"
         self._connections = exchange.Connections(self._url, settings.api_key(config))
         self._fields = {"model": config.served_name, **config.sent_fields}
+        # What no call changes is encoded once; `_body` puts the rest behind it.
+        self._opening = json.dumps(self._fields).encode().removesuffix(b"}")
 
     async def prepare(self) -> None:
         """Import aiohttp, which takes a few tenths of a second, in a thread."""
@@ -50,16 +52,22 @@ class DirectClient(chat.Transport):
         await self._connections.aclose()
 
     def _body(self, request: chat.ChatRequest) -> bytes:
-        sent = {**self._fields, **request.parameters, "messages": request.messages}
-        if request.reply is not None:
-            sent["response_format"] = _response_format(request.reply)
+        messages = request.messages
         try:
-            return to_json(sent)
+            encoded = to_json(messages)
         except ValueError:  # half of a surrogate pair, which only an escape can hold
-            return json.dumps(sent).encode()
+            encoded = json.dumps(messages).encode()
+        opening = self._opening
+        if request.parameters:
+            fields = {**self._fields, **request.parameters}
+            opening = json.dumps(fields).encode().removesuffix(b"}")
+        parts = [opening, b',"messages":', encoded]
+        if request.reply is not None:
+            parts += [b',"response_format":', _response_format(request.reply)]
+        return b"".join((*parts, b"}"))
 
 
 @lru_cache(maxsize=1024)
-def _response_format(reply: type[BaseModel]) -> dict[str, object]:
+def _response_format(reply: type[BaseModel]) -> bytes:
     schema = {"name": reply.__name__, "schema": reply.model_json_schema()}
-    return {"type": "json_schema", "json_schema": schema}
+    return json.dumps({"type": "json_schema", "json_schema": schema}).encode()
