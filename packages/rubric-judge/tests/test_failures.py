@@ -8,7 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rubric_judge.provider.failures import retry_after_s, usage
+from rubric_judge.provider.chat import read_completion
+from rubric_judge.provider.failures import retry_after_s
 
 DATES = st.from_regex(
     r"[A-Z][a-z]{2}, \d{1,3} (Jan|Feb|Foo) \d{1,30} \d{1,3}:\d\d:\d\d (GMT|[+-]\d{1,25})",
@@ -51,5 +52,9 @@ def test_any_header_is_a_finite_wait_or_none(header: str) -> None:
 
 @pytest.mark.parametrize("nonsense", [10**13, 10**40, -1, True, "7", 1.5, None])
 def test_a_count_of_tokens_that_cannot_be_is_none(nonsense: object) -> None:
-    found = usage({"prompt_tokens": nonsense, "completion_tokens": 7}.get, cached_tokens=nonsense)
+    details = {"cached_tokens": nonsense}
+    usage = {"prompt_tokens": nonsense, "completion_tokens": 7, "prompt_tokens_details": details}
+    choice = {"finish_reason": "stop", "message": {"content": ""}}
+    found = read_completion({"choices": [choice], "usage": usage}).usage
+    assert found is not None
     assert (found.prompt_tokens, found.completion_tokens, found.cached_tokens) == (0, 7, None)

@@ -9,7 +9,7 @@ import pytest
 
 from rubric_core import Reason
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.provider.chat import ended
+from rubric_judge.provider.chat import read_completion
 from rubric_judge.provider.litellm_replies import chat_reply
 
 
@@ -18,6 +18,10 @@ def _completion(*reasons: object) -> Any:
     message = {"role": "assistant", "content": "blue"}
     choices = [litellm.Choices(finish_reason=why, message=message) for why in reasons]
     return litellm.ModelResponse(choices=choices)
+
+
+def _said(content: str | None, why: str, **message: str) -> dict[str, object]:
+    return {"choices": [{"finish_reason": why, "message": {"content": content, **message}}]}
 
 
 @pytest.mark.parametrize(
@@ -48,18 +52,15 @@ def test_an_answer_that_the_server_did_not_finish_is_none_though_litellm_calls_i
 
 
 def test_several_answers_are_none() -> None:
-    with pytest.raises(JudgeTransportError, match="with several"):
+    with pytest.raises(JudgeTransportError, match="2 choices where one was asked for"):
         chat_reply(_completion("stop", "stop"))
 
 
 @pytest.mark.parametrize("why", ["tool_calls", "function_call", "MALFORMED_FUNCTION_CALL"])
 def test_a_call_of_a_tool_has_no_text(why: str) -> None:
-    for answer in (
-        chat_reply(_completion(why)),
-        ended("blue", why=why, refusal=None, usage=None, answered_by=None),
-    ):
+    for answer in (chat_reply(_completion(why)), read_completion(_said("blue", why))):
         assert (answer.text, answer.finish) == ("", "complete")
 
 
 def test_the_words_of_a_refusal_outweigh_the_end() -> None:
-    assert ended(None, why="stop", refusal="No.", usage=None, answered_by=None).finish == "refused"
+    assert read_completion(_said(None, "stop", refusal="No.")).finish == "refused"

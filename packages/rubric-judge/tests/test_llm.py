@@ -8,10 +8,17 @@ from dataclasses import dataclass, field
 
 import pytest
 import structlog
-from pydantic import BaseModel
 
 from rubric_core import Grounding, JudgeView, Outcome, Reason, Usage
-from rubric_judge import ChatReply, JudgeConfig, JudgeTransportError, LLMJudge, Prices
+from rubric_judge import (
+    ChatReply,
+    ChatRequest,
+    JudgeConfig,
+    JudgeTransportError,
+    LLMJudge,
+    Prices,
+    Transport,
+)
 from rubric_judge.llm.prompt import load_prompt
 from rubric_judge.provider.chat import Finish
 
@@ -28,20 +35,17 @@ VALID = {
 
 
 @dataclass
-class Answering:
+class Answering(Transport):
     """A client that gives one answer, or one error."""
 
     answer: ChatReply | JudgeTransportError
-    asked: list[tuple[str, str, type[BaseModel]]] = field(default_factory=list)
+    asked: list[ChatRequest] = field(default_factory=list[ChatRequest])
 
-    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
-        self.asked.append((system, user, reply))
+    async def ask(self, request: ChatRequest) -> ChatReply:
+        self.asked.append(request)
         if isinstance(self.answer, JudgeTransportError):
             raise self.answer
         return self.answer
-
-    async def aclose(self) -> None:
-        pass
 
 
 def _reply(text: str, *, finish: Finish = "complete") -> ChatReply:
@@ -59,10 +63,11 @@ async def test_a_valid_reply_is_scored_with_what_is_known_of_the_call(
     assert (result.judge, result.attempts) == (judge.name, 2)
     assert result.usage == Usage(prompt_tokens=7)
     assert result.latency_s is not None
-    ((system, user, reply),) = client.asked
+    (request,) = client.asked
     rendered = load_prompt("shared_prefix").render(make_view(), passage_chars=20)
-    assert (system, user) == (rendered.system, rendered.user)
-    assert reply.__name__ == "JudgeReply"
+    assert (request.system, request.user) == (rendered.system, rendered.user)
+    assert request.reply is not None
+    assert request.reply.__name__ == "JudgeReply"
 
 
 @pytest.mark.parametrize(
@@ -140,9 +145,13 @@ async def test_a_reply_that_begins_with_thoughts_says_what_the_server_needs(
 
 async def test_a_call_without_an_answer_is_unavailable(make_view: ViewFactory) -> None:
     error = JudgeTransportError(Reason.CONNECTION, "no connection", attempts=5)
-    result = await LLMJudge(CONFIG, client=Answering(error)).judge(make_view())
-    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.CONNECTION)
-    assert (result.attempts, result.detail) == (5, "no connection")
+    for most, attempts in ((1, 5), (3, 15)):  # a client of one's own is asked again as well
+        config = CONFIG.model_copy(update={"max_transport_attempts": most, "backoff_s": 0.001})
+        client = Answering(error)
+        result = await LLMJudge(config, client=client).judge(make_view())
+        assert len(client.asked) == most
+        assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.CONNECTION)
+        assert (result.attempts, result.detail) == (attempts, "no connection")
 
 
 def _quoting(quote: str) -> ChatReply:
@@ -157,10 +166,13 @@ async def test_evidence_is_asked_for_and_looked_up(make_view: ViewFactory, layou
     judge = LLMJudge(JudgeConfig.model_validate(settings), client=client)
     result = await judge.judge(make_view())
     assert result.evidence["names the loss"].found_in == "response"
-    ((_, user, reply),) = client.asked
-    assert '"evidence": {"names the loss": "<quote>", "gives_limit": "<quote>"}' in user
-    assert "copied word for word" in user
-    assert list(reply.model_json_schema()["$defs"]["Evidence"]["properties"]) == [*VALID["scores"]]
+    (request,) = client.asked
+    assert '"evidence": {"names the loss": "<quote>", "gives_limit": "<quote>"}' in request.user
+    assert "copied word for word" in request.user
+    assert request.reply is not None
+    assert list(request.reply.model_json_schema()["$defs"]["Evidence"]["properties"]) == [
+        *VALID["scores"]
+    ]
     client.answer = _quoting("the squared error")
     invented = await judge.judge(make_view())
     assert (invented.outcome, invented.reason) == (Outcome.INVALID, Reason.EVIDENCE_NOT_FOUND)

@@ -212,62 +212,91 @@ def _deployment(text: str) -> str:
     ("text", "message"),
     [
         (ONE.replace("judge", "jugde"), "did you mean 'jugde'"),
-        ("", "needs a `model_list`"),
-        ("model_list: []", "model_list: needs a list of one deployment or more"),
-        ("model_list: {a: b}", "model_list: needs a list of one deployment or more"),
+        ("", "model_list: is missing: add it, such as `model_list: [{model_name: judge, "),
+        ("[sk-secret]", "litellm.yaml: needs a mapping of keys to values"),
+        ("model_list: []", "litellm.yaml:1: model_list: must have 1 or more items"),
+        ("model_list: {a: b}", "litellm.yaml:1: model_list: needs a list, such as [a, b]"),
         (
             "model_list: [{model_name: judge, litellm_params: openai/x}]",
-            "model_list.0.litellm_params: needs keys and values, such as `model: openai/",
+            "litellm.yaml:1: model_list.0.litellm_params: needs a mapping of keys to values",
         ),
         (ONE.replace("judge", "other"), "no model_name in model_list is 'judge': it has other"),
-        ("model_list: [{model_name: judge}]", "model_list.0.litellm_params.model: needs a name"),
-        ("model_list: [{litellm_params: {model: m}}]", "model_list.0.model_name: needs a name"),
+        (
+            "model_list: [{model_name: judge}]",
+            "model_list.0.litellm_params: is missing: add it, such as `litellm_params: {model: op",
+        ),
+        (
+            "model_list: [{model_name: judge, litellm_params: {}}]",
+            "model_list.0.litellm_params.model: is missing: add it, such as `model: openai/",
+        ),
+        ("model_list: [{litellm_params: {model: m}}]", "model_list.0.model_name: is missing: add"),
+        (ONE.replace("judge", "''"), "model_list.0.model_name: must have 1 or more characters"),
         ("model_list: [sk-secret: [", "litellm.yaml:1:26: is not YAML"),
         (ONE + "model_list: []", "litellm.yaml:2:1: the key 'model_list' stands here a second"),
         (ONE + "router_setings: {}", "did you mean 'router_settings'"),
-        (ONE + "router_settings: [sk-secret]", "router_settings: needs keys and values"),
+        (
+            ONE + "router_settings: [sk-secret]",
+            "router_settings: needs a mapping of keys to values",
+        ),
         (ONE + "litellm_settings: {cache: true}", "litellm_settings.cache: would change litellm"),
         (ONE + "router_settings: {fallbacks: [{judge: [spare]}]}", "fallbacks: no model_name"),
         (ONE + "router_settings: {fallbacks: sk-secret}", "fallbacks: is a list such as"),
         (ONE + "router_settings: {default_fallbacks: [juge]}", "did you mean 'judge'"),
-        (ONE + "sk-secret: {}", "unknown key '…': use general_settings"),
+        (ONE + "sk-secret: {}", "unknown key '…' (unshown: maybe a secret): known keys: gen"),
         (ONE + "litellm_settings: {sk-secret: 1}", "litellm_settings.…: would change litellm"),
-        (ONE + "router_settings: {1: 2}", "router_settings: a key under it is no text"),
-        (ONE + "litellm_settings: {1: 2}", "litellm_settings: a key under it is no text"),
-        (_settings("fallbacks: [{1: [judge]}]"), "router_settings.fallbacks.0: a key under it is"),
+        (ONE + "router_settings: {1: 2}", "litellm.yaml:2:19: a key is a text: name it"),
+        (ONE + "litellm_settings: {1: 2}", "litellm.yaml:2:20: a key is a text: name it"),
+        (_settings("fallbacks: [{1: [judge]}]"), "litellm.yaml:2:32: a key is a text: name it"),
         (_settings("fallbacks: [{judge: [1]}]"), "fallbacks: is a list such as"),
         (_settings("fallbacks: [{judge: [{sk-secret: 1}]}]"), "fallbacks: is a list such as"),
         (_settings("fallbacks: [{sk-secret: [judge]}]"), "fallbacks: no model_name in model_list"),
         (_settings("default_fallbacks: judge"), "default_fallbacks: is a list such as"),
-        (_settings("model_group_alias: sk-secret"), "model_group_alias: needs keys and values"),
-        (_settings("model_group_alias: {1: judge}"), "model_group_alias: a key under it is no"),
+        (
+            _settings("model_group_alias: sk-secret"),
+            "model_group_alias: needs a mapping of keys to values",
+        ),
+        (_settings("model_group_alias: {1: judge}"), "litellm.yaml:2:39: a key is a text: name it"),
         (_settings("model_group_alias: {a: [sk-secret]}"), "model_group_alias.a: needs the model"),
         (_settings("model_group_alias: {a: jugde}"), "model_group_alias: no model_name in model"),
-        (_settings("routing_strategy: sk-secret"), "routing_strategy: is no way of routing: use"),
+        (_settings("routing_strategy: sk-secret"), "routing_strategy: needs 'simple-shuffle', 'l"),
         (_settings("routing_strategy: least-bussy"), "did you mean 'least-busy'"),
-        (_settings("routing_strategy: [sk-secret]"), "routing_strategy: is no way of routing"),
+        (_settings("routing_strategy: [sk-secret]"), "routing_strategy: needs 'simple-shuffle', "),
         (_settings("routing_groups: sk-secret"), "router_settings.routing_groups: needs a list"),
         (_settings("cooldown_time: sk-secret"), "router_settings.cooldown_time: needs a number"),
-        (_settings("allowed_fails: .nan"), "router_settings.allowed_fails: needs a number"),
+        (_settings("allowed_fails: .nan"), "router_settings.allowed_fails: needs a finite "),
         (_settings("redis_host: [sk-secret]"), "router_settings.redis_host: needs a text"),
-        (_settings("enable_pre_call_checks: sk-secret"), "needs true or false"),
-        (_settings("default_litellm_params: sk-secret"), "default_litellm_params: needs keys and"),
+        (_settings("redis_password: 987654321"), "router_settings.redis_password: needs a text"),
+        (_settings("cooldown_time: os.environ/X"), "cooldown_time: needs a number"),
+        (_settings("enable_pre_call_checks: sk-secret"), "needs `true` or `false`"),
+        (_settings("default_litellm_params: sk-secret"), "default_litellm_params: needs a mapping"),
         (_settings("default_litellm_params: {rpm: sk-secret}"), "litellm_params.rpm: needs a num"),
+        (
+            _settings("default_litellm_params: {api_key: 987654321}"),
+            "router_settings.default_litellm_params.api_key: needs a text, such as os.environ/",
+        ),
         (
             _settings("routing_strategy_args: &a {a: *a}"),
             "litellm.yaml:2:49: this alias stands within",
         ),
-        (_deployment("1: sk-secret"), "model_list.0.litellm_params: a key under it is no text"),
+        (_deployment("1: sk-secret"), "litellm.yaml:1:68: a key is a text: name it"),
+        (
+            _deployment("extra_headers: {1: sk-secret}"),
+            "litellm.yaml:1:84: a key is a text: name it",
+        ),
+        (_deployment("api_key: 987654321"), "model_list.0.litellm_params.api_key: needs a text"),
         (_deployment("api_key: [sk-secret]"), "model_list.0.litellm_params.api_key: needs a text"),
-        (_deployment("api_key: [sk-secret], api_base: 5"), "litellm_params.api_key: needs a text"),
+        (_deployment("api_key: [sk-secret], api_base: 5"), "litellm_params.api_base: needs a text"),
         (_deployment("api_base: 5"), "model_list.0.litellm_params.api_base: needs a text"),
         (_deployment("rpm: sk-secret"), "model_list.0.litellm_params.rpm: needs a number"),
         (_deployment("tpm: true"), "model_list.0.litellm_params.tpm: needs a number"),
-        (_deployment("weight: .inf"), "model_list.0.litellm_params.weight: needs a number"),
-        (_deployment("timeout: -1"), "model_list.0.litellm_params.timeout: needs a number"),
+        (_deployment("weight: .inf"), "model_list.0.litellm_params.weight: needs a finite number"),
+        (_deployment("timeout: -1"), "model_list.0.litellm_params.timeout: must be 0 or more"),
         (_deployment("api_key: os.environ/sk-secret"), "api_key: needs the name of an environment"),
         (_deployment("api_key: os.environ/"), "api_key: needs the name of an environment"),
-        (ONE.replace("}}]", "}, model_info: sk-secret}]"), "model_list.0.model_info: needs keys"),
+        (
+            ONE.replace("}}]", "}, model_info: sk-secret}]"),
+            "model_list.0.model_info: needs a mapping",
+        ),
         (ONE.replace("}}]", "}, rpm: sk-secret}]"), "model_list.0.rpm: needs a number"),
         (TWICE, "model_list.1.model_info.id: stands at another deployment too"),
     ],
@@ -280,7 +309,8 @@ def test_a_wrong_file_names_file_and_key_and_shows_no_secret(
     assert message in str(caught.value)
     assert "litellm.yaml" in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
-    assert "sk-secret" not in str(caught.value) + caught.value.location
+    for secret in ("sk-secret", "987654321"):
+        assert secret not in str(caught.value) + caught.value.location
 
 
 def test_redis_is_asked_for_before_the_router_is_made(
@@ -314,5 +344,11 @@ def test_a_key_that_is_not_there_is_named(
     monkeypatch.delenv("SECOND_KEY")
     with pytest.raises(
         JudgeSetupError, match=r"\.yaml:9: model_list\.1\.litellm_params\.api_key .*SECOND_KEY"
+    ):
+        LLMJudge(JudgeConfig(model="judge", litellm_config=path))
+    monkeypatch.setenv("SECOND_KEY", "sk-one\nsk-two")
+    with pytest.raises(
+        JudgeSetupError,
+        match=r"\.yaml:9: model_list\.1\.litellm_params\.api_key .*SECOND_KEY.* a line break",
     ):
         LLMJudge(JudgeConfig(model="judge", litellm_config=path))

@@ -157,12 +157,10 @@ CASES = {
 }
 
 THROUGH_LITELLM = {
-    # It takes the thoughts off the text, and keeps of the finish, the role, the type of a refusal,
-    # equal keys and the size nothing that tells them from an answer in order.
+    # It takes the thoughts off the text, and keeps of the finish, equal keys and the size nothing
+    # that tells them from an answer in order.
     "thinking": SCORED,
     "finish null": SCORED,
-    "refusal list": REFUSED,
-    "role": SCORED,
     "content twice": SCORED,
     "gzip bomb": SCORED,
     # It raises for a usage that is none.

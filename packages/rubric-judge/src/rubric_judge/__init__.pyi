@@ -33,8 +33,9 @@ from rubric_judge.pool.schedule import Hedging as Hedging
 from rubric_judge.pool.statistics import LatencyQuantiles as LatencyQuantiles
 from rubric_judge.pool.statistics import PoolStatistics as PoolStatistics
 from rubric_judge.pool.statistics import ReplicaStatistics as ReplicaStatistics
-from rubric_judge.provider.chat import ChatClient as ChatClient
 from rubric_judge.provider.chat import ChatReply as ChatReply
+from rubric_judge.provider.chat import ChatRequest as ChatRequest
+from rubric_judge.provider.chat import Transport as Transport
 from rubric_judge.provider.limits import Limiter as Limiter
 from rubric_judge.provider.limits import LimiterStatistics as LimiterStatistics
 from rubric_judge.provider.limits import LocalLimiter as LocalLimiter

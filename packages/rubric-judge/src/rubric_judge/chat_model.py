@@ -14,7 +14,7 @@ from rubric_judge import events
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError, says
 from rubric_judge.provider import chat, direct, limits, retries, router_file
-from rubric_judge.provider.chat import ChatClient, ChatReply, ClosesItself, answerer
+from rubric_judge.provider.chat import ChatReply, ChatRequest, ClosesItself, answerer
 from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.settings import variable
 
@@ -24,6 +24,11 @@ class _Ready(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     ready: bool
+
+
+_READY = ChatRequest(
+    user="Are you ready?", system='Answer with JSON: {"ready": true}', reply=_Ready
+)
 
 
 class ChatModel(ClosesItself):
@@ -36,7 +41,7 @@ class ChatModel(ClosesItself):
         self,
         config: ModelConfig,
         *,
-        client: ChatClient | None = None,
+        client: chat.Transport | None = None,
         limiter: limits.Limiter | None = None,
         role: str = "model",
     ) -> None:
@@ -44,7 +49,7 @@ class ChatModel(ClosesItself):
 
         Args:
             config: the model, where it is, limits and prices.
-            client: carries the calls; one made of the configuration when left out.
+            client: carries the attempts; one made of the configuration when left out.
             limiter: lets attempts through; one of this model's own when left out.
             role: what messages call it, such as "judge".
 
@@ -63,7 +68,8 @@ class ChatModel(ClosesItself):
             allowed = ["other models"] if config.allow_fallback_models else []
             self._deployments = json.dumps([file.identity(variable), *allowed])
             self.routes = file.routes(variable)
-        self._clients = (client,) if client else _clients(config, self._limiter)
+        transports = [client] if client else _transports(config)
+        self._clients = [retries.RetryingClient(one, config, self._limiter) for one in transports]
         self._servers = tuple(map(chat.server_of, config.addresses))
         self._has_fallen_back = False
         self._first_models: dict[tuple[str, str], str] = {}
@@ -96,7 +102,7 @@ class ChatModel(ClosesItself):
     async def complete(
         self, *, system: str, user: str, reply: type[BaseModel], affinity: str = ""
     ) -> ChatReply:
-        """Ask once; ask again only while no answer comes; see `ChatClient.complete`.
+        """Ask once; ask again only while no answer comes.
 
         Args:
             system: the system message.
@@ -112,7 +118,8 @@ class ChatModel(ClosesItself):
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
         client, server = self._replica(affinity)
-        return await self._finished(client.complete(system=system, user=user, reply=reply), server)
+        asking = client.ask(ChatRequest(user=user, system=system, reply=reply))
+        return await self._finished(asking, server)
 
     async def answer(
         self, question: str, *, parameters: Mapping[str, JsonValue], affinity: str = ""
@@ -129,14 +136,11 @@ class ChatModel(ClosesItself):
             The first answer that comes, with its price where one is known.
 
         Raises:
-            JudgeSetupError: the client that was given to this model has no `answer`.
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
         client, server = self._replica(affinity)
-        if not isinstance(client, chat.Answering):
-            asked = {"role": self._role, "model": self._config.model}
-            raise JudgeSetupError(says("schema_only", client=type(client).__name__, **asked))
-        return await self._finished(client.answer(user=question, parameters=parameters), server)
+        asking = client.ask(ChatRequest(user=question, parameters=parameters))
+        return await self._finished(asking, server)
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of a request's fields that would not be sent; nothing is sent for it.
@@ -147,8 +151,7 @@ class ChatModel(ClosesItself):
         wanted = tuple(names)
         refused: set[str] = set()
         for client in self._clients:
-            if isinstance(client, retries.RetryingClient):
-                refused.update(await client.unsupported(wanted))
+            refused.update(await client.unsupported(wanted))
         return tuple(name for name in wanted if name in refused)
 
     async def check(self) -> None:
@@ -163,11 +166,8 @@ class ChatModel(ClosesItself):
                 model and address, or which key of the file, and what to do.
         """
         for client, address in zip(self._clients, self._config.addresses, strict=False):
-            asking = client.hurried() if isinstance(client, retries.RetryingClient) else client
             try:
-                answer = await asking.complete(
-                    system='Answer with JSON: {"ready": true}', user="Are you ready?", reply=_Ready
-                )
+                answer = await client.hurried().ask(_READY)
                 if why := _departure(answer):
                     where = chat.server_of(address)
                     events.probe_out_of_schema(
@@ -229,7 +229,7 @@ class ChatModel(ClosesItself):
             return usage
         return usage.model_copy(update={"cost_usd": prices.cost_usd(usage)})
 
-    def _replica(self, affinity: str) -> tuple[ChatClient, str]:
+    def _replica(self, affinity: str) -> tuple[retries.RetryingClient, str]:
         number = crc32(affinity.encode(errors="surrogatepass")) % len(self._clients)
         return self._clients[number], self._servers[number]
 
@@ -254,7 +254,7 @@ def _departure(answer: ChatReply) -> str:
     return ""
 
 
-def _clients(config: ModelConfig, limiter: limits.Limiter) -> tuple[ChatClient, ...]:
+def _transports(config: ModelConfig) -> list[chat.Transport]:
     make = direct.DirectClient if config.is_direct else LiteLLMClient
-    alone = [config.model_copy(update={"api_base": address}) for address in config.addresses]
-    return tuple(retries.RetryingClient(make(one), one, limiter) for one in alone)
+    addresses = config.addresses
+    return [make(config.model_copy(update={"api_base": address})) for address in addresses]

@@ -23,7 +23,7 @@ import anyio.to_thread
 from rubric_core import ConfigError, Reason
 from rubric_core.errors import needing_extra
 from rubric_judge.errors import JudgeTransportError, says
-from rubric_judge.provider.chat import ChatReply, ChatRequest
+from rubric_judge.provider.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
 from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.router_calls import RoutedCall, make_router
@@ -87,8 +87,8 @@ _in_use: WeakSet[LiteLLMClient] = WeakSet()
 """Those that asked and were not closed."""
 
 
-class LiteLLMClient:
-    """A `Transport` for every model that litellm can name."""
+class LiteLLMClient(Transport):
+    """To every model that litellm can name."""
 
     def __init__(self, config: ModelConfig) -> None:
         """Read the key, or the file with the deployments and their keys.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
-from rubric_judge.by_identity import ByIdentity
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
@@ -57,7 +56,7 @@ class HybridJudge:
         self._programs = programs or execute.Programs(config)
         # One object for a group: what the other judge keeps for a rubric is kept for its rest.
         part = partial(_part, python_tests=config.python_tests)
-        self._plan = ByIdentity(part, most=_RUBRICS_KEPT)
+        self._plan = lru_cache(maxsize=_RUBRICS_KEPT)(part)
 
     @property
     def name(self) -> str:

@@ -1,4 +1,4 @@
-"""YAML files of settings: read safely, no key twice, and never quoted in an error.
+"""YAML files of settings: read safely, every key a text, none twice, and never quoted in an error.
 
 The only place that reads YAML. An alias (`*name`) stands for all that its anchor holds: some lines
 of aliases to aliases are gigabytes once they are written out, so what they add is bounded.
@@ -21,6 +21,7 @@ _MOST_BYTES = 2**18
 _MOST_ALIASED = 100_000
 """Characters, and values, that the aliases of a text add to it."""
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
+_KEYS = frozenset(f"tag:yaml.org,2002:{kind}" for kind in ("str", "merge", "value"))
 _LONGEST_NUMBER = 256
 """Characters; to read a number takes time that grows with the square of its length."""
 
@@ -77,6 +78,8 @@ class _Loader(yaml.SafeLoader):
                 if (key.tag, key.value) in seen:
                     raise _RefusedError(_SAID["repeated"].format(shown_name(key.value)), key)
                 seen.add((key.tag, key.value))
+                if key.tag not in _KEYS:
+                    raise _RefusedError(_SAID["no_text"], key)
         return node
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:

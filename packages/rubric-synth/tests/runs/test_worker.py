@@ -12,7 +12,15 @@ import pytest
 from pydantic import BaseModel
 
 from rubric_core import DocumentAnalysis, Reason
-from rubric_judge import ChatModel, ChatReply, JudgeTransportError, LexicalJudge, ModelConfig
+from rubric_judge import (
+    ChatModel,
+    ChatReply,
+    ChatRequest,
+    JudgeTransportError,
+    LexicalJudge,
+    ModelConfig,
+    Transport,
+)
 from rubric_judge.testing import FailingJudge
 from rubric_synth import (
     Document,
@@ -187,12 +195,10 @@ def test_the_key_of_a_call_is_a_hash_of_all_that_may_change_its_answer() -> None
     class Reply(BaseModel):
         word: str
 
-    class Client:
-        async def complete(self, **_: object) -> ChatReply:
+    class Client(Transport):
+        async def ask(self, request: ChatRequest) -> ChatReply:
+            del request
             return ChatReply("{}", "complete", None, 1)
-
-        async def aclose(self) -> None:
-            pass
 
     kept: list[CallRecord] = []
     calls = DocumentCalls(on_answer=kept.append)

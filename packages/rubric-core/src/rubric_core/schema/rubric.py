@@ -107,6 +107,10 @@ class Rubric(Sealed):
     criteria: Criteria
     """The criteria in order; the M axis of every array follows it."""
 
+    if TYPE_CHECKING:  # pydantic makes it of all fields
+
+        def __hash__(self) -> int: ...
+
     @property
     def ids(self) -> tuple[str, ...]:
         """Criterion ids in order."""

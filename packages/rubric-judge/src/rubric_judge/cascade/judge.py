@@ -7,13 +7,12 @@ import json
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import reduce
+from functools import lru_cache, reduce
 
 import anyio
 
 from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
 from rubric_core.judgement.result import CascadeLevel, CascadeTrace, Usage
-from rubric_judge.by_identity import ByIdentity
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.cascade.queue import ask_for_labels
 from rubric_judge.cascade.record import CascadeCalibration
@@ -89,7 +88,7 @@ class CascadeJudge:
         self._first = [config.k * who[:place].count(one) for place, one in enumerate(who)]
         """Number of each place's first answer."""
         # One object for a group: what a judge keeps for a rubric is kept for its parts.
-        self._parts = ByIdentity(_Parts, most=_RUBRICS_KEPT)
+        self._parts = lru_cache(maxsize=_RUBRICS_KEPT)(_Parts)
 
     @property
     def name(self) -> str:

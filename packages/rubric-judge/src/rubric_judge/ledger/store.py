@@ -10,14 +10,14 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Self
 
-from rubric_core import Grounding, JudgeResult, JudgeView, Outcome
+from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_core.files import open_file
 from rubric_judge import events
-from rubric_judge.by_identity import ByIdentity
 from rubric_judge.errors import LedgerError, says
 from rubric_judge.ledger import entry as stored
 from rubric_judge.ledger.database import INSERT, SELECT, connect, open_database, unusable
@@ -61,8 +61,8 @@ class Ledger:
         self._read_only = read_only
         self._pid = os.getpid()
         # Computed once for all responses of a task.
-        self._rubric_hash = ByIdentity(stored.hash_rubric, most=_HASHES_KEPT)
-        self._passage_hash = ByIdentity[Grounding, str](attrgetter("sha256"), most=_HASHES_KEPT)
+        self._rubric_hash = lru_cache(maxsize=_HASHES_KEPT)(stored.hash_rubric)
+        self._passage_hash = lru_cache(maxsize=_HASHES_KEPT)(attrgetter("sha256"))
         self._lock = threading.Lock()
         self.unwritten = 0
         """Judgements that could not be written; where it is not 0, say so and end with status 1."""

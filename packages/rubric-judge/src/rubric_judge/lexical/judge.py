@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import lru_cache
 
 from rubric_core import JudgeResult, JudgeView, Reason
-from rubric_judge.by_identity import ByIdentity
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import SandboxError, VerificationError
 from rubric_judge.lexical import polarity, scoring
@@ -45,8 +45,8 @@ class LexicalJudge:
             config: settings; the defaults when left out.
         """
         self._config = config or LexicalConfig()
-        self._compile = ByIdentity(scoring.compile_rubric, most=_RUBRICS_KEPT)
-        self._statements = ByIdentity(polarity.Statements, most=_RUBRICS_KEPT)
+        self._compile = lru_cache(maxsize=_RUBRICS_KEPT)(scoring.compile_rubric)
+        self._statements = lru_cache(maxsize=_RUBRICS_KEPT)(polarity.Statements)
 
     @property
     def fingerprint(self) -> str:

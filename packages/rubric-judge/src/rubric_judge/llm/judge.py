@@ -52,7 +52,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         self,
         config: _Config,
         *,
-        client: chat.ChatClient | None = None,
+        client: chat.Transport | None = None,
         limiter: limits.Limiter | None = None,
     ) -> None:
         """Read the prompt, the key and the `litellm_config`; nothing is sent.
@@ -60,7 +60,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         Args:
             config: model, prompt, limits. With several addresses, all responses to one task go to
                 the same one.
-            client: carries the calls; one made of the configuration when left out.
+            client: carries the attempts; one made of the configuration when left out.
             limiter: lets attempts through; one of this judge's own when left out.
 
         Raises:

@@ -143,7 +143,7 @@ class Prompt:
             response=response,
             responses=responses,
             evidence=self._evidence,
-            **_about(view.rubric, self._criteria),  # pyright: ignore[reportArgumentType]  # frozen, so it has a hash
+            **_about(view.rubric, self._criteria),
         )
         return RenderedPrompt(
             system=self._system, user=user, passage=kept, passage_truncated=truncated

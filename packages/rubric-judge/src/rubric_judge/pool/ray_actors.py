@@ -5,7 +5,6 @@ Nothing here is needed before there is a cluster: `ray` itself is loaded by `ray
 
 from __future__ import annotations
 
-import asyncio
 import pickle
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -16,7 +15,7 @@ from typing import Any, Final, cast
 
 import anyio
 
-from rubric_core import Judge, JudgeResult, JudgeView
+from rubric_core import Judge, JudgeView
 from rubric_judge.capabilities import check, close, fingerprint, refuse_groups, wants_warm_call
 from rubric_judge.config import JudgeSpec
 from rubric_judge.load import load_judge
@@ -55,9 +54,9 @@ class JudgeActor:
         self._spec = spec
         self._limiter = limiter
         self._pieces: dict[int, dict[int, bytes]] = {}
-        self._batches: dict[int, list[asyncio.Task[tuple[int, JudgeResult]]]] = {}
-        self._unwanted = set[tuple[int, int]]()
-        self._newest = 0
+        self._running: dict[int, anyio.CancelScope] = {}
+        self._unwanted = set[int]()
+        """Abandoned before they came, or as they ended."""
 
     async def describe(self) -> tuple[str, str, bool]:
         """Say who the judge is: its name, its fingerprint, and whether it wants a warm call.
@@ -77,68 +76,61 @@ class JudgeActor:
         """
         await check(self._judge)
 
-    async def take(self, parcel: int, place: int, piece: bytes) -> None:
-        """Keep a piece of a batch that is too long for one call.
+    async def take(self, number: int, place: int, piece: bytes) -> None:
+        """Keep a piece of a view that is too long for one call.
 
         Args:
-            parcel: what `judge_batch` is to find the pieces by, once all but the last are here.
+            number: what `judge` is to find the pieces by, once all but the last are here.
             place: which piece it is, from 0; they come in any order.
             piece: of `pieces_of`.
         """
-        self._pieces.setdefault(parcel, {})[place] = piece
+        if number not in self._unwanted:
+            self._pieces.setdefault(number, {})[place] = piece
 
-    async def judge_batch(
-        self, batch: int, parcel: int, piece: bytes
-    ) -> AsyncGenerator[tuple[bytes, bool], None]:
-        """Judge some responses at once; yield number and result as each ends, in pieces.
+    async def judge(self, number: int, piece: bytes) -> tuple[bytes, int]:
+        """Judge one response.
 
         Args:
-            batch: which batch of the process that asks; the numbers rise.
-            parcel: what earlier pieces were taken under, if there were any.
-            piece: the last piece of the list of views.
+            number: which judgement of the process that asks.
+            piece: the last piece of the view.
 
-        Yields:
-            A piece of number and result, and whether it is their last.
+        Returns:
+            The first piece of the result, and how many more there are to `give`; an empty one where
+            nobody waits for it any more.
         """
-        earlier = self._pieces.pop(parcel, {})
-        views: list[JudgeView] = joined([*(earlier[place] for place in sorted(earlier)), piece])
-
-        async def judge_one(number: int) -> tuple[int, JudgeResult]:
-            return number, await ask(self._judge, views[number])
-
-        # A task group may not be left open over a `yield`.
-        tasks = [asyncio.create_task(judge_one(number)) for number in range(len(views))]
-        self._batches[batch], self._newest = tasks, batch
-        for unwanted in [one for one in self._unwanted if one[0] == batch]:
-            self._unwanted.discard(unwanted)
-            tasks[unwanted[1]].cancel()
+        earlier = self._pieces.pop(number, {})
+        if number in self._unwanted:
+            self._unwanted.discard(number)
+            return b"", 0
+        view: JudgeView = joined([*(earlier[place] for place in sorted(earlier)), piece])
+        first, rest = b"", list[bytes]()
         try:
-            for ended in asyncio.as_completed(tasks):
-                try:
-                    answer = await ended
-                except asyncio.CancelledError:
-                    if (this := asyncio.current_task()) is not None and this.cancelling():
-                        raise
-                    continue  # nobody waits for it
-                *begun, last = pieces_of(answer)
-                for one in begun:
-                    yield one, False
-                yield last, True
+            with anyio.CancelScope() as self._running[number]:
+                first, *rest = pieces_of(await ask(self._judge, view))
         finally:
-            del self._batches[batch]
-            for task in tasks:
-                task.cancel()
+            del self._running[number]
+        if rest:
+            self._pieces[number] = dict(enumerate(rest))
+        return first, len(rest)
 
-    async def abandon(self, batch: int, number: int) -> None:
+    async def give(self, number: int, place: int) -> bytes:
+        """Return a further piece of a result, from 0; each can be had once."""
+        piece = self._pieces[number].pop(place)
+        if not self._pieces[number]:
+            del self._pieces[number]
+        return piece
+
+    async def abandon(self, number: int) -> None:
         """Cancel a judgement that nobody waits for.
 
         Ray's own cancellation would also take what the attempt says to the limiter as it ends, and
         its place there would never be given back.
         """
-        if batch > self._newest:  # it has not come yet
-            self._unwanted.add((batch, number))
-        elif (tasks := self._batches.get(batch)) is not None:
-            tasks[number].cancel()
+        self._pieces.pop(number, None)
+        if number in self._running:
+            self._running[number].cancel()
+        else:
+            self._unwanted.add(number)
 
     async def aclose(self) -> None:
         """Close the judge's connections."""

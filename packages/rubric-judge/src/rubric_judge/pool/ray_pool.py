@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Iterable
-from functools import partial
 from importlib import import_module
 from itertools import count
 from typing import Any, cast, get_args
@@ -32,19 +31,13 @@ _MOST_ACTORS = 2
 _CLOSE_WITHIN_S = 10.0
 
 
-class _ActorDiedError(Exception):
-    """The actor died before this judgement was done."""
-
-
 class RemoteJudge:
-    """A `Judge` in an actor: gathers what is asked at one moment into micro-batches.
+    """A `Judge` in an actor.
 
     An actor that dies is replaced, and what it had not finished is given to the new one, once.
     """
 
-    def __init__(
-        self, ray: Any, spec: JudgeSpec, limiter: SharedLimiter, *, number: int, micro_batch: int
-    ) -> None:
+    def __init__(self, ray: Any, spec: JudgeSpec, limiter: SharedLimiter, *, number: int) -> None:
         """Start an actor.
 
         Args:
@@ -52,16 +45,12 @@ class RemoteJudge:
             spec: the judge's configuration.
             limiter: of all the pool's actors.
             number: which of the pool's actors this is.
-            micro_batch: most responses in one remote call.
         """
         self._ray = ray
         self._spec = spec
         self.limiter = limiter
         """Of all actors."""
         self._number = number
-        self._micro_batch = micro_batch
-        self._gathered: list[tuple[JudgeView, asyncio.Future[JudgeResult]]] = []
-        self._batches = set[asyncio.Task[None]]()
         self._numbers = count(1)
         self.replaced = 0
         """Actors that died."""
@@ -71,22 +60,13 @@ class RemoteJudge:
         self.actor: Any = self._new_actor()
 
     async def judge(self, view: JudgeView) -> JudgeResult:
-        """Judge one response, in a micro-batch with others."""
+        """Judge one response."""
         for _ in range(_MOST_ACTORS):
-            loop = asyncio.get_running_loop()
-            future = loop.create_future()
-            # What a loop that ended had gathered is nobody's any more.
-            self._gathered = [one for one in self._gathered if one[1].get_loop() is loop]
-            self._gathered.append((view, future))
-            if len(self._gathered) >= self._micro_batch:
-                self._send()
-            elif len(self._gathered) == 1:
-                # Calls that start now join the batch before this runs.
-                loop.call_soon(self._send)
+            actor = self.actor
             try:
-                return await future
-            except _ActorDiedError:
-                continue
+                return await self._ask(actor, view)
+            except self._ray.exceptions.RayActorError:
+                self._replace(actor)
         return JudgeResult.unavailable(
             Reason.JUDGE_ERROR,
             judge=self.name,
@@ -120,60 +100,23 @@ class RemoteJudge:
         limiter = self.limiter.of(owner)
         return self._ray.remote(**options)(ray_actors.JudgeActor).remote(self._spec, limiter)
 
-    def _send(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        if batch := [one for one in gathered if not one[1].done()]:
-            task = asyncio.get_running_loop().create_task(self._carry(batch))
-            self._batches.add(task)
-            task.add_done_callback(self._batches.discard)
-
-    async def _carry(self, batch: list[tuple[JudgeView, asyncio.Future[JudgeResult]]]) -> None:
-        actor = self.actor
-        futures = [future for _, future in batch]
-        error: Exception = _ActorDiedError()
+    async def _ask(self, actor: Any, view: JudgeView) -> JudgeResult:
+        number = next(self._numbers)
+        *begun, last = ray_actors.pieces_of(view)
         try:
-            await self._receive(actor, [view for view, _ in batch], futures)
-        except self._ray.exceptions.RayActorError:
-            self._replace(actor)
-        # Whatever it is, those who wait must be told; the pool makes a failed judgement of it.
-        except Exception as other:  # noqa: BLE001
-            error = other
-        for future in futures:
-            if not future.done():
-                future.set_exception(error)
-
-    async def _receive(
-        self, actor: Any, views: list[JudgeView], futures: list[asyncio.Future[JudgeResult]]
-    ) -> None:
-        *begun, last = ray_actors.pieces_of(views)
-        parcel = next(self._numbers)
-        await asyncio.gather(
-            *(actor.take.remote(parcel, place, piece) for place, piece in enumerate(begun))
-        )
-        batch = next(self._numbers)  # the actor sees numbers rise from call to call
-        judge_batch = actor.judge_batch.options(num_returns="streaming")
-        answers: Any = judge_batch.remote(batch, parcel, last)
-
-        def abandon_if_unwanted(number: int, future: asyncio.Future[JudgeResult]) -> None:
-            if future.cancelled():
-                actor.abandon.remote(batch, number)
-
-        for number, future in enumerate(futures):
-            future.add_done_callback(partial(abandon_if_unwanted, number))
-        pieces: list[bytes] = []
-        async for answer in answers:
-            piece, is_last = cast("tuple[bytes, bool]", await answer)
-            pieces.append(piece)
-            if not is_last:
-                continue
-            number, result = cast("tuple[int, JudgeResult]", ray_actors.joined(pieces))
-            pieces.clear()
-            if not futures[number].done():
-                futures[number].set_result(result)
+            await asyncio.gather(
+                *(actor.take.remote(number, place, piece) for place, piece in enumerate(begun))
+            )
+            first, left = cast("tuple[bytes, int]", await actor.judge.remote(number, last))
+            rest = await asyncio.gather(*(actor.give.remote(number, n) for n in range(left)))
+            return ray_actors.joined([first, *rest])
+        except asyncio.CancelledError:
+            actor.abandon.remote(number)
+            raise
 
     def _replace(self, actor: object) -> None:
         if actor is not self.actor:
-            return  # another of its batches has done so
+            return  # another of its judgements has done so
         self.limiter.forget(f"{self._number}.{self.replaced}")
         self.replaced += 1
         self.actor: Any = self._new_actor()
@@ -233,8 +176,7 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
         )(ray_actors.LimiterActor).remote(_limits(spec))
         self._limiter = SharedLimiter(self._limiting)
         self._judges = tuple(
-            RemoteJudge(self._ray, spec, self._limiter, number=number, micro_batch=micro_batch)
-            for number in range(actors)
+            RemoteJudge(self._ray, spec, self._limiter, number=number) for number in range(actors)
         )
         try:
             self._describe()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Final, Literal, Protocol, Self, cast, runtime_checkable
+from typing import Final, Literal, Protocol, Self, cast
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue
@@ -15,7 +16,7 @@ from pydantic import BaseModel, JsonValue
 from rubric_core import Answerer, SchemaError, Usage
 from rubric_core.files import decode, toml_beside
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.provider.failures import retry_after_s, status_error, transport_error, usage
+from rubric_judge.provider.failures import MOST_TOKENS, retry_after_s, status_error, transport_error
 
 Finish = Literal["complete", "truncated", "refused", "oversized"]
 
@@ -68,52 +69,16 @@ class ClosesItself(ABC):
         await self.aclose()
 
 
-class ChatClient(Protocol):
-    """Carries one question to a model and its text back."""
-
-    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
-        """Ask once; ask again only while no answer comes.
-
-        Args:
-            system: the system message.
-            user: the user message.
-            reply: the model of the reply, whose JSON schema goes to the server. The answer is not
-                checked against it here.
-
-        Returns:
-            The first answer that comes, valid or not.
-
-        Raises:
-            JudgeTransportError: no answer came within the attempts and the deadline.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        ...
-
-
-@runtime_checkable
-class Answering(Protocol):
-    """A client that also asks without a schema."""
-
-    async def answer(self, *, user: str, parameters: Mapping[str, JsonValue]) -> ChatReply:
-        """Ask for an answer in plain text; otherwise as `ChatClient.complete`.
-
-        Args:
-            user: the only message.
-            parameters: fields of this request, over those of the configuration.
-        """
-        ...
-
-
 class Transport(Protocol):
-    """Carries one attempt. Times, limits and further attempts are `RetryingClient`'s."""
+    """Carries one attempt: a client of one's own needs an `ask`.
+
+    Times, limits and further attempts are `RetryingClient`'s.
+    """
 
     @property
     def most_calls(self) -> int:
         """Calls that one attempt may make, of several deployments; each has its own time."""
-        ...
+        return 1
 
     async def prepare(self) -> None:
         """Load what the attempts need, without holding up the event loop; quick when done before.
@@ -121,27 +86,38 @@ class Transport(Protocol):
         Raises:
             JudgeTransportError: there can be no attempt; `attempts` is 0.
         """
-        ...
 
+    @abstractmethod
     async def ask(self, request: ChatRequest) -> ChatReply:
-        """Ask once; see `ChatClient.complete`.
+        """Ask once.
+
+        Args:
+            request: what is asked.
+
+        Returns:
+            The answer, valid or not: it is not checked against the schema here.
 
         Raises:
             JudgeTransportError: no answer came.
         """
-        ...
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields of a request that whoever carries the call would not send.
 
+        Args:
+            names: the fields.
+
+        Returns:
+            None of them, where each is sent as it is.
+
         Raises:
             JudgeTransportError: there can be no attempt; `attempts` is 0.
         """
-        ...
+        del names
+        return ()
 
     async def aclose(self) -> None:
         """Close the connections."""
-        ...
 
 
 _LONGEST_NAME = 200
@@ -178,43 +154,6 @@ def server_of(address: object) -> str:
 _SAID: Final[dict[str, list[str]]] = toml_beside(__file__, "finish.toml")
 _ENDS: Final[tuple[Finish, ...]] = ("complete", "truncated", "refused")
 _FINISH: Final[dict[str, Finish]] = {why: finish for finish in _ENDS for why in _SAID[finish]}
-
-
-def ended(
-    content: str | None,
-    *,
-    why: object,
-    refusal: object,
-    usage: Usage | None,
-    answered_by: Answerer | None,
-) -> ChatReply:
-    """Read the end of an answer.
-
-    Args:
-        content: the message's text, if any.
-        why: `finish_reason`, as it was sent.
-        refusal: the message's words for declining to answer; empty where it does not.
-        usage: what the answer took.
-        answered_by: who answered.
-
-    Returns:
-        The answer, which may be cut off or refused. One that calls a tool has no text: no tool was
-        offered.
-
-    Raises:
-        JudgeTransportError: the server did not finish the answer, or does not say so.
-    """
-    reply = partial(ChatReply, usage=usage, answered_by=answered_by)
-    if refusal:
-        return reply(content or "", "refused")
-    why = why if isinstance(why, str) else None
-    if why in _SAID["calls"]:
-        return reply("", "complete")
-    if why not in _FINISH:
-        said = why if why in _SAID["failed"] else "unknown" if why else "missing"
-        what = f"the answer is not finished: its `finish_reason` is {said}"
-        raise transport_error(what, usage=usage)
-    return reply(content or "", _FINISH[why])
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +193,7 @@ class Answer:
             return self._refused()
         if self.body is None:
             return ChatReply("", "oversized")
-        return _chat_reply(_decoded(self.body))
+        return read_completion(_decoded(self.body))
 
     def _refused(self) -> ChatReply:
         """Return a refusal to answer the prompt; raise for any other status."""
@@ -283,8 +222,22 @@ def _decoded(body: bytes) -> dict[str, object]:
     return cast("dict[str, object]", decoded)
 
 
-def _chat_reply(completion: dict[str, object]) -> ChatReply:
-    used = _usage(completion)
+def read_completion(completion: Mapping[str, object], *, cost_usd: object = None) -> ChatReply:
+    """Read a chat completion.
+
+    Args:
+        completion: as decoded.
+        cost_usd: what it cost, as computed by whoever knows the price.
+
+    Returns:
+        The model's text, which may be cut off, or that it refuses to answer the prompt. An answer
+        that calls a tool has no text: no tool was offered.
+
+    Raises:
+        JudgeTransportError: it is none, or the server did not finish it, or does not say so; with
+            what it consumed.
+    """
+    used = _usage(completion, cost_usd=cost_usd)
     choices = listing(completion.get("choices"))
     if len(choices) > 1:
         raise transport_error(f"{len(choices)} choices where one was asked for", usage=used)
@@ -295,21 +248,39 @@ def _chat_reply(completion: dict[str, object]) -> ChatReply:
     is_whole = bool(message) and of_model and not completion.get("error")
     if not (is_whole and isinstance(content, str | None) and isinstance(refusal, str | None)):
         raise transport_error("a success without a chat completion", usage=used)
-    return ended(
-        content,
-        why=choice.get("finish_reason"),
-        refusal=refusal,
-        usage=used,
-        answered_by=answerer(completion.get("model")),
-    )
+    reply = partial(ChatReply, usage=used, answered_by=answerer(completion.get("model")))
+    if refusal:
+        return reply(content or "", "refused")
+    why = choice.get("finish_reason")
+    why = why if isinstance(why, str) else None
+    if why in _SAID["calls"]:
+        return reply("", "complete")
+    if why not in _FINISH:
+        said = why if why in _SAID["failed"] else "unknown" if why else "missing"
+        what = f"the answer is not finished: its `finish_reason` is {said}"
+        raise transport_error(what, usage=used)
+    return reply(content or "", _FINISH[why])
 
 
-def _usage(completion: dict[str, object]) -> Usage | None:
+def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usage | None:
     reported = mapping(completion.get("usage"))
     if not reported:
         return None
-    cached_tokens = mapping(reported.get("prompt_tokens_details")).get("cached_tokens")
-    return usage(reported.get, cached_tokens=cached_tokens)
+    prompt_tokens = _count(reported.get("prompt_tokens")) or 0
+    cached = _count(mapping(reported.get("prompt_tokens_details")).get("cached_tokens"))
+    return Usage(
+        prompt_tokens=prompt_tokens,
+        completion_tokens=_count(reported.get("completion_tokens")) or 0,
+        cached_tokens=None if cached is None else min(cached, prompt_tokens),
+        cost_usd=cost_usd if isinstance(cost_usd, float) and 0 < cost_usd < math.inf else None,
+    )
+
+
+def _count(value: object) -> int | None:
+    # An answer that is read strictly has floats only.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
 
 
 def _is_content_policy(error: dict[str, object]) -> bool:

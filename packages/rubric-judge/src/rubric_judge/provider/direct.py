@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
 
@@ -18,10 +17,8 @@ from pydantic_core import to_json
 from rubric_judge.provider import chat, exchange, model_config, settings
 
 
-class DirectClient:
-    """A `Transport` to one OpenAI-compatible server."""
-
-    most_calls = 1
+class DirectClient(chat.Transport):
+    """To one OpenAI-compatible server; every field is sent as it is."""
 
     def __init__(self, config: model_config.ModelConfig) -> None:
         """Read the key.
@@ -49,11 +46,6 @@ class DirectClient:
         """Send one request and read its answer; see `Transport.ask`."""
         answer = await self._connections.post(self._url, self._body(request))
         return answer.chat_reply()
-
-    async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Every field is sent as it is; what the server makes of it is the server's."""
-        del names
-        return ()
 
     async def aclose(self) -> None:
         """Close this event loop's connections, and those of loops that are no more."""

@@ -1,4 +1,4 @@
-"""What goes wrong on the way to a model, as reasons with a remedy, and what calls report of usage.
+"""What goes wrong on the way to a model, as reasons with a remedy.
 
 Nothing that was sent or received goes into a reason's detail.
 """
@@ -9,7 +9,7 @@ import math
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
@@ -126,36 +126,6 @@ def _wait_s(header: str) -> float | None:
         except (IndexError, OverflowError, TypeError, ValueError):  # the parser's, of odd dates
             return None
     return max((max(0.0, wait_s) for wait_s in seconds if math.isfinite(wait_s)), default=None)
-
-
-def usage(
-    figure: Callable[[str], object], *, cached_tokens: object, cost_usd: object = None
-) -> Usage:
-    """Make a usage record of what a server reports, which may be nonsense.
-
-    Args:
-        figure: returns `prompt_tokens` and `completion_tokens` as reported.
-        cached_tokens: as reported.
-        cost_usd: as computed by whoever knows the price; 0 where nobody does.
-
-    Returns:
-        The record; a judgement is not lost over a count that is none.
-    """
-    prompt_tokens = _count(figure("prompt_tokens")) or 0
-    cached = _count(cached_tokens)
-    return Usage(
-        prompt_tokens=prompt_tokens,
-        completion_tokens=_count(figure("completion_tokens")) or 0,
-        cached_tokens=None if cached is None else min(cached, prompt_tokens),
-        cost_usd=cost_usd if isinstance(cost_usd, float) and 0 < cost_usd < math.inf else None,
-    )
-
-
-def _count(value: object) -> int | None:
-    # An answer that is read strictly has floats only.
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
 
 
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (

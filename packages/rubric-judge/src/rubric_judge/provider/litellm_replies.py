@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rubric_core import Reason, Usage
+from rubric_core import Reason
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider import failures
-from rubric_judge.provider.chat import ChatReply, answerer, ended
+from rubric_judge.provider.chat import ChatReply, listing, mapping, read_completion
 from rubric_judge.provider.failures import status_error, transport_error, why_unreachable
 
 
@@ -17,24 +17,18 @@ def chat_reply(completion: Any) -> ChatReply:
     Raises:
         JudgeTransportError: it is none.
     """
-    choices: list[Any] = completion.choices or []
-    message = getattr(choices[0], "message", None) if len(choices) == 1 else None
-    used = _usage(completion)
-    if message is None:
-        raise transport_error("a success without a chat completion, or with several", usage=used)
-    content = getattr(message, "content", None)
-    why = getattr(choices[0], "finish_reason", None)
-    if why == "stop":
-        # litellm turns what it does not know into "stop", and "error" as well, and keeps the
-        # original.
-        why = _further(choices[0]).get("native_finish_reason", why)
-    return ended(
-        content if isinstance(content, str) else None,
-        why=why,
-        refusal=getattr(message, "refusal", None) or _further(message).get("refusal"),
-        usage=used,
-        answered_by=answerer(getattr(completion, "model", None)),
-    )
+    said: dict[str, object] = completion.model_dump(exclude_none=True, warnings=False)
+    for choice in map(mapping, listing(said.get("choices"))):
+        message = mapping(choice.get("message"))
+        if choice.get("finish_reason") == "stop":
+            # litellm turns what it does not know into "stop", and "error" as well, and keeps the
+            # original.
+            further = mapping(choice.get("provider_specific_fields"))
+            choice["finish_reason"] = further.get("native_finish_reason", "stop")
+        further = mapping(message.get("provider_specific_fields"))
+        message["refusal"] = message.get("refusal") or further.get("refusal")
+    hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
+    return read_completion(said, cost_usd=hidden.get("response_cost"))
 
 
 def refusal_or_raise(
@@ -63,23 +57,6 @@ def no_deployment(error: BaseException, litellm: Any) -> bool:
     """Tell whether a router called nobody, because its deployments have all failed lately."""
     of_router = litellm.types.router
     return isinstance(error, (of_router.RouterRateLimitError, of_router.RouterRateLimitErrorBasic))
-
-
-def _further(part: Any) -> dict[str, object]:
-    return getattr(part, "provider_specific_fields", None) or {}
-
-
-def _usage(completion: Any) -> Usage | None:
-    reported = getattr(completion, "usage", None)
-    if reported is None:
-        return None
-    details = getattr(reported, "prompt_tokens_details", None)
-    hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
-    return failures.usage(
-        lambda name: getattr(reported, name, None),
-        cached_tokens=getattr(details, "cached_tokens", None),
-        cost_usd=hidden.get("response_cost"),
-    )
 
 
 def _failure(error: BaseException, unreachable: type[Exception]) -> JudgeTransportError:

@@ -6,23 +6,20 @@ Only calls that bring no answer are; an answer is the judge's, whatever it says.
 from __future__ import annotations
 
 import math
+import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from itertools import count
+from typing import Any
 
 import anyio
-from pydantic import BaseModel, JsonValue
 
 from rubric_core import Reason, Usage
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider import limits, model_config
 from rubric_judge.provider.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.provider.failures import TRANSIENT, key_remedy
-
-if TYPE_CHECKING:
-    from tenacity import RetryCallState
-
 
 _LONGEST_BACKOFF_S = 30.0
 _CHARS_PER_TOKEN = 4
@@ -38,7 +35,6 @@ class _Call:
     """One question on its way: its attempts, its clock and what it has consumed."""
 
     deadline_s: float
-    most_attempts: int
     attempts: int = 0
     started_s: float | None = None
     usage: Usage | None = None
@@ -66,14 +62,9 @@ class _Call:
     def left_s(self) -> float:
         return self.deadline_s - self.elapsed_s
 
-    def is_over(self, state: RetryCallState) -> bool:
-        """Whether no attempt is left, or the wait that is due would last beyond the deadline."""
-        late = self.elapsed_s + state.upcoming_sleep >= self.deadline_s
-        return late or state.attempt_number >= self.most_attempts
-
 
 class RetryingClient:
-    """A `ChatClient` over a transport: every attempt passes the limiter and has its own time.
+    """Asks by a transport until an answer comes; each attempt passes the limiter and has a time.
 
     The deadline covers all attempts and the waits between them. It does not cover the wait for the
     first attempt's turn, which is the limiter's doing.
@@ -108,21 +99,21 @@ class RetryingClient:
         config = self._config.model_copy(update={"max_transport_attempts": attempts})
         return RetryingClient(self._transport, config, self._limiter, hurry_s=_HURRIED_S)
 
-    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
-        """Ask until an answer comes; see `ChatClient.complete`."""
-        return await self._asked(ChatRequest(user=user, system=system, reply=reply))
-
-    async def answer(self, *, user: str, parameters: Mapping[str, JsonValue]) -> ChatReply:
-        """Ask until an answer in plain text comes; see `Answering.answer`."""
-        return await self._asked(ChatRequest(user=user, parameters=parameters))
-
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return what the transport would not send; see `Transport.unsupported`."""
         return await self._transport.unsupported(names)
 
-    async def _asked(self, request: ChatRequest) -> ChatReply:
+    async def ask(self, request: ChatRequest) -> ChatReply:
+        """Ask until an answer comes.
+
+        Returns:
+            The first answer that comes, valid or not, with what all attempts took.
+
+        Raises:
+            JudgeTransportError: no answer came within the attempts and the deadline.
+        """
         await self._transport.prepare()
-        call = _Call(self._deadline_s, self._config.max_transport_attempts)
+        call = _Call(self._deadline_s)
         try:
             answer = await self._until_answered(call, request)
         except JudgeTransportError as last:
@@ -150,29 +141,18 @@ class RetryingClient:
             return await self._attempt(call, request)
         except JudgeTransportError as error:
             failed = error
-        # Most calls end above; tenacity is set up after a first failure only, and learns of it
-        # from an attempt that fails in the same way.
-        import tenacity
-
-        failures = [failed]
-
-        async def attempt_again() -> ChatReply:
-            if failures:
-                raise failures.pop()
-            return await self._attempt(call, request)
-
         config = self._config
-        retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(_is_transient),
-            stop=call.is_over,
-            wait=tenacity.wait_exception(_asked_wait_s)
-            + tenacity.wait_random_exponential(config.backoff_s, max=_LONGEST_BACKOFF_S),
-            sleep=anyio.sleep,
-            reraise=True,
-        )
-        answered = cast("Callable[..., Awaitable[ChatReply]]", retrying)
         with anyio.move_on_after(call.left_s):
-            return await answered(attempt_again)
+            for number in count(1):
+                wait_s = _wait_s(failed, number, backoff_s=config.backoff_s)
+                is_last = number >= config.max_transport_attempts or wait_s >= call.left_s
+                if is_last or failed.reason not in TRANSIENT:
+                    raise failed
+                await anyio.sleep(wait_s)
+                try:
+                    return await self._attempt(call, request)
+                except JudgeTransportError as error:
+                    failed = error
         raise self._late("deadline_s", self._deadline_s)
 
     async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
@@ -205,11 +185,8 @@ class RetryingClient:
         return answer
 
 
-def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, JudgeTransportError) and error.reason in TRANSIENT
-
-
-def _asked_wait_s(error: BaseException) -> float:
-    if not isinstance(error, JudgeTransportError) or error.retry_after_s is None:
-        return 0.0
-    return error.retry_after_s if math.isfinite(error.retry_after_s) else 0.0
+def _wait_s(error: JudgeTransportError, number: int, *, backoff_s: float) -> float:
+    """Return what the server asks for and a random part, which doubles with each attempt."""
+    asked_s = error.retry_after_s or 0.0
+    longest_s = min(_LONGEST_BACKOFF_S, backoff_s * 2.0 ** (number - 1))
+    return (asked_s if math.isfinite(asked_s) else 0.0) + random.uniform(0, longest_s)

@@ -5,12 +5,13 @@ litellm's own errors quote the value, which may be a key; these name the key of 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, cast
+from typing import Annotated, Any, Final, Literal, cast
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, create_model, field_validator
+from pydantic_core import PydanticKnownError
 
 from rubric_core import ConfigError
 from rubric_core.configuration import nearest_key, shown_name
@@ -22,35 +23,10 @@ SECRET = re.compile(
     r"(?:key|key_id|(?<!_per_)token|secret|password|credentials|authorization)$", re.IGNORECASE
 )
 """Names of parameters that hold a secret; `input_cost_per_token` is a price."""
-_DEEPEST = 32
 _TABLE: Final = toml_beside(__file__, "router.toml")
 PARAMETERS: Final[dict[str, list[str]]] = _TABLE["parameters"]
 SETTINGS: Final[dict[str, list[str]]] = _TABLE["settings"]
 _Options = Mapping[str, object]
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return False
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return False
-    return math.isfinite(number) and number >= 0
-
-
-_KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
-    "text": (_is_text, "needs a text"),
-    "number": (_is_number, "needs a number, 0 or more"),
-    "mapping": (lambda value: isinstance(value, dict), "needs keys and values"),
-    "list": (lambda value: isinstance(value, list), "needs a list"),
-    "switch": (lambda value: isinstance(value, bool), "needs true or false"),
-}
-"""Whether a value is of a kind, and what to say where it is not."""
 
 
 def named_variable(value: object) -> str | None:
@@ -77,91 +53,93 @@ def remedy(name: object, known: Iterable[str], *, otherwise: str) -> str:
     return f"did you mean {shown_name(close)!r}?" if close else otherwise
 
 
-def check_names(path: Path, value: object, *, key: str, depth: int = 0) -> None:
-    """Refuse a key that is no text, wherever under one key.
+def _no_switch(value: object) -> object:
+    if isinstance(value, bool):  # pydantic reads a number from it
+        raise PydanticKnownError("float_type")
+    return value
+
+
+class _Part(BaseModel):
+    """A part of the file; what it does not name is litellm's to check."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False, hide_input_in_errors=True)
+
+
+_Name = Annotated[str, Field(strict=True, min_length=1)]
+_KINDS: Final[dict[str, Any]] = {
+    "text": _Name,
+    "number": Annotated[float, BeforeValidator(_no_switch), Field(ge=0)],
+    "mapping": dict[str, Any],
+    "list": list[Any],
+    "switch": Annotated[bool, Field(strict=True)],
+    "strategy": cast("Any", Literal)[tuple(SETTINGS["strategies"])],
+}
+
+
+def _checked(base: type[_Part], table: Mapping[str, list[str]]) -> type[_Part]:
+    """Return a model with a field for each name of a table, of its kind."""
+    fields: dict[str, Any] = {
+        name: (kind | None, None) for key, kind in _KINDS.items() for name in table.get(key, ())
+    }
+    return create_model("_Checked", __base__=base, **fields)
+
+
+class _Unread(_Part):
+    """A part in which the name of a variable may stand for a value that is not known yet."""
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _unless_named(cls, value: object, check: Callable[[object], object]) -> object:
+        return value if named_variable(value) is not None else check(value)
+
+
+class _Parameters(_checked(_Unread, PARAMETERS)):
+    """Of a deployment."""
+
+
+class _Call(_Parameters):
+    model: _Name = Field(examples=["openai/gpt-4.1-mini"])
+
+
+class _Deployment(_Parameters):
+    model_name: _Name = Field(examples=["judge"])
+    litellm_params: _Call = Field(examples=["{model: openai/gpt-4.1-mini}"])
+    model_info: dict[str, Any] | None = None
+
+
+class _Settings(_checked(_Part, SETTINGS)):
+    default_litellm_params: _Parameters | None = None
+
+
+class File(_Part, extra="forbid"):
+    """All of it, to check what was read and no more: litellm gets the values as they are."""
+
+    model_list: list[_Deployment] = Field(
+        min_length=1, examples=["[{model_name: judge, litellm_params: {model: openai/m}}]"]
+    )
+    router_settings: _Settings | None = None
+    litellm_settings: _Settings | None = None
+    general_settings: object = None
+
+
+def check_secrets(path: Path, parameters: _Options, *, key: str) -> None:
+    """Check what may be a secret, or names the variable that holds a value.
 
     Args:
         path: the file.
-        value: what stands under the key.
-        key: the key, with dots.
-        depth: how deep it stands; a YAML file can hold itself.
+        parameters: by name.
+        key: where they stand, such as `model_list.0.litellm_params`.
 
     Raises:
-        ConfigError: there is one, or the file is nested too deep.
+        ConfigError: a value is no text, or names a variable that is none.
     """
-    if depth > _DEEPEST:
-        raise wrong(path, key.split(".", maxsplit=1)[0], "is nested too deep, or holds itself")
-    if isinstance(value, dict):
-        for name, part in cast("dict[object, object]", value).items():
-            if not isinstance(name, str):
-                raise wrong(path, key, "a key under it is no text; write that key in quotes")
-            check_names(path, part, key=f"{key}.{shown_name(name)}", depth=depth + 1)
-    elif isinstance(value, list):
-        for number, part in enumerate(cast("list[object]", value)):
-            check_names(path, part, key=f"{key}.{number}", depth=depth + 1)
-
-
-def check_deployment(path: Path, entry: _Options, *, key: str) -> None:
-    """Check one entry of `model_list`, which has a name and parameters.
-
-    Args:
-        path: the file.
-        entry: the entry.
-        key: its place, such as `model_list.0`.
-
-    Raises:
-        ConfigError: a value is of a wrong type, or names a variable that is none.
-    """
-    information = entry.get("model_info")
-    if information is not None and not isinstance(information, dict):
-        raise wrong(path, f"{key}.model_info", "needs keys and values")
-    _check_parameters(path, entry, key=key)
-    parameters = cast("_Options", entry["litellm_params"])
-    _check_parameters(path, parameters, key=f"{key}.litellm_params")
-
-
-def check_settings(path: Path, settings: _Options, *, keys: Mapping[str, str]) -> None:
-    """Check the Router's settings.
-
-    Args:
-        path: the file.
-        settings: by name.
-        keys: where each stands, such as `router_settings.fallbacks`.
-
-    Raises:
-        ConfigError: a value is of a wrong type or none of those that there are, or needs a package
-            that is not installed.
-    """
-    for kind, (fits, what) in _KINDS.items():
-        for name in SETTINGS[kind]:
-            if settings.get(name) is not None and not fits(settings[name]):
-                raise wrong(path, keys[name], what)
-    for name in ("redis_host", "redis_url"):
-        if settings.get(name) is not None and find_spec("redis") is None:
-            what = "needs the package `redis`, which is not installed: install it, or leave it out"
-            raise wrong(path, keys[name], what)
-    strategy = settings.get("routing_strategy")
-    known = SETTINGS["strategies"]
-    if strategy is not None and strategy not in known:
-        there = remedy(strategy, known, otherwise=f"use one of {', '.join(known)}")
-        raise wrong(path, keys["routing_strategy"], f"is no way of routing: {there}")
-    defaults = settings.get("default_litellm_params")
-    if isinstance(defaults, dict):
-        _check_parameters(path, cast("_Options", defaults), key=keys["default_litellm_params"])
-
-
-def _check_parameters(path: Path, parameters: _Options, *, key: str) -> None:
     for name, value in parameters.items():
         place = f"{key}.{shown_name(name)}"
-        if value is None:
-            continue
         if (variable := named_variable(value)) is not None:
             if not variable.isidentifier() or shown_name(variable) != variable:
                 what = "needs the name of an environment variable after os.environ/, and no key"
                 raise wrong(path, place, what)
-        elif name in PARAMETERS["number"] and not _is_number(value):
-            raise wrong(path, place, _KINDS["number"][1])
-        elif (name in PARAMETERS["text"] or SECRET.search(name)) and not _is_text(value):
-            if name.endswith("credentials") and isinstance(value, dict):
-                continue  # of a cloud, written out
-            raise wrong(path, place, "needs a text, such as os.environ/NAME")
+        elif value is not None and SECRET.search(name):
+            is_of_cloud = name.endswith("credentials") and isinstance(value, dict)  # written out
+            if not (is_of_cloud or (isinstance(value, str) and value)):
+                raise wrong(path, place, "needs a text, such as os.environ/NAME")

@@ -10,24 +10,25 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 from uuid import uuid4
 
 from pydantic import TypeAdapter, ValidationError
 
-from rubric_core import ConfigError
-from rubric_core.configuration import shown_name
+from rubric_core.configuration import shown_name, validated
 from rubric_judge.errors import says
 from rubric_judge.provider import router_checks
 from rubric_judge.provider.chat import listing, mapping, server_of
 from rubric_judge.provider.router_checks import SECRET, named_variable, remedy, wrong
 from rubric_judge.yaml_files import read_yaml, yaml_place
 
-_SECTIONS = frozenset({"model_list", "router_settings", "litellm_settings", "general_settings"})
 _FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 _OF_CALLS = frozenset({*_FALLBACKS, "default_fallbacks", "allowed_fails", "cooldown_time"})
 """What may stand under `litellm_settings`; the rest would change litellm for the whole process."""
+_OF_REDIS = frozenset({"redis_host", "redis_url"})
 _DEFAULTS = "default_litellm_params"
 _PRICE = "_cost_per_"
 _HEADERS = frozenset({"extra_headers", "headers"})
@@ -122,8 +123,9 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
         ConfigError: the file cannot be read or is no such file, a key in it is wrong, or `model` is
             none of its groups; names file and key, and never a value that may be a secret.
     """
-    content = _content(path)
-    deployments = tuple(_deployments(path, content.get("model_list")))
+    content = cast("dict[str, Any]", read_yaml(path) or {})
+    validated(router_checks.File, content, source=partial(yaml_place, path))
+    deployments = tuple(_deployments(path, content["model_list"]))
     groups = {cast("str", entry["model_name"]) for entry in deployments}
     settings, keys, ignored = _settings(path, content)
     aliases = dict(_aliases(path, settings, keys))
@@ -137,43 +139,17 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
     return RouterFile(path, deployments, settings, keys, ignored)
 
 
-def _content(path: Path) -> _Options:
-    content = read_yaml(path)
-    if not isinstance(content, dict):
-        raise ConfigError(f"{path}: needs a `model_list`", location="model_list")
-    sections = cast("_Options", content)
-    for name in sections:
-        if name not in _SECTIONS:
-            meant = remedy(str(name), _SECTIONS, otherwise=f"use {', '.join(sorted(_SECTIONS))}")
-            key = shown_name(name)
-            place = yaml_place(path, (str(name),))
-            raise ConfigError(f"{place}: unknown key {key!r}: {meant}", location=key)
-        if name != "general_settings":
-            router_checks.check_names(path, sections[name], key=name)
-    return sections
-
-
-def _deployments(path: Path, value: object) -> Iterator[_Options]:
-    if not isinstance(value, list) or not value:
-        what = "needs a list of one deployment or more: `- {model_name: …, litellm_params: {…}}`"
-        raise wrong(path, "model_list", what)
+def _deployments(path: Path, entries: list[_Options]) -> Iterator[_Options]:
     identities = set[str]()
-    for number, entry in enumerate(cast("list[object]", value)):
-        key, fields = f"model_list.{number}", mapping(entry)
-        if not isinstance(fields.get("litellm_params") or {}, dict):
-            what = "needs keys and values, such as `model: openai/gpt-4.1-mini`"
-            raise wrong(path, f"{key}.litellm_params", what)
-        model = mapping(fields.get("litellm_params")).get("model")
-        named = {"model_name": fields.get("model_name"), "litellm_params.model": model}
-        for name, given in named.items():
-            if not isinstance(given, str) or not given:
-                raise wrong(path, f"{key}.{name}", "needs a name")
-        router_checks.check_deployment(path, fields, key=key)
-        identity = mapping(fields.get("model_info")).get("id")
+    for number, entry in enumerate(entries):
+        key = f"model_list.{number}"
+        router_checks.check_secrets(path, entry, key=key)
+        router_checks.check_secrets(path, parameters_of(entry), key=f"{key}.litellm_params")
+        identity = mapping(entry.get("model_info")).get("id")
         if identity is not None and str(identity) in identities:
             raise wrong(path, f"{key}.model_info.id", "stands at another deployment too")
         identities.add(str(identity))
-        yield fields
+        yield entry
 
 
 def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], tuple[str, ...]]:
@@ -181,10 +157,7 @@ def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], 
     keys: dict[str, str] = {}
     ignored: list[str] = ["general_settings"] if "general_settings" in content else []
     for section in ("litellm_settings", "router_settings"):
-        given = cast("object", content.get(section) or {})
-        if not isinstance(given, dict):
-            raise wrong(path, section, "needs keys and values")
-        for name, value in cast("_Options", given).items():
+        for name, value in mapping(content.get(section)).items():
             key = f"{section}.{shown_name(name)}"
             if name in router_checks.SETTINGS["ours"]:
                 ignored.append(key)
@@ -192,9 +165,12 @@ def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], 
                 here = f"here only {', '.join(sorted(_OF_CALLS))} may stand"
                 raise wrong(path, key, f"would change litellm for the whole process; {here}")
             else:
+                router_checks.check_secrets(path, {name: value}, key=section)
+                if name in _OF_REDIS and value is not None and find_spec("redis") is None:
+                    raise wrong(path, key, says("no_redis"))
                 settings[name] = value
                 keys[name] = key
-    router_checks.check_settings(path, settings, keys=keys)
+    router_checks.check_secrets(path, mapping(settings.get(_DEFAULTS)), key=keys.get(_DEFAULTS, ""))
     return settings, keys, tuple(ignored)
 
 

@@ -62,9 +62,12 @@ def deployments_with_keys(file: router_file.RouterFile) -> list[dict[str, object
     """
     values: dict[str | None, object] = {}
     for name, key in file.variables.items():
-        place = file.path if variable(name) else yaml_place(file.path, tuple(key.split(".")))
-        who, is_key = f"{place}: {key} names", key.endswith(".api_key")
-        values[name] = _value(name, who, or_else="take that deployment out", is_key=is_key)
+        or_else, is_key = "take that deployment out", key.endswith(".api_key")
+        try:
+            values[name] = _value(name, f"{key} names", or_else=or_else, is_key=is_key)
+        except JudgeSetupError as error:
+            place = yaml_place(file.path, tuple(key.split(".")))
+            raise JudgeSetupError(f"{place}: {error}") from None
     return [
         {
             **entry,
