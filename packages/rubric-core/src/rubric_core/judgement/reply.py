@@ -5,15 +5,12 @@ Nothing is repaired or clipped: a reply is either wholly valid or it earns nothi
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from pydantic_core import from_json
-
-from rubric_core.errors import RepeatedKeyError, ReplyError, SchemaError
-from rubric_core.files import decode
+from rubric_core.errors import NotJsonError, RepeatedKeyError, ReplyError, SchemaError
+from rubric_core.files import breaks_off, decode
 from rubric_core.outcome import Reason
 from rubric_core.schema.rubric import Rubric
 
@@ -139,22 +136,10 @@ def _decoded(rubric: Rubric, text: str) -> object:
     except RepeatedKeyError as error:
         among_scores = error.key in rubric.ids or error.key not in _KEYS
         reason = Reason.DUPLICATE_CRITERION if among_scores else Reason.NOT_JSON
-        raise ReplyError(str(error), reason=reason) from None
-    except json.JSONDecodeError as error:
-        reason = Reason.TRUNCATED if _cut_off(text) else Reason.NOT_JSON
-        problem = f"{error.msg.removesuffix(' at')} at character {error.pos}"
-        raise ReplyError(problem, reason=reason) from None
-    except RecursionError:
-        raise ReplyError("the reply is nested too deeply", reason=Reason.NOT_JSON) from None
-
-
-def _cut_off(text: str) -> bool:
-    """Whether the reply begins as an object and ends within it."""
-    try:
-        from_json(text.encode(errors="replace"))
-    except ValueError as error:
-        return text.lstrip().startswith("{") and str(error).startswith("EOF")
-    return False
+        raise ReplyError(f"the reply is {error}", reason=reason) from None
+    except NotJsonError as error:
+        reason = Reason.TRUNCATED if breaks_off(text) else Reason.NOT_JSON
+        raise ReplyError(f"the reply is {error}", reason=reason) from None
 
 
 def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapping[str, object]:
