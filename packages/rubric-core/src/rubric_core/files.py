@@ -73,12 +73,13 @@ def decode(text: str | bytes, *, finite: bool = False) -> object:
     raise NotJsonError(problem)
 
 
-def breaks_off(text: str) -> bool:
+def breaks_off(text: str | bytes) -> bool:
     """Whether a text begins as a JSON object and ends within it."""
+    raw = text.encode(errors="replace") if isinstance(text, str) else text
     try:
-        from_json(text.encode(errors="replace"))
+        from_json(raw)
     except ValueError as error:
-        return text.lstrip().startswith("{") and str(error).startswith("EOF")
+        return raw.lstrip().startswith(b"{") and str(error).startswith("EOF")
     return False
 
 
