@@ -242,7 +242,6 @@ def test_what_json_does_not_have_as_white_space_is_no_cut(rubric: Rubric, space:
     "text",
     [
         '{"reasoning": "a\n',
-        '{"reasoning": "\\u12g',
         '{"reasoning": "\\q',
         '{"total": truth',
         '{"total": tru, ',

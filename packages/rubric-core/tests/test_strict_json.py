@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_core.errors import RepeatedKeyError
+from rubric_core.errors import NotJsonError, RepeatedKeyError
 from rubric_core.files import decode
 
 documents = st.recursive(
@@ -45,11 +45,24 @@ def test_every_number_is_a_float() -> None:
     assert type(decode("1")) is float
 
 
-@pytest.mark.parametrize("text", ["\ufeff{}", "", "{} {}", "[1,]", "nul"])
+@pytest.mark.parametrize("text", ["\ufeff{}", "", "{} {}", "[1,]", "nul", '{"a":\n 1,\n b}'])
 def test_what_is_no_document_is_refused_as_the_standard_library_does(text: str) -> None:
     with pytest.raises(json.JSONDecodeError) as expected:
         json.loads(text)
-    with pytest.raises(json.JSONDecodeError) as caught:
-        decode(text)
+    for form in (text, text.encode()):
+        with pytest.raises(NotJsonError) as caught:
+            decode(form)
 
-    assert str(caught.value) == str(expected.value)
+        assert str(caught.value).startswith(f"not JSON: {expected.value.msg.removesuffix(' at')}")
+        assert str(caught.value).endswith(f"column {expected.value.colno}")
+        assert (f"line {expected.value.lineno}," in str(caught.value)) == ("\n" in text)
+        assert caught.value.__context__ is None  # it would hold the text
+
+
+def test_bytes_that_are_no_text_and_depth_that_nobody_follows_are_told() -> None:
+    with pytest.raises(NotJsonError, match=r"^not UTF-8 at byte 2$"):
+        decode(b'["\xff"]')
+    with pytest.raises(NotJsonError, match=r"^nested too deeply$"):
+        decode("[" * 100_000)
+    with pytest.raises(NotJsonError, match=r"^not usable: NaN is no number in JSON$"):
+        decode("[NaN]", finite=True)

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeAlias, TypeVar, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from rubric_core.errors import ConfigError, RepeatedKeyError, SchemaError
-from rubric_core.files import broken, decode, read_file, toml_beside
+from rubric_core.errors import ConfigError, NotJsonError
+from rubric_core.files import decode, read_file, toml_beside
 
 _Model = TypeVar("_Model", bound=BaseModel)
 Keys: TypeAlias = "tuple[int | str, ...]"
@@ -138,7 +138,7 @@ def read_written(
     source = f"{path}: {what}"
     try:
         text = read_file(path)
-        held = decode(text.decode(), finite=True)
+        held = decode(text, finite=True)
         for key, said in (others or {}).items():
             if isinstance(held, dict) and key in held:
                 raise ConfigError(f"{path}: {said}", location=str(path))
@@ -147,11 +147,8 @@ def read_written(
         wrong = config_error(error, model=model, source=source)
         told = str(wrong).replace(f"\n{source}: ", "\n  ")
         raise ConfigError(told, location=wrong.location) from None
-    except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
-        raise ConfigError(f"{source}: {broken(error)}", location=str(path)) from None
-    except (SchemaError, RecursionError) as error:
-        said = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ConfigError(f"{source}: {said}", location=str(path)) from None
+    except NotJsonError as error:
+        raise ConfigError(f"{source}: {error}", location=str(path)) from None
 
 
 def config_error(error: ValidationError, *, model: type[BaseModel], source: Source) -> ConfigError:

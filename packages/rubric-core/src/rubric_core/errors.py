@@ -3,7 +3,8 @@
 RubricError
 ├── SchemaError (ValueError)            a criterion, rubric, task or result that is not well formed
 │   ├── RubricFileError                 the same, in a file: path, line and field
-│   ├── RepeatedKeyError                a JSON object that holds a key twice
+│   ├── NotJsonError                    a text that is not one JSON document
+│   │   └── RepeatedKeyError            a JSON object that holds a key twice
 │   └── ReplyError                      a judge's reply that departs from the contract
 ├── RewardError (ValueError)            numbers that no reward or advantage can be computed from
 │   ├── RewardShapeError                arrays whose axes do not fit
@@ -73,7 +74,11 @@ class RubricFileError(SchemaError):
         self.line = line
 
 
-class RepeatedKeyError(SchemaError):
+class NotJsonError(SchemaError):
+    """A text that is not one JSON document; the message goes on after "is", and says the place."""
+
+
+class RepeatedKeyError(NotJsonError):
     """A JSON object that holds the same key twice.
 
     Attributes:
@@ -81,7 +86,7 @@ class RepeatedKeyError(SchemaError):
     """
 
     def __init__(self, *, key: str) -> None:
-        super().__init__("an object holds the same key twice")
+        super().__init__("not usable: an object holds the same key twice")
         self.key = key
 
 

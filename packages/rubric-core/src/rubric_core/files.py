@@ -19,7 +19,9 @@ from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from rubric_core.errors import RepeatedKeyError, RubricFileError, SchemaError
+from pydantic_core import from_json
+
+from rubric_core.errors import NotJsonError, RepeatedKeyError, RubricFileError, SchemaError
 from rubric_core.nearest import near
 
 
@@ -32,7 +34,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _not_json(name: str) -> float:
-    raise SchemaError(f"{name} is no number in JSON")
+    raise NotJsonError(f"not usable: {name} is no number in JSON")
 
 
 # float() has no limit on digits, int() has; an index or a count is never read through here. Made
@@ -43,22 +45,42 @@ _OF_FINITE: Final = json.JSONDecoder(
 )
 
 
-def decode(text: str, *, finite: bool = False) -> object:
+def decode(text: str | bytes, *, finite: bool = False) -> object:
     """Decode one JSON document; every number becomes a float, and one too large becomes infinity.
 
     Args:
-        text: the document.
+        text: the document; bytes are UTF-8.
         finite: refuse `NaN` and `Infinity`, which Python's reader takes and JSON does not have.
 
     Raises:
         RepeatedKeyError: an object at any depth holds a key twice.
-        SchemaError: it holds `NaN` or an `Infinity`, and `finite`.
-        json.JSONDecodeError: the text is not one JSON document.
-        RecursionError: the text nests deeper than the interpreter can follow.
+        NotJsonError: the text is not one JSON document, or nests deeper than the interpreter can
+            follow; or it holds `NaN` or an `Infinity`, and `finite`.
     """
-    if text.startswith("\ufeff"):
-        return json.loads(text)  # raises, and says what to do
-    return (_OF_FINITE if finite else _DECODER).decode(text)
+    try:
+        text = text if isinstance(text, str) else text.decode()
+        if text.startswith("\ufeff"):
+            json.loads(text)  # raises, and says what to do
+        return (_OF_FINITE if finite else _DECODER).decode(text)
+    except UnicodeDecodeError as error:
+        problem = f"not UTF-8 at byte {error.start}"
+    except json.JSONDecodeError as error:
+        line = f"line {error.lineno}, " if error.lineno > 1 else ""
+        problem = f"not JSON: {error.msg.removesuffix(' at')} at {line}column {error.colno}"
+    except RecursionError:
+        problem = "nested too deeply"
+    # Out here: the error that `from None` would hide holds the whole text.
+    raise NotJsonError(problem)
+
+
+def breaks_off(text: str | bytes) -> bool:
+    """Whether a text begins as a JSON object and ends within it."""
+    raw = text.encode(errors="replace") if isinstance(text, str) else text
+    try:
+        from_json(raw)
+    except ValueError as error:
+        return raw.lstrip().startswith(b"{") and str(error).startswith("EOF")
+    return False
 
 
 _DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
@@ -208,25 +230,12 @@ def read_each_line(path: Path) -> Iterator[tuple[int, dict[str, object] | Schema
 
 def _row(raw: bytes) -> dict[str, object] | SchemaError:
     try:
-        row = decode(raw.decode().rstrip("\r\n"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
-        return SchemaError(broken(error))
-    except RecursionError:
-        return SchemaError("nested too deeply")
+        row = decode(raw.rstrip(b"\r\n"))
+    except NotJsonError as error:
+        return error
     if not isinstance(row, dict):
         return SchemaError(f"a line must hold one JSON object, not {type(row).__name__}")
     return cast("dict[str, object]", row)
-
-
-def broken(error: UnicodeDecodeError | json.JSONDecodeError | RepeatedKeyError) -> str:
-    """Say what keeps a text from being read as JSON."""
-    match error:
-        case UnicodeDecodeError():
-            return f"not UTF-8 at byte {error.start}"
-        case json.JSONDecodeError():
-            return f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
-        case _:
-            return f"not usable: {error}"
 
 
 def write_lines(file: BinaryIO, rows: Iterable[dict[str, object]]) -> int:

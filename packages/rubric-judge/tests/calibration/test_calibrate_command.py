@@ -246,6 +246,10 @@ def test_a_label_that_does_not_fit_is_refused(
             "rubric-judge: --cascade needs --risk: the share that may contradict the labels",
         ),
         (
+            ("--labels", "anna.jsonl", "--judge", "lexical.yaml", "--cascade", "--risk", "2"),
+            "rubric-judge: the options: risk: must be below 1, not '2'",
+        ),
+        (
             ("--labels", "anna.jsonl", *CASCADE, "--bound", ".3"),
             "rubric-judge: --bound has no meaning with --cascade: leave one of the two out",
         ),

@@ -203,7 +203,7 @@ def test_label_studios_json_is_read_with_its_raters(imported: Imported) -> None:
             r"export: record 1: field 'data'.*not as JSON-MIN",
         ),
         ({"tasks": []}, "holds no list of records"),
-        ("not json", r"export:1: not one JSON document"),
+        ("not json", r"export: not JSON: Expecting value at column 1: give the tool's export"),
         (
             [
                 _studio_task(

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rubric_core.errors import NotJsonError, RepeatedKeyError
 from rubric_judge import ChatReply
 from rubric_judge.provider.chat import Finish
 from rubric_judge.verification.directive import parse_verification
@@ -184,7 +185,9 @@ def test_any_json_is_read_or_refused(value: object) -> None:
 def test_any_text_is_decoded_or_refused(text: str) -> None:
     refusal = _refusal(lambda: decoded(_answer(text)))
     assert refusal is None or refusal.reason in {NOT_JSON, TRUNCATED}
-    assert refusal is None or refusal.__context__ is None  # it would hold the reply
+    wrong = refusal.__context__ if refusal else None
+    assert type(wrong) in {type(None), NotJsonError, RepeatedKeyError}  # hold nothing of the reply
+    assert wrong is None or wrong.__context__ is None  # it would hold the reply
 
 
 @given(value=JSON, name=st.sampled_from(["weight", "id", "name", "required_elements", "question"]))

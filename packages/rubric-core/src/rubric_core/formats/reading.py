@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, cast
 
 from rubric_core.data.dataset import READERS, read_tasks
-from rubric_core.errors import ConfigError, RepeatedKeyError, RubricFileError, SchemaError
-from rubric_core.files import broken, decode, read_file, read_lines
+from rubric_core.errors import ConfigError, NotJsonError, RubricFileError, SchemaError
+from rubric_core.files import decode, read_file, read_lines
 from rubric_core.formats import checklists, scales
 from rubric_core.formats.draft import Draft, Imported, imported, unknown_format
 from rubric_core.formats.row import Row
@@ -161,15 +161,13 @@ def _items(document: object) -> list[object]:
 
 
 def _document(path: Path) -> object:
+    content, is_toml = read_file(path).removeprefix(BOM_UTF8), path.suffix.lower() == ".toml"
     try:
-        text = read_file(path).decode("utf-8-sig")
-        return tomllib.loads(text) if path.suffix.lower() == ".toml" else decode(text)
-    except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
-        raise RubricFileError(broken(error), path=path) from None
-    except tomllib.TOMLDecodeError as error:
+        return tomllib.loads(content.decode()) if is_toml else decode(content)
+    except NotJsonError as error:
+        raise RubricFileError(str(error), path=path) from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise RubricFileError(f"not TOML: {error}", path=path) from None
-    except RecursionError:
-        raise RubricFileError("nested too deeply", path=path) from None
 
 
 def _object(value: object, path: Path, number: int) -> Row:

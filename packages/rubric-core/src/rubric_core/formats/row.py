@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from rubric_core.errors import RepeatedKeyError, RubricFileError
+from rubric_core.errors import NotJsonError, RubricFileError
 from rubric_core.files import decode
 from rubric_core.formats.draft import as_question
 
@@ -105,8 +104,8 @@ class Row:
         """Read a text that holds JSON, as Arrow columns often do."""
         try:
             return decode(text)
-        except (json.JSONDecodeError, RepeatedKeyError, RecursionError):
-            raise self.error("holds a text that is no JSON", name) from None
+        except NotJsonError as error:
+            raise self.error(f"holds a text that is {error}", name) from None
 
     def error(self, problem: str, name: str) -> RubricFileError:
         """Say what is wrong with a field."""

@@ -5,14 +5,12 @@ Nothing is repaired or clipped: a reply is either wholly valid or it earns nothi
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast
 
-from rubric_core.errors import RepeatedKeyError, ReplyError, SchemaError
-from rubric_core.files import decode
+from rubric_core.errors import NotJsonError, RepeatedKeyError, ReplyError, SchemaError
+from rubric_core.files import breaks_off, decode
 from rubric_core.outcome import Reason
 from rubric_core.schema.rubric import Rubric
 
@@ -21,14 +19,6 @@ TOTAL_TOLERANCE: Final = 1e-6
 
 _REQUIRED: Final = frozenset({"scores", "total", "max_total"})
 _KEYS: Final = _REQUIRED | {"reasoning", "evidence"}
-
-_WHITE_SPACE: Final = " \t\n\r"
-"""JSON's; Python's has more."""
-_NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([Ee][+-]?\d+)?", re.ASCII)
-_BEGUN_ESCAPE: Final = re.compile(r"u[0-9a-fA-F]{0,4}")
-_BEGUN_VALUES: Final = frozenset(
-    ["-", *(word[:end] for word in ("true", "false", "null") for end in range(1, len(word)))]
-)
 
 
 class ValidReply(NamedTuple):
@@ -146,34 +136,10 @@ def _decoded(rubric: Rubric, text: str) -> object:
     except RepeatedKeyError as error:
         among_scores = error.key in rubric.ids or error.key not in _KEYS
         reason = Reason.DUPLICATE_CRITERION if among_scores else Reason.NOT_JSON
-        raise ReplyError(str(error), reason=reason) from None
-    except json.JSONDecodeError as error:
-        reason = Reason.TRUNCATED if _cut_off(text, error) else Reason.NOT_JSON
-        problem = f"{error.msg.removesuffix(' at')} at character {error.pos}"
-        raise ReplyError(problem, reason=reason) from None
-    except RecursionError:
-        raise ReplyError("the reply is nested too deeply", reason=Reason.NOT_JSON) from None
-
-
-def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
-    """Whether the reply begins as an object and is well formed as far as it goes."""
-    if not text.lstrip(_WHITE_SPACE).startswith("{"):
-        return False
-    kept = text.rstrip(_WHITE_SPACE)
-    rest = kept[error.pos :]
-    problem = error.msg.partition(" starting")[0].removesuffix(" at")
-    match problem:
-        case "Unterminated string":
-            return True
-        case "Invalid control character":
-            return False
-        case "Invalid \\uXXXX escape":
-            return _BEGUN_ESCAPE.fullmatch(rest) is not None
-        case "Expecting ',' delimiter" if rest:
-            number = kept[len(kept.rstrip("+-.0123456789Ee")) :]
-            return len(rest) < len(number) and _NUMBER.fullmatch(number + "0") is not None
-        case _:
-            return not rest or (problem == "Expecting value" and rest in _BEGUN_VALUES)
+        raise ReplyError(f"the reply is {error}", reason=reason) from None
+    except NotJsonError as error:
+        reason = Reason.TRUNCATED if breaks_off(text) else Reason.NOT_JSON
+        raise ReplyError(f"the reply is {error}", reason=reason) from None
 
 
 def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapping[str, object]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 
 from pydantic import AfterValidator, Field
 
-from rubric_core.errors import RepeatedKeyError, SchemaError
+from rubric_core.errors import NotJsonError, SchemaError
 from rubric_core.files import decode
 from rubric_core.schema.rubric import Criteria, Grounding, Rubric
 from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text, not_blank
@@ -86,11 +86,9 @@ def criteria_of(rubric: object, *, column: str) -> object:
     if isinstance(rubric, str):
         try:
             rubric = decode(rubric)
-        except (json.JSONDecodeError, RepeatedKeyError, RecursionError) as error:
-            raise SchemaError(
-                f"the column {column!r} is a text that is not JSON ({type(error).__name__})",
-                field=column,
-            ) from None
+        except NotJsonError as error:
+            problem = f"the column {column!r} is a text that is {error}"
+            raise SchemaError(problem, field=column) from None
     rubric = without_nulls(rubric)
     if isinstance(rubric, dict):
         rubric = cast("dict[str, object]", rubric).get("criteria")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, cast
 
 from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, Task, read_tasks
-from rubric_core.errors import RepeatedKeyError
+from rubric_core.errors import NotJsonError
 from rubric_core.files import decode
 from rubric_core.schema.task import criteria_of, task_id_of
 from rubric_judge.errors import says
@@ -145,10 +144,8 @@ def label_row(label: object) -> Mapping[str, object]:
     if isinstance(label, str) and label.lstrip().startswith(("{", "[")):
         try:
             label = decode(label)
-        except (json.JSONDecodeError, RepeatedKeyError, RecursionError) as error:
-            raise SchemaError(
-                f"the label looks like invalid JSON ({type(error).__name__})", field="label"
-            ) from None
+        except NotJsonError as error:
+            raise SchemaError(f"the label begins as JSON and is {error}", field="label") from None
     match label:
         case Mapping():
             return cast("Mapping[str, object]", label)

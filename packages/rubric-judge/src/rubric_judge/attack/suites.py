@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, StrictStr
 
-from rubric_core import ConfigError, RubricFileError, SchemaError
+from rubric_core import ConfigError, RubricFileError
 from rubric_core.files import decode, read_file
 from rubric_judge.attack.cases import Attack, Target, filled
 from rubric_judge.attack.families import Builder, tampered
@@ -146,7 +146,7 @@ def _rows(path: Path) -> Iterable[TemplateRow]:
 def _from_json(path: Path) -> Iterable[TemplateRow]:
     try:
         content = decode(read_file(path).decode("utf-8-sig"))
-    except (ValueError, RecursionError, SchemaError):
+    except ValueError:
         return []  # reported among the skipped
     if reader := _KNOWN.get(path.name):
         try:

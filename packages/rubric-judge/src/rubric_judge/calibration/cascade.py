@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome
+from rubric_judge.calibration.target import CascadeTarget
 from rubric_judge.calibration.thresholds import GRID, RiskTest, risk_test
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cascade.judge import CascadeJudge
@@ -21,44 +21,9 @@ from rubric_judge.labels.rows import Label
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
 
-Unit = Literal["response", "task"]
 _Group: TypeAlias = str | None
 """Criteria that share a threshold: one id, or None for all of them."""
 _Thresholds: TypeAlias = dict[_Group, float | None]
-
-
-@dataclass(frozen=True)
-class CascadeTarget:
-    """What is promised, and of whom."""
-
-    risk: float = 0.1
-    """α: the share of verdicts that may contradict the labels."""
-    confidence: float = 0.95
-    """1 − δ, of all thresholds together."""
-    per_criterion: bool = False
-    """Whether each criterion gets a threshold and a promise of its own."""
-    tolerance: float | None = None
-    """How far a score may be from its label, as a share of the weight; None: the same side of
-    half of it."""
-    unit: Unit = "response"
-    """What was drawn independently. `response`: other responses to tasks like these; `task`: other
-    tasks, whose responses resemble each other."""
-
-    def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            ConfigError: one is out of bounds; says which.
-        """
-        for name, low, value in (
-            ("risk", 0.0, self.risk),
-            ("confidence", 0.5, self.confidence),
-            ("tolerance", 0.0, self.tolerance),
-        ):
-            if value is not None and not low < value < 1:
-                raise ConfigError(
-                    f"--{name} {value:g}: give a number above {low:g} and below 1", location=name
-                )
 
 
 class _Labels:

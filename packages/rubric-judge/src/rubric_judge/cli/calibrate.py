@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from rubric_core import JudgeView, RubricFileError, Task, read_tasks
 from rubric_core.files import write_text
+from rubric_judge.calibration.target import CascadeTarget
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import cascade, judging
 from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
@@ -22,7 +23,6 @@ from rubric_judge.errors import says
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
-    from rubric_judge.calibration.cascade import CascadeTarget
     from rubric_judge.calibration.pairing import Paired
     from rubric_judge.calibration.report import CalibrationReport, Files
     from rubric_judge.labels.rows import Label
@@ -93,7 +93,7 @@ class VerdictOptions:
     """Seed of the draws."""
 
 
-_VERDICTS, _NO_CASCADE = VerdictOptions(), cascade.CascadeOptions()
+_VERDICTS, _TARGET = VerdictOptions(), CascadeTarget()
 
 
 def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
@@ -106,7 +106,8 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     ledger: Path | None = None,
     workers: command.Positive = 32,
     verdicts: VerdictOptions = _VERDICTS,
-    thresholds: cascade.CascadeOptions = _NO_CASCADE,
+    is_cascade: cascade.IsCascade = False,
+    target: cascade.Target = _TARGET,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Calibrate a judge against people's labels, and say what to do with each criterion.
@@ -126,22 +127,22 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
         ledger: Looked up and recorded in, so that a command that was stopped goes on.
         workers: Judge workers; each holds up to four responses, one of a cascade.
         verdicts: How verdicts are found.
-        thresholds: What is promised of a cascade.
+        is_cascade: Find how unsure the judges of a `type: cascade` may be, in place of verdicts.
+        target: What is promised of a cascade.
         verbose: Log every judge call to stderr.
 
     Returns:
         Exit status: 1 when the ledger could not be written.
     """
     command.configure_log(verbose=verbose)
-    target = thresholds.target()
     asked = _Asked(judge, out, ledger, workers)
     with command.working(app):
         labelled = _labelled(tasks, responses, labels)
         make_folder(out, flag="--out")
         found = (
-            _verdicts(labelled, asked, verdicts, files=(tasks, responses, *labels))
-            if target is None
-            else _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
+            _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
+            if is_cascade
+            else _verdicts(labelled, asked, verdicts, files=(tasks, responses, *labels))
         )
     found.report()
     return command.FAILED if found.unwritten else 0

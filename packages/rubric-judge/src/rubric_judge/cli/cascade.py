@@ -5,21 +5,20 @@ from __future__ import annotations
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import anyio
 from cyclopts import ArgumentCollection, Group, Parameter
 
 from rubric_core import JudgeView
+from rubric_judge.calibration.target import CascadeTarget
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import flag_error
 from rubric_judge.console.command import print_pairs, print_rows
 from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
-    from rubric_judge.calibration.cascade import CascadeTarget
     from rubric_judge.cascade.record import CascadeCalibration
     from rubric_judge.labels.rows import Label
     from rubric_judge.ledger.store import Ledger
@@ -49,35 +48,10 @@ CASCADE = Group("Thresholds of a cascade", validator=_require_cascade)
 VERDICTS = Group("Verdicts", show=False, validator=_refuse_cascade)
 """Options that --cascade does not have."""
 
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class CascadeOptions:
-    """What is promised of a cascade."""
-
-    cascade: Annotated[bool, Parameter(negative=(), group=(CASCADE, VERDICTS))] = False
-    """Find how unsure the judges of a `type: cascade` may be, in place of verdicts."""
-    risk: Annotated[float | None, Parameter(group=CASCADE)] = None
-    """Share of the verdicts that may contradict the labels, between 0 and 1; required."""
-    confidence: Annotated[float, Parameter(group=CASCADE)] = 0.95
-    """Probability that the share is kept to."""
-    per_criterion: Annotated[bool, Parameter(negative=(), group=CASCADE)] = False
-    """A threshold and a promise for each criterion, instead of one for all."""
-    tolerance: Annotated[float | None, Parameter(group=CASCADE)] = None
-    """How far a score may be from its label, as a share of the weight; left out, they contradict
-    each other when only one reaches half of it."""
-    unit: Annotated[Literal["response", "task"], Parameter(group=CASCADE)] = "response"
-    """What was drawn independently: responses, or tasks with all of theirs."""
-
-    def target(self) -> CascadeTarget | None:
-        """Return what is to be promised, checked; None without --cascade."""
-        from rubric_judge.calibration.cascade import CascadeTarget
-
-        if not self.cascade or self.risk is None:
-            return None
-        return CascadeTarget(
-            self.risk, self.confidence, self.per_criterion, self.tolerance, self.unit
-        )
+IsCascade: TypeAlias = Annotated[
+    bool, Parameter("--cascade", negative=(), group=(CASCADE, VERDICTS))
+]
+Target: TypeAlias = Annotated[CascadeTarget, Parameter("*", negative=(), group=CASCADE)]
 
 
 def find_thresholds(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,8 +12,8 @@ from typing import Annotated, Final, Literal, Self, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, model_validator
 
 from rubric_core.configuration import nearest_key, shown_name
-from rubric_core.errors import RubricFileError, SchemaError
-from rubric_core.files import broken, decode, read_file
+from rubric_core.errors import NotJsonError, RubricFileError
+from rubric_core.files import decode, read_file
 from rubric_judge.errors import says
 from rubric_judge.labels.foreign import Given, Place, Reader
 
@@ -260,19 +259,15 @@ def _text(path: Path) -> str:
     try:
         return read_file(path).removeprefix(BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        raise RubricFileError(f"{broken(error)}: save it as UTF-8", path=path) from None
+        problem = f"not UTF-8 at byte {error.start}: save it as UTF-8"
+        raise RubricFileError(problem, path=path) from None
 
 
 def _records(path: Path) -> Iterator[tuple[Place, dict[str, object]]]:
-    text = _text(path)
     try:
-        found = decode(text)
-    except (json.JSONDecodeError, SchemaError, RecursionError) as error:
-        told = "nested too deeply" if isinstance(error, RecursionError) else "not one JSON document"
-        line = error.lineno if isinstance(error, json.JSONDecodeError) else None
-        raise RubricFileError(
-            f"{told}: give the tool's export as it is", path=path, line=line
-        ) from None
+        found = decode(_text(path))
+    except NotJsonError as error:
+        raise RubricFileError(f"{error}: give the tool's export as it is", path=path) from None
     if not isinstance(found, list):
         raise RubricFileError("holds no list of records: give the tool's export", path=path)
     for number, record in enumerate(cast("list[object]", found), 1):

@@ -11,10 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from pydantic_core import from_json
-
 from rubric_core.errors import RubricFileError
-from rubric_core.files import append_whole, open_to_append, replacing
+from rubric_core.files import append_whole, breaks_off, open_to_append, replacing
 from rubric_core.locks import file_lock
 from rubric_core.rows import end_last_line
 from rubric_judge.errors import says
@@ -203,13 +201,7 @@ def _is_torn(last: bytes) -> bool:
 
     What is a whole JSON text and no label, or is not ours, is left to `read_labels` to refuse.
     """
-    if not (last.startswith(_START) or _START.startswith(last)):
-        return False
-    try:
-        from_json(last)
-    except ValueError as error:
-        return str(error).startswith("EOF while parsing")
-    return False
+    return (last.startswith(_START) or _START.startswith(last)) and breaks_off(last)
 
 
 def _sync_folder(folder: Path) -> None:

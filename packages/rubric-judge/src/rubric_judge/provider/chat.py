@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue
 
-from rubric_core import Answerer, SchemaError, Usage
+from rubric_core import Answerer, Usage
+from rubric_core.errors import NotJsonError
 from rubric_core.files import decode, toml_beside
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.failures import MOST_TOKENS, retry_after_s, status_error, transport_error
@@ -213,10 +213,11 @@ def _decoded(body: bytes) -> dict[str, object]:
     try:
         # As a reply is read; half a surrogate pair is left in the text.
         decoded = decode(body.decode(errors="surrogatepass"), finite=True)
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+    except UnicodeDecodeError:
         decoded = None
-    except SchemaError as error:
-        raise transport_error(f"a success without valid JSON: {error}") from None
+    except NotJsonError as error:
+        said = f"a success that is no JSON object ({error}); check `api_base`"
+        raise transport_error(said) from None
     if not isinstance(decoded, dict):
         raise transport_error("a success that is no JSON object; check `api_base`")
     return cast("dict[str, object]", decoded)

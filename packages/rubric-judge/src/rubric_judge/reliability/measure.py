@@ -194,9 +194,6 @@ class _Study:
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),
             kappa=estimate(agreement.kappa(self.single.tenths_JNM[a], self.single.tenths_JNM[b])),
-            kappa_by_criterion=self._by_criterion(
-                lambda tenths_JNM: agreement.kappa(*tenths_JNM), self.single.tenths_JNM[[a, b]]
-            ),
         )
 
     def panel(self) -> report.PanelAgreement:
@@ -206,7 +203,7 @@ class _Study:
         for name, metric in _METRICS.items():
             alpha = partial(agreement.alpha, metric=metric)
             alphas[name] = estimate(alpha(self.single.tenths_JNM))
-            alphas[f"{name}_by_criterion"] = self._by_criterion(alpha, self.single.tenths_JNM)
+            alphas[f"{name}_by_criterion"] = self._by_criterion(alpha)
         return report.PanelAgreement(
             judges=len(ratings.judges),
             responses=len(rows),
@@ -241,12 +238,10 @@ class _Study:
             youden_j=found.youden_j,
         )
 
-    def _by_criterion(
-        self, agree: Callable[[IntArray], Statistic], tenths_JNM: IntArray
-    ) -> dict[str, float | None]:
+    def _by_criterion(self, agree: Callable[[IntArray], Statistic]) -> dict[str, float | None]:
         """Return an agreement on each criterion's scores, which are an array with M = 1."""
         values: dict[str, float | None] = {}
         for name, (n, m) in self.ratings.cells_by_criterion.items():
-            value = agree(tenths_JNM[:, n, m][:, :, None])(np.arange(len(n)))
+            value = agree(self.single.tenths_JNM[:, n, m][:, :, None])(np.arange(len(n)))
             values[name] = None if math.isnan(value) else value
         return values

@@ -92,7 +92,6 @@ class PairAgreement(Part):
     """Mean over tasks of τ-b within the task's responses."""
     kappa: Estimate
     """Quadratically weighted κ of criterion scores in tenths, all criteria pooled."""
-    kappa_by_criterion: dict[str, float | None]
 
 
 class PanelAgreement(Part):
@@ -177,7 +176,8 @@ class ReliabilityReport(Report):
             _judges(self.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
             for k in range(0, len(columns), _MOST_COLUMNS)
         ]
-        together = [TextTable.turned(WORDS["panel"], [[self.panel]]), _pairs(self.pairs, marks)]
+        panel, alphas = TextTable.turned(WORDS["panel"], [[self.panel]]), _alphas(self.panel)
+        together = [panel, alphas, _pairs(self.pairs, marks)]
         if self.reference is not None:
             together.append(_rates(self.rates, marks, marks[self.reference]))
         legend = TextTable("Judges", ("", "judge"), rows)
@@ -250,6 +250,15 @@ def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> T
         words = {**words, "columns": columns}
     of = f" (the {len(shown)} noisiest)" if len(shown) < len(criteria) else ""
     return TextTable.of(words, ([one, marks.get(one.judge)] for one in shown), of=of)
+
+
+def _alphas(panel: PanelAgreement) -> TextTable:
+    known = {name: alpha for name, alpha in panel.alpha_by_criterion.items() if alpha is not None}
+    ordinal, nominal = panel.alpha_ordinal_by_criterion, panel.alpha_nominal_by_criterion
+    lowest = sorted(known, key=lambda name: known[name])[:_MOST_CRITERIA]
+    told = ([name, known[name], ordinal.get(name), nominal.get(name)] for name in lowest)
+    of = f" (the {len(lowest)} lowest)" if len(lowest) < len(known) else ""
+    return TextTable.of(WORDS["alphas"], told, of=of)
 
 
 def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTable:

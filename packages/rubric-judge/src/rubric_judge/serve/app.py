@@ -16,8 +16,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
-from rubric_core import JudgeView, SchemaError
+from rubric_core import JudgeView
 from rubric_core.configuration import needed
+from rubric_core.errors import NotJsonError
 from rubric_core.files import decode
 from rubric_judge.provider.settings import service_token
 from rubric_judge.serve import schemas
@@ -37,9 +38,9 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         """Decode the body; a `JSONDecodeError` is what FastAPI expects of one that is none."""
         try:
-            return decode((await self.body()).decode())
-        except (UnicodeDecodeError, RecursionError, SchemaError) as error:
-            raise json.JSONDecodeError(type(error).__name__, "", 0) from None
+            return decode(await self.body())
+        except NotJsonError as error:
+            raise json.JSONDecodeError(str(error), "", 0) from None
 
 
 class _StrictRoute(APIRoute):

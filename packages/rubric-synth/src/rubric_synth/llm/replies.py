@@ -11,13 +11,12 @@ it fills is checked here for form, and `rubric_synth.quality` runs it.
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from rubric_core.errors import RepeatedKeyError
-from rubric_core.files import decode
+from rubric_core.errors import NotJsonError
+from rubric_core.files import breaks_off, decode
 from rubric_core.schema import sealed
 from rubric_judge import ChatReply, VerificationError, parse_verification
 from rubric_judge.verification.numeric import read_numeric
@@ -310,21 +309,11 @@ def decoded(answer: ChatReply) -> object:
     detail = f"{len(text)} characters, more than {LONGEST_REPLY_CHARS}"
     refuse(not_json, detail, when=len(text) > LONGEST_REPLY_CHARS)
     refuse(not_json, "empty", when=not text.strip())
-    reason = not_json
     try:
         return decode(text)
-    except RepeatedKeyError:
-        detail = "an object holds a key twice"
-    except json.JSONDecodeError as error:
-        detail = f"{error.msg.removesuffix(' at')} at character {error.pos}"
-        # Whether the reply begins as an object and is well formed as far as it goes.
-        at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        if at_end and text.lstrip().startswith("{"):
-            reason, detail = cut_off, f"breaks off at {len(text)} characters"
-    except RecursionError:
-        detail = "nested too deeply"
-    # Out here: the error that `from None` would hide holds the whole reply.
-    raise StageRefusal(reason, detail)
+    except NotJsonError as error:
+        refuse(cut_off, f"breaks off at {len(text)} characters", when=breaks_off(text))
+        raise StageRefusal(not_json, str(error)) from None
 
 
 def checked(model: type[_Model], value: object) -> _Model:
