@@ -156,9 +156,9 @@ def sealed(content: _Sealed) -> _Sealed:
 
 
 def is_as_written(text: bytes) -> bool:
-    """Whether the file of a sealed model still has its digest; one that has none counts as such."""
+    """Whether the file of a sealed model still has its digest."""
     content = json.loads(text)
-    return content.get("digest") in {None, content_digest(content)}
+    return content.get("digest") == content_digest(content)
 
 
 def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived | None:
@@ -194,16 +194,8 @@ def check_manifest(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
         text: its bytes.
         edits: where a difference is noted.
     """
-    if run.digest is None:
-        if run.files:
-            edits.add(path, "its field 'digest' is gone")
-        else:
-            edits.notes.append(
-                f"{path.parent} has no digests: written by an older version, so that not every "
-                "edit of its files can be noticed"
-            )
-    elif not is_as_written(text):
-        what = "is not as the evaluation's end left it: its digest is another one"
+    if not is_as_written(text):
+        what = "is not as the evaluation's end left it: its digest is another one, or gone"
         edits.add(path, what, is_known=False)
     for model in run.models:
         if model.fingerprint != text_sha256(canonical_json(model.identity)):
@@ -219,15 +211,13 @@ def check_files(folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = "
 
     Args:
         folder: of the evaluation.
-        run: its manifest; one without digests is not checked.
+        run: its manifest.
         edits: where differences are noted.
         part: only files in this folder of it that are there, such as "answers".
 
     Raises:
         OSError: a file cannot be read.
     """
-    if run.digest is None:
-        return
     there = {name: path for name, path in _files(folder).items() if name.startswith(part)}
     then = {one.path: one for one in run.files}
     for name, path in there.items():

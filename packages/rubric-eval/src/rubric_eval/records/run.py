@@ -16,9 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 import rubric_core
 from rubric_eval.errors import EvalConfigError
 
-FORMAT: Final = 1
-"""Of run.json: raised where an older version would take its content for something else."""
-
 
 class Record(BaseModel):
     """What is written down: it does not change, and holds what its fields say and no more."""
@@ -50,23 +47,13 @@ class ModelEntry(Entry):
     spec: str
     """As it was given, such as `policy:runs/q/base`; never a key."""
 
-    form: str | None = None
+    prompt_form: str | None = None
     """How questions are put to it, as its responder says; see `rubric_core.SaysPromptForm`."""
 
     @property
     def is_control(self) -> bool:
         """Whether its answers are no model's: it is shown, and neither compared nor suspected."""
         return self.identity.get("kind") == CONTROL
-
-    @property
-    def prompt_form(self) -> str | None:
-        """How questions are put to it, also in records from before `form`; None where unknown."""
-        if self.form is not None:
-            return self.form
-        if self.identity.get("kind") == "chat":  # a server takes messages
-            return "chat"
-        form = self.identity.get("prompt_form")
-        return form if isinstance(form, str) else None
 
 
 class JudgeEntry(Entry):
@@ -107,8 +94,8 @@ class FileDigest(InputFile):
 class EvalRun(Record):
     """run.json: written before the first answer, and again with its status at the end."""
 
-    format: Literal[1] = FORMAT
-    """Folders from before there was one are read as 1."""
+    format: Literal[1] = 1
+    """Raised where an older version would take the content for something else."""
 
     kind: Literal["heldout", "transfer"]
     status: Literal["running", "finished", "failed"] = "running"
@@ -155,7 +142,7 @@ class EvalRun(Record):
         return frozenset(one.name for one in self.models if one.is_control)
 
     digest: str | None = None
-    """SHA-256 of everything else here; None before the end, and in folders of an older version."""
+    """SHA-256 of everything else here; None before the end."""
 
 
 def now() -> str:

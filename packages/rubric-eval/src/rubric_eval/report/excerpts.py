@@ -147,11 +147,11 @@ def _heldout_entries(
             _add_scores(evaluation, judge, model, answers[model], is_revealed=is_revealed)
     entries: list[Entry] = []
     for id_ in chosen:
-        row = evaluation.questions.get(id_)
+        row = evaluation.questions[id_]
         asked: Entry = {
-            "question": visible(row.question) if row else None,
-            "field": visible(row.field) if row else "",
-            "document": row.doc_hash[:12] if row else "",
+            "question": visible(row.question),
+            "field": visible(row.field),
+            "document": row.doc_hash[:12],
             **(told_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
         }
         entries.append(asked | _compared("heldout", id_, groups, answers))
@@ -240,19 +240,16 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
                     asked.setdefault(row.item_id, row)
                     answers[model][row.item_id, seed, 0] = _item_answer(row, seed, where)
     return [
-        _item(asked.get(id_), f"items/{benchmark}")
-        | _compared(benchmark, id_, {"": models}, answers)
+        _item(asked[id_], f"items/{benchmark}") | _compared(benchmark, id_, {"": models}, answers)
         for id_ in chosen
     ]
 
 
-def _item(row: ItemRow | None, where: str) -> Entry:
-    """What was asked; rows of an earlier version say neither question nor target."""
-    if row is None:
-        return {"question": None, "target": None, "field": "", "document": ""}
+def _item(row: ItemRow, where: str) -> Entry:
+    """What was asked, and what is right."""
     return {
-        "question": shortened(row.question, MAX_TEXT_CHARS, where=where) or None,
-        "target": visible(row.target) or None,
+        "question": shortened(row.question, MAX_TEXT_CHARS, where=where),
+        "target": visible(row.target),
         "field": visible(row.group),
         "document": "",
     }
