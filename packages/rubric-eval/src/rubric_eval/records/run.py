@@ -205,30 +205,11 @@ class Measure(StrEnum):
     """0 or 1 an item."""
 
 
-class AnswersQuality(Record):
-    """How answers came out, whatever they are worth."""
-
-    unavailable_frac: float = 0.0
-    """Share of all answers that no model gave or no judge judged; they are left out."""
-
-    truncated_frac: float | None = None
-    tokens_mean: float | None = None
-
-
-class BenchmarkQuality(AnswersQuality):
-    """The same of answers to one benchmark."""
+class ModelQuality(Record):
+    """How the answers of one model to one benchmark came out, measured in one way."""
 
     benchmark: str
     """"heldout", or the name of a transfer task."""
-
-    chance: float | None = None
-    """Accuracy of guessing."""
-
-    no_answer_frac: float | None = None
-
-
-class ModelQuality(BenchmarkQuality):
-    """The same of one model's, measured in one way."""
 
     measure: Measure
     model: str
@@ -236,8 +217,23 @@ class ModelQuality(BenchmarkQuality):
     """Name of the judge, for rewards."""
 
     seeds: tuple[int, ...]
+    chance: float | None = None
+    """Accuracy of guessing."""
+
+    unavailable_frac: float = 0.0
+    """Share of all answers that no model gave or no judge judged; they are left out."""
+
     invalid_frac: float = 0.0
     """Of judged answers; they count as reward 0."""
+
+    truncated_frac: float | None = None
+    no_answer_frac: float | None = None
+    tokens_mean: float | None = None
+    reasons: dict[str, int] = Field(default_factory=dict)
+    """Why answers are invalid or unavailable, with how many are."""
+
+    by_fallback: dict[str, int] = Field(default_factory=dict)
+    """How many answers each fallback of a `litellm_config` judged."""
 
 
 class Measured(ModelQuality):
@@ -267,12 +263,6 @@ class Measured(ModelQuality):
 
     criteria_z_N: tuple[dict[str, float], ...] = ()
     """Mean z over the K judged answers, by criterion; for rewards."""
-
-    reasons: dict[str, int] = Field(default_factory=dict)
-    """Why answers are invalid or unavailable, with how many are."""
-
-    by_fallback: dict[str, int] = Field(default_factory=dict)
-    """How many answers each fallback of a `litellm_config` judged."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
