@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
@@ -20,7 +19,6 @@ from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text
 from rubric_eval.records.run import EvalRun, Record
 from rubric_judge.responses import read_rows as numbered_rows
 
-_TASK: Final = b'{"task_id":"'
 _Row = TypeVar("_Row", bound=BaseModel)
 _Derived = TypeVar("_Derived", bound=Derived)
 
@@ -42,31 +40,9 @@ def read_rows(path: Path, model: type[_Row]) -> list[_Row]:
     return [row for _, row in iterate_rows(path, model)]
 
 
-def iterate_rows(
-    path: Path, model: type[_Row], *, only: Container[str] | None = None
-) -> Iterator[tuple[int, _Row]]:
-    """Yield the rows of a file one by one, each with its line; see `read_rows`.
-
-    Args:
-        path: JSON Lines.
-        model: kind of the rows.
-        only: tasks whose rows are wanted; lines of others are not looked into.
-    """
-    skips = None if only is None else partial(is_of_another, tasks=only)
-    return numbered_rows(path, model, form=f"a row as `{model.__name__}` has it", skips=skips)
-
-
-def is_of_another(line: bytes, tasks: Container[str]) -> bool:
-    """Return whether a line belongs to none of some tasks, by its prefix alone; false if unsure.
-
-    Args:
-        line: of a file of rows whose first field is the task, as they are written here.
-        tasks: ids.
-    """
-    if not line.startswith(_TASK):
-        return False
-    id_, quote, _ = line[len(_TASK) :].partition(b'"')
-    return bool(quote) and b"\\" not in id_ and id_.decode("utf-8", "replace") not in tasks
+def iterate_rows(path: Path, model: type[_Row]) -> Iterator[tuple[int, _Row]]:
+    """Yield the rows of a file one by one, each with its line; see `read_rows`."""
+    return numbered_rows(path, model, form=f"a row as `{model.__name__}` has it")
 
 
 def write_rows(path: Path, rows: Iterable[BaseModel], *, private: bool = False) -> None:
@@ -198,7 +174,7 @@ class QuestionRow(Record):
 
 
 class RowOfAnswer(Record):
-    """A line about one answer; the task comes first, as `is_of_another` has it."""
+    """A line about one answer."""
 
     task_id: str
     sample: int = Field(ge=0)

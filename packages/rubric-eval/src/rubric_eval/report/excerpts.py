@@ -187,7 +187,7 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
     for seed in evaluation.run.seeds:
         path = evaluation.folder.answers(model, seed)
         where = str(path.relative_to(evaluation.folder.root))
-        for row in read_answers(path, only=chosen):
+        for row in read_answers(path):
             if row.task_id not in chosen:
                 continue
             found[row.task_id, seed, row.sample] = {
@@ -205,9 +205,9 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
 def _add_scores(
     evaluation: Evaluation, judge: str, model: str, answers: dict[_Key, Entry], *, is_revealed: bool
 ) -> None:
-    chosen, folder = {task_id for task_id, _, _ in answers}, evaluation.folder
+    folder = evaluation.folder
     for seed in evaluation.run.seeds:
-        for _, row in iterate_rows(folder.scores(judge, model, seed), ScoreRow, only=chosen):
+        for _, row in iterate_rows(folder.scores(judge, model, seed), ScoreRow):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 answer["scores"][judge] = {
                     "outcome": str(row.outcome),
@@ -218,7 +218,7 @@ def _add_scores(
         path = folder.judgements(judge, model, seed)
         if not is_revealed or not path.exists():
             continue
-        for _, row in iterate_rows(path, ReasoningRow, only=chosen):
+        for _, row in iterate_rows(path, ReasoningRow):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 where = str(path.relative_to(folder.root))
                 reasons = answer.setdefault("reasons", {})
