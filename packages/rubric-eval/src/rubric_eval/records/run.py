@@ -81,16 +81,6 @@ class InputFile(Record):
     sha256: str
 
 
-class FileDigest(InputFile):
-    """A file of an evaluation as its end left it."""
-
-    size: int = Field(ge=0)
-    """Bytes."""
-
-    rows: int = Field(ge=0)
-    """Lines."""
-
-
 class EvalRun(Record):
     """run.json: written before the first answer, and again with its status at the end."""
 
@@ -132,7 +122,7 @@ class EvalRun(Record):
     versions: dict[str, str]
     """Packages that took part."""
 
-    files: tuple[FileDigest, ...] = ()
+    files: tuple[InputFile, ...] = ()
     """Every file of a finished evaluation but this one and the ledger, which is a cache. They let
     accidents and careless edits be noticed; against forgery they are no protection."""
 
