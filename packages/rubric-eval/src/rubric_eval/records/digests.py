@@ -226,7 +226,7 @@ def check_files(folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = "
         if known is None:
             edits.add(path, "was not there at the evaluation's end")
         elif _differs(name, path, known, edits):
-            what = f"is not as the evaluation's end left it, SHA-256 {known[:12]}…"
+            what = f"is not as the evaluation's end left it (SHA-256 {known[:12]}…)"
             edits.add(path, what, is_known=False)
     if not part:
         for name in then.keys() - there.keys():
