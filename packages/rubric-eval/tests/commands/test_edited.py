@@ -384,5 +384,4 @@ def test_the_manifest_names_every_file_of_a_finished_evaluation(evaluations: Eva
     assert {one.path for one in run.files} == there
     for one in run.files:
         content = (folder.root / one.path).read_bytes()
-        assert (one.size, one.rows) == (len(content), len(content.splitlines()))
         assert one.sha256 == hashlib.sha256(content).hexdigest()

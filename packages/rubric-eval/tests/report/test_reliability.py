@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_core import Criterion, Grounding, Rubric, RubricFileError, Task, write_tasks
+from rubric_core import (
+    Criterion,
+    Grounding,
+    JudgeResult,
+    Rubric,
+    RubricFileError,
+    Task,
+    write_tasks,
+)
 from rubric_eval.report.signs import read_reliability
 from rubric_eval.report.views import reliability_tables
+from rubric_judge.responses import JudgedResponse, write_judgements
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,17 +40,21 @@ def study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     monkeypatch.chdir(tmp_path)
     write_tasks(tmp_path / "tasks.jsonl", tasks)
-    scores = count()
+    views = [task.judge_view(text) for task in tasks for text in ("It sorts.", "It does not.")]
+    turns = count()
     for judge in JUDGES:
         for replicate in range(3):
-            rows = [
-                {"task_id": task.task_id, "response": response, "judge": judge}
-                | {"scores": {id_: (next(scores) * 7 % 6) / 10 for id_ in rubric.ids}}
-                for task in tasks
-                for response in ("It sorts.", "It does not sort.")
+            judged = [
+                JudgedResponse(
+                    line=line,
+                    view=view,
+                    result=JudgeResult.scored(
+                        rubric, {id_: next(turns) * 7 % 6 / 10 for id_ in rubric.ids}, judge=judge
+                    ),
+                )
+                for line, view in enumerate(views, start=1)
             ]
-            text = "".join(json.dumps(row) + "\n" for row in rows)
-            (tmp_path / f"{judge}_{replicate}.jsonl").write_text(text, encoding="utf-8")
+            write_judgements(tmp_path / f"{judge}_{replicate}.jsonl", judged)
     files = sorted(path.name for path in tmp_path.glob("*_?.jsonl"))
     words = ["tasks.jsonl", "--judgements", *files, "--resamples", "30", "--out", "study"]
     monkeypatch.setattr("sys.argv", ["rubric-judge", "reliability", *words])
