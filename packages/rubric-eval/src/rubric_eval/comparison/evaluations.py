@@ -13,7 +13,7 @@ from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
 from rubric_eval.statistics.intervals import mean_of_intervals, shared_correlations
-from rubric_eval.statistics.scores import FEWEST_QUESTIONS, criterion_values
+from rubric_eval.statistics.scores import FEWEST_QUESTIONS, ModelScore, criterion_values
 from rubric_eval.transfer.suites import SuiteName, suite_of
 from rubric_judge.page.tables import counted
 
@@ -199,7 +199,7 @@ def _chosen_pairs(
 def _notes(
     measured: Sequence[Measured],
     pairs: Sequence[pairing.Pair],
-    scores: Sequence[results.ModelScore],
+    scores: Sequence[ModelScore],
     tested: Sequence[results.PairedResult],
     *,
     small: int,

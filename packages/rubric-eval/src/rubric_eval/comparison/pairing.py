@@ -13,10 +13,10 @@ import numpy as np
 from rubric_core.arrays import FloatArray
 from rubric_core.files import toml_beside
 from rubric_eval import statistics
-from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
+from rubric_eval.comparison.results import CompareSettings, PairedResult
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
-from rubric_eval.statistics.scores import score
+from rubric_eval.statistics.scores import ModelScore, score
 
 _REFUSALS: Final = toml_beside(__file__, "refusals.toml")
 
