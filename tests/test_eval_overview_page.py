@@ -14,6 +14,7 @@ import structlog
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_eval.cli import main
+from rubric_eval.transfer.suites import benchmark_title
 from rubric_eval.transfer.table import TransferTable
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
@@ -74,7 +75,7 @@ def test_the_four_commands_of_the_overview_run(
 
     table = TransferTable.model_validate_json(Path("evals/transfer/transfer.json").read_bytes())
     assert [row.model for row in table.rows] == ["base", "grpo"]
-    assert [(cell.title, cell.n) for cell in table.rows[0].cells] == [("GSM8K", 4), ("MATH", 4)]
+    assert {benchmark_title(name): n for name, n in table.items.items()} == {"GSM8K": 4, "MATH": 4}
     assert (workplace / "evals" / "heldout" / "comparison.json").is_file()
     page = (workplace / "evals" / "heldout" / "report.html").read_text("utf-8")
     assert "GSM8K" in page

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from rubric_eval.records.run import EvalRun, Measured
+    from rubric_eval.records.run import Measured
     from rubric_judge.testing.vllm import VLLMServer
 
 GENERATION_DEFAULTS = '{"temperature": 0.1, "top_k": 1, "repetition_penalty": 1.3}'
@@ -62,14 +62,12 @@ def make_task() -> Callable[..., Task]:
 
 @pytest.fixture
 def read_heldout() -> Callable[..., Measured]:
-    """Reads the rewards that a judge gave a model; of a finished evaluation, unless given a run."""
+    """Reads the rewards that a judge gave a model of a finished evaluation."""
 
-    def read(
-        folder: EvalFolder | Path, judge: str, model: str, *, run: EvalRun | None = None
-    ) -> Measured:
+    def read(folder: EvalFolder | Path, judge: str, model: str) -> Measured:
         folder = folder if isinstance(folder, EvalFolder) else EvalFolder(folder)
         with refusing_edits() as edits:
-            run = run or read_finished_run(folder, edits=edits)
+            run = read_finished_run(folder, edits=edits)
             measured = measured_of(folder, run, edits)
         return next(one for one in measured if (one.judge, one.model) == (judge, model))
 

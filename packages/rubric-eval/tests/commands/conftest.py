@@ -227,6 +227,8 @@ class Evaluations:
                             correct=bool(is_right),
                             is_answered=True,
                             is_truncated=False,
+                            question=f"{benchmark} {number}?",
+                            target="1",
                             response="",
                         )
                         for number, is_right in enumerate(right_N)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from rubric_eval.comparison import EvalComparison
+from rubric_eval.records.files import QuestionRow, read_rows, write_rows
 from rubric_eval.records.inputs import changed_inputs
 
 if TYPE_CHECKING:
@@ -110,12 +111,11 @@ def test_a_chat_and_plain_prompts_are_not_compared(
 ) -> None:
     folder: EvalFolder = getattr(evaluations, kind)()
     run = json.loads(folder.run.read_bytes())
-    run["models"][0]["form"] = "plain"  # of a policy, or of a plugin
-    for other in ({"form": "chat"}, {"form": None, "identity": {"kind": "chat"}}):
-        run["models"][1] |= other
-        folder.run.write_text(json.dumps(run))
-        assert command("compare", folder.root, *QUICK) == 2
-        assert "prompts differ, chat and plain" in capsys.readouterr().err
+    for model, form in zip(run["models"], ("plain", "chat"), strict=True):
+        model["prompt_form"] = form
+    folder.run.write_text(json.dumps(run))
+    assert command("compare", folder.root, *QUICK) == 2
+    assert "prompts differ, chat and plain" in capsys.readouterr().err
 
 
 def test_every_judge_of_an_evaluation_is_a_column(
@@ -179,7 +179,7 @@ def test_what_cannot_be_compared_is_said_in_one_line(
     ("changes", "said"),
     [
         ({"decoding": {"temperature": 0.5}}, "protocol differs, temperature 0.5 and 0.0;"),
-        ({"questions": {"sha256": "1" * 64}}, "against other passages"),
+        ({"passage": "1" * 64}, "against other passages"),
         ({"judges": "stern"}, "base on heldout by lexical; grpo on heldout by stern"),
     ],
 )
@@ -195,8 +195,11 @@ def test_evaluations_that_were_made_otherwise_are_told_apart(
     other = evaluations.heldout(name="other", models={"grpo": 0.6}, judges=judges)
     run = json.loads(other.run.read_bytes())
     run["decoding"] |= changes.get("decoding", {})
-    run["questions"]["heldout"] |= changes.get("questions", {})
     other.run.write_text(json.dumps(run))
+    if "passage" in changes:
+        rows = read_rows(other.questions, QuestionRow)
+        other_passage = {"passage_sha256": changes["passage"]}
+        write_rows(other.questions, [row.model_copy(update=other_passage) for row in rows])
     assert command("compare", one.root, other.root) == 2
     assert said in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ import structlog
 
 from rubric_core import write_tasks
 from rubric_eval.cli import main
-from rubric_eval.records.files import read_run
+from rubric_eval.records.files import read_run, write_finished_run
 from rubric_eval.records.inputs import EvalFolder
 from rubric_judge.testing import FakeEndpoint, ServedModel
 
@@ -110,10 +110,8 @@ def test_a_manifest_that_was_edited_is_not_gone_on_with(
 def test_answers_are_not_listed_by_what_an_edited_manifest_says(
     finished: Finished, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = json.loads(finished.folder.run.read_bytes())
-    del run["files"], run["digest"]
-    run["samples"] = 10**12
-    finished.folder.run.write_text(json.dumps(run), encoding="utf-8")
+    run = read_run(finished.folder).model_copy(update={"samples": 10**12})
+    write_finished_run(finished.folder, run)  # its digests fit
     assert finished.rejudge() == 2
     assert f"holds 12 of {12 * 10**12} answers of model 'm'" in capsys.readouterr().err
 

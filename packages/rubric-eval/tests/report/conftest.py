@@ -83,9 +83,6 @@ class Shape:
     field: str | None = None
     """Of every other question."""
 
-    asked: bool = True
-    """Whether items say what they ask, and what is right."""
-
     status: str = "finished"
 
 
@@ -301,6 +298,7 @@ def _item(name: str, n: int, level: float, shape: Shape, rng: np.random.Generato
             is_truncated=None,
             group=("algebra", "geometry")[n % 2],
             response="",
+            **_asked(n, shape, is_answered=False),
             reason=Reason.TIMEOUT,
         )
     return ItemRow(
@@ -317,9 +315,7 @@ def _item(name: str, n: int, level: float, shape: Shape, rng: np.random.Generato
 
 
 def _asked(n: int, shape: Shape, *, is_answered: bool) -> dict[str, str | None]:
-    """What an item asks; rows of an earlier version did not say it."""
-    if not shape.asked:
-        return {}
+    """What an item asks."""
     return {
         "question": shape.question or f"What are {n} and {n} together?",
         "target": shape.answer or str(2 * n),

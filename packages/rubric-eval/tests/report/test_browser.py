@@ -161,18 +161,6 @@ def test_a_wrong_item_is_shown_with_what_was_asked_what_is_right_and_what_was_re
     assert visit.complaints == []
 
 
-def test_items_of_an_earlier_version_are_shown_by_their_ids(
-    browser: Browser, folders: Folders
-) -> None:
-    transfer = folders.transfer(questions=8, asked=False)
-    visit = Visit(browser, write_report(ReportSources((transfer.root,))).page)
-
-    assert visit.rows() == 8
-    assert visit.page.locator("#detail .asked").inner_text().startswith("Item ")
-    assert visit.page.locator("#detail .target").count() == 0
-    assert visit.complaints == []
-
-
 def test_a_model_without_another_is_shown_once(browser: Browser, folders: Folders) -> None:
     heldout = folders.heldout(questions=8, models=("base",))
     visit = Visit(browser, write_report(ReportSources((heldout.root,))).page)

@@ -13,7 +13,8 @@ from rubric_core import ConfigError, RubricFileError
 from rubric_eval.comparison import CompareSettings, compare_measured
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.evaluation import look_for_hacking
-from rubric_eval.records.files import read_run, write_finished_run, write_json
+from rubric_eval.records.digests import Edits
+from rubric_eval.records.files import read_run, write_derived, write_finished_run
 from rubric_eval.records.inputs import evaluation_files, hashed_inputs
 from rubric_eval.report.page import ReportSources, write_report
 
@@ -201,7 +202,8 @@ def compared(folders: Folders, read_heldout: Callable[..., Measured]) -> EvalFol
     measured = [read_heldout(folder, "gpt-oss-20b", model) for model in ("base", "sft", "grpo")]
     found = compare_measured(measured, settings)
     inputs = hashed_inputs(evaluation_files(folder), beside=folder.comparison)
-    write_json(folder.comparison, found.model_copy(update={"folders": (".",), "inputs": inputs}))
+    made = found.model_copy(update={"folders": (".",), "inputs": inputs})
+    write_derived(folder.comparison, made, Edits())
     return folder
 
 

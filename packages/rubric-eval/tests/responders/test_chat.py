@@ -53,7 +53,7 @@ async def test_the_whole_decoding_is_sent_through_both_transports(kind: str, nam
         async with await open_model(_spec(endpoint.url, kind=kind, model=name)) as model:
             await _replies(model, _asks("one?", "two?"), DECODING)
             await _replies(model, _asks("three?"), Decoding())
-            assert model.entry.form == "chat"
+            assert model.entry.prompt_form == "chat"
 
     by_question = {call.messages[-1]["content"]: call.body for call in endpoint.calls}
     assert len(endpoint.calls) == 3

@@ -10,7 +10,15 @@ import pytest
 from rubric_core import Decoding, Finish, Outcome, RubricError
 from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records.files import AnswerRow, QuestionRow, ScoreRow, read_rows, write_rows
+from rubric_eval.records.files import (
+    AnswerRow,
+    QuestionRow,
+    ScoreRow,
+    questions_sha256,
+    read_rows,
+    write_finished_run,
+    write_rows,
+)
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
 
@@ -21,15 +29,23 @@ if TYPE_CHECKING:
     from rubric_eval.records.run import Measured
 
 IDS: Final = ("a", "b", "c")
+QUESTIONS: Final = [
+    QuestionRow(
+        task_id=i,
+        doc_hash=i,
+        question=f"{i}?",
+        weights={"named": 1.0},
+        passage_sha256=text_sha256(i),
+    )
+    for i in IDS
+]
 MODEL: Final = hashlib.sha256(b"{}").hexdigest()
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> EvalFolder:
     folder = EvalFolder(tmp_path)
-    write_rows(
-        folder.questions, [QuestionRow(task_id=i, doc_hash=i, question=f"{i}?") for i in IDS]
-    )
+    write_rows(folder.questions, QUESTIONS)
     write_rows(
         folder.answers("base", 0),
         [
@@ -57,7 +73,11 @@ def run() -> EvalRun:
         started="2026-01-01T00:00:00+00:00",
         models=(ModelEntry(name="base", spec="base", fingerprint=MODEL, identity={}),),
         judges=(JudgeEntry(name="lexical", fingerprint="f", identity={}),),
-        questions={"heldout": Questions(source="test.jsonl", sha256="s", count=len(IDS))},
+        questions={
+            "heldout": Questions(
+                source="test.jsonl", sha256=questions_sha256(QUESTIONS), count=len(IDS)
+            )
+        },
         decoding=Decoding(),
         seeds=(0,),
         template="t",
@@ -118,10 +138,12 @@ def test_rows_that_were_edited_are_refused(
     said: str,
     read_heldout: Callable[..., Measured],
 ) -> None:
-    assert read_heldout(folder, "lexical", "base", run=run).values_NK == ((0.5,),) * 3
+    write_finished_run(folder, run)
+    assert read_heldout(folder, "lexical", "base").values_NK == ((0.5,),) * 3
     edit(folder)
+    write_finished_run(folder, run)  # as if its run had left it so
     with pytest.raises(EvalFolderError, match=said):
-        read_heldout(folder, "lexical", "base", run=run)
+        read_heldout(folder, "lexical", "base")
 
 
 @pytest.mark.parametrize(
@@ -137,5 +159,6 @@ def test_only_an_unavailable_judgement_is_without_a_reward(
     path = folder.scores("lexical", "base", 0)
     row = _score("a").model_copy(update={"outcome": outcome, "reward": reward})
     write_rows(path, [row, _score("b"), _score("c")])
+    write_finished_run(folder, run)
     with pytest.raises(RubricError, match=r"seed_0\.jsonl:1: .*the reward is null"):
-        read_heldout(folder, "lexical", "base", run=run)
+        read_heldout(folder, "lexical", "base")

@@ -12,7 +12,7 @@ from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.report.page import facts
 from rubric_eval.report.reading import read_evaluations
 from rubric_eval.transfer.plan import plan_transfer
-from rubric_eval.transfer.suites import SuiteName
+from rubric_eval.transfer.suites import SuiteName, benchmark_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,11 +48,11 @@ def test_the_likeliest_letters_make_the_table(
 
     table = run(choosing, other, sure)
 
-    assert [cell.title for cell in table.rows[0].cells] == [
+    assert [benchmark_title(cell.benchmark) for cell in table.rows[0].cells] == [
         "GPQA Main, likeliest",
         "GPQA Diamond, likeliest",
     ]
-    assert [[cell.accuracy for cell in row.cells] for row in table.rows] == [[0.0] * 2, [1.0] * 2]
+    assert [[cell.mean for cell in row.cells] for row in table.rows] == [[0.0] * 2, [1.0] * 2]
     assert {cell.chance for cell in table.rows[0].cells} == {0.25}
     assert {cell.no_answer_frac for cell in table.rows[0].cells} == {0.0}
     folder = EvalFolder(tmp_path / "t")
@@ -78,7 +78,7 @@ def test_an_item_that_nobody_answered_is_neither_right_nor_wrong(
 
     table = run(plan, scripted("some", say))
 
-    assert [cell.accuracy for cell in table.rows[0].cells] == [1.0, 1.0]
+    assert [cell.mean for cell in table.rows[0].cells] == [1.0, 1.0]
     items = read_rows(
         EvalFolder(tmp_path / "t").items("rubric_gpqa_main_choice", "some", 0), ItemRow
     )

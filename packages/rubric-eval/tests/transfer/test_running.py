@@ -19,7 +19,7 @@ from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.responders.spec import Weights
 from rubric_eval.statistics import wilson_interval
 from rubric_eval.transfer.plan import plan_transfer
-from rubric_eval.transfer.suites import SUITES, SuiteName
+from rubric_eval.transfer.suites import SUITES, SuiteName, benchmark_title
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,9 +56,14 @@ def test_right_and_wrong_answers_make_the_table(
     table = run(plan, scripted("base", _wrong), scripted("tuned", oracle))
 
     base, tuned = table.rows
-    assert [cell.title for cell in base.cells] == ["GSM8K", "MATH", "GPQA Main", "GPQA Diamond"]
-    assert [cell.accuracy for cell in base.cells] == [0.0] * 4
-    assert [cell.accuracy for cell in tuned.cells] == [1.0] * 4
+    assert [benchmark_title(cell.benchmark) for cell in base.cells] == [
+        "GSM8K",
+        "MATH",
+        "GPQA Main",
+        "GPQA Diamond",
+    ]
+    assert [cell.mean for cell in base.cells] == [0.0] * 4
+    assert [cell.mean for cell in tuned.cells] == [1.0] * 4
     assert (tuned.average, tuned.average_delta) == (1.0, 1.0)
     assert base.average_delta is None
     assert [cell.chance for cell in base.cells] == [None, None, 0.25, 0.25]
@@ -213,8 +218,9 @@ def test_what_was_not_answered_is_no_wrong_answer(
 
     table = run(replace(plan, max_unavailable_frac=0.3), scripted("tuned", partly))
 
-    assert [cell.accuracy for cell in table.rows[0].cells] == [1.0] * 4
+    assert [cell.mean for cell in table.rows[0].cells] == [1.0] * 4
     assert table.rows[0].cells[0].unavailable_frac == 1 / 8
+    assert (table.rows[0].cells[0].n, table.items[TASKS[0]]) == (7, 8)
     measured = _read(tmp_path / "t", TASKS[0], "tuned")
     assert measured.values_NK[0] == (None,)
     assert measured.values_NK[1] == (1.0,)
@@ -334,7 +340,7 @@ def test_the_stock_suite_runs_too(
 
     (row,) = run(plan, scripted("tuned", stock)).rows
 
-    assert [cell.accuracy for cell in row.cells] == [1.0] * 4
+    assert [cell.mean for cell in row.cells] == [1.0] * 4
     assert [cell.no_answer_frac for cell in row.cells] == [0.0] * 4
     folder = EvalFolder(tmp_path / "t")
     stated = [read_rows(folder.items(name, "tuned", 0), ItemRow)[0].stated for name in STOCK]
@@ -373,7 +379,7 @@ def test_seeds_that_are_all_wrong_or_all_right_are_no_certainty(
 
     for low, high in zip(base.cells, tuned.cells, strict=True):
         one = wilson_interval(0, low.n)
-        assert (low.accuracy, low.ci_low, low.ci_high) == (0.0, one.ci_low, one.ci_high)
+        assert (low.mean, low.ci_low, low.ci_high) == (0.0, one.ci_low, one.ci_high)
         assert high.ci_low == pytest.approx(1 - (one.ci_high or 0))
 
 

@@ -18,8 +18,6 @@ from rubric_synth.errors import OutputError, says
 _Model = TypeVar("_Model", bound=BaseModel)
 
 UNCHANGED: Final = "nothing was changed, free the space or choose another folder"
-_TEMPORARY: Final = frozenset({".tmp", ".part"})
-"""Endings of the files that a killed writer leaves; earlier releases used the second."""
 
 
 def json_line(row: Mapping[str, object]) -> bytes:
@@ -137,7 +135,6 @@ def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
         names: Of the files that they were to become.
     """
     for name in names:
-        for left in folder.glob(f".{name}.*"):
-            if left.suffix in _TEMPORARY:
-                with contextlib.suppress(OSError):
-                    left.unlink()
+        for left in folder.glob(f".{name}.*.tmp"):
+            with contextlib.suppress(OSError):
+                left.unlink()

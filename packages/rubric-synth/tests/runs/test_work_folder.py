@@ -248,13 +248,18 @@ def test_calls_without_an_answer_are_spent_and_never_taken_for_one(tmp_path: Pat
         assert (spent.calls, spent.attempts, spent.cost_usd) == (1, 2, 0.5)
 
 
-def test_an_index_of_an_earlier_release_is_made_again(tmp_path: Path) -> None:
+def test_an_index_of_another_release_is_refused_and_made_again_once_deleted(
+    tmp_path: Path,
+) -> None:
     _fill(tmp_path)
-    database = sqlite3.connect(tmp_path / "index.sqlite")
-    database.execute("DROP TABLE calls")
+    index = tmp_path / "index.sqlite"
+    database = sqlite3.connect(index)
     database.execute("PRAGMA user_version = 1")
     database.commit()
     database.close()
+    with pytest.raises(WorkFolderError, match="has version 1, this release reads 3"):
+        WorkFolder(tmp_path)
+    index.unlink()
     assert _is_whole(tmp_path)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -13,15 +13,14 @@ from pydantic import ValidationError
 
 from rubric_core.files import append_whole, open_file, open_to_append
 from rubric_eval.errors import EvalFolderError, EvalWriteError
-from rubric_eval.records.files import AnswerRow, is_of_another
+from rubric_eval.records.files import AnswerRow
 
 
-def read_answers(path: Path, *, only: Container[str] | None = None) -> list[AnswerRow]:
+def read_answers(path: Path) -> list[AnswerRow]:
     """Return the last word on each answer of a file: the row that came, or else the last failure.
 
     Args:
         path: a file of answers; one that is not there holds none.
-        only: tasks whose answers are wanted; lines of others are not looked into.
 
     Returns:
         One row for each task, sample and key, in the order of their first lines.
@@ -30,7 +29,7 @@ def read_answers(path: Path, *, only: Container[str] | None = None) -> list[Answ
         EvalFolderError: a line in the middle is damaged.
         OSError: the file cannot be read.
     """
-    return list(settled(read_file(path, only=only)[0]).values())
+    return list(settled(read_file(path)[0]).values())
 
 
 def line_of(path: Path, row: AnswerRow) -> int | None:
@@ -51,7 +50,7 @@ def settled(rows: Iterable[AnswerRow]) -> dict[tuple[str, int, str], AnswerRow]:
     return last
 
 
-def read_file(path: Path, *, only: Container[str] | None = None) -> tuple[list[AnswerRow], int]:
+def read_file(path: Path) -> tuple[list[AnswerRow], int]:
     """Read the rows of a file, in the order of writing; see `read_answers`.
 
     Returns:
@@ -68,8 +67,6 @@ def read_file(path: Path, *, only: Container[str] | None = None) -> tuple[list[A
     torn: int | None = None
     for number, line in enumerate(BytesIO(content), start=1):
         offset += len(line)
-        if only is not None and is_of_another(line, only):
-            continue
         row = _row(line, path, number)
         if row is None:
             torn = torn or number

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from rubric_eval.heldout.plan import HeldoutPlan
     from rubric_eval.heldout.run import HeldoutProgress
     from rubric_eval.heldout.table import HeldoutTable
+    from rubric_eval.statistics.scores import ModelScore
     from rubric_eval.transfer.plan import TransferPlan
-    from rubric_eval.transfer.table import TransferCell, TransferTable
+    from rubric_eval.transfer.table import TransferTable
     from rubric_judge.console.progress import Progress
 
 
@@ -233,9 +234,10 @@ async def _run(
 
 def _print(table: TransferTable, *, out: Path) -> None:
     from rubric_eval.records.inputs import EvalFolder
+    from rubric_eval.transfer.suites import benchmark_title
 
     columns = table.rows[0].cells
-    benchmarks = (f"{cell.title}\nn = {cell.n}" for cell in columns)
+    benchmarks = (f"{benchmark_title(name)}\nn = {n}" for name, n in table.items.items())
     accuracy = command.figures_table(
         "Accuracy, %, with its 95 % interval",
         names=("model",),
@@ -249,7 +251,7 @@ def _print(table: TransferTable, *, out: Path) -> None:
         chance = [_percent(one.chance, ".0f") for one in columns]
         accuracy.add_row("chance", *chance, "", "", style="dim")
     command.console().print(accuracy)
-    ends = ((row.model, cell) for row in table.rows for cell in row.cells)
+    ends = ((benchmark_title(cell.benchmark), cell) for row in table.rows for cell in row.cells)
     command.print_figures(TABLES["ends"], ends)
     command.console().print(f"written: {EvalFolder(out).transfer}", soft_wrap=True)
 
@@ -258,8 +260,8 @@ def _percent(share: float | None, form: str) -> str:
     return or_dash(None if share is None else 100 * share, form)
 
 
-def _accuracy(cell: TransferCell) -> str:
-    text = f"{100 * cell.accuracy:.2f}"
+def _accuracy(cell: ModelScore) -> str:
+    text = f"{100 * cell.mean:.2f}"
     if cell.ci_low is None or cell.ci_high is None:
         return text
     return f"{text}\n{100 * cell.ci_low:.1f} to {100 * cell.ci_high:.1f}"

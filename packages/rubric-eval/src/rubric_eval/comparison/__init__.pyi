@@ -3,10 +3,10 @@ from rubric_eval.comparison.folders import compare_folders as compare_folders
 from rubric_eval.comparison.results import AverageDelta as AverageDelta
 from rubric_eval.comparison.results import CompareSettings as CompareSettings
 from rubric_eval.comparison.results import EvalComparison as EvalComparison
-from rubric_eval.comparison.results import ModelScore as ModelScore
 from rubric_eval.comparison.results import PairedResult as PairedResult
 from rubric_eval.comparison.results import Part as Part
 from rubric_eval.comparison.stages import Comparison as Comparison
 from rubric_eval.comparison.stages import ComparisonRow as ComparisonRow
 from rubric_eval.comparison.stages import compare as compare
 from rubric_eval.statistics.intervals import Difference as Difference
+from rubric_eval.statistics.scores import ModelScore as ModelScore

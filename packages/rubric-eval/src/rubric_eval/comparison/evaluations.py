@@ -13,6 +13,7 @@ from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
 from rubric_eval.statistics.intervals import mean_of_intervals, shared_correlations
+from rubric_eval.statistics.scores import FEWEST_QUESTIONS, ModelScore, criterion_values
 from rubric_eval.transfer.suites import SuiteName, suite_of
 from rubric_judge.page.tables import counted
 
@@ -33,7 +34,7 @@ def breakdown(
     parts: list[results.Part] = []
     small = 0
     for (kind, name), by_question in {**_fields(pair), **_criteria(pair)}.items():
-        if len(by_question) < pairing.FEWEST_QUESTIONS:
+        if len(by_question) < FEWEST_QUESTIONS:
             small += 1
             continue
         interval = mean_interval(
@@ -60,7 +61,7 @@ def _fields(pair: pairing.Pair) -> _Parts:
 
 
 def _criteria(pair: pairing.Pair) -> _Parts:
-    of_a, of_b = pairing.criterion_values(pair.a), pairing.criterion_values(pair.b)
+    of_a, of_b = criterion_values(pair.a), criterion_values(pair.b)
     paired = set(pair.ids)
     return {
         ("criterion", name): {
@@ -150,15 +151,14 @@ def compare_measured(
             for (benchmark, judge), models in columns.items()
         )
         raise ComparisonError.told("no_pair", there=there)
-    scores = [
-        pairing.score(one, settings) for models in columns.values() for one in models.values()
-    ]
+    every = (one for models in columns.values() for one in models.values())
+    scores = pairing.scores(every, settings)
     tested = pairing.paired_results(pairs, settings)
     found = [breakdown(one, settings) for one in pairs]
     small = max(count for _, count in found)
     return results.EvalComparison(
         settings=settings,
-        scores=tuple(scores),
+        scores=scores,
         differences=tuple(tested),
         averages=tuple(averages(pairs, tested)),
         exploratory=tuple(part for parts, _ in found for part in parts),
@@ -199,7 +199,7 @@ def _chosen_pairs(
 def _notes(
     measured: Sequence[Measured],
     pairs: Sequence[pairing.Pair],
-    scores: Sequence[results.ModelScore],
+    scores: Sequence[ModelScore],
     tested: Sequence[results.PairedResult],
     *,
     small: int,
@@ -219,7 +219,7 @@ def _notes(
         *(_NOTES["few_documents"].format(of=of, n=counted(few[of], "document")) for of in few),
         *_not_judged(measured),
         *_shared(measured),
-        *([_NOTES["small"].format(small=small, fewest=pairing.FEWEST_QUESTIONS)] if small else []),
+        *([_NOTES["small"].format(small=small, fewest=FEWEST_QUESTIONS)] if small else []),
     ]
 
 

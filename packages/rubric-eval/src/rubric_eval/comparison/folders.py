@@ -109,19 +109,13 @@ def _folders(paths: Sequence[Path]) -> list[EvalFolder]:
 
 def _check_passages(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
     """Refuse the same questions with other passages: answers were judged against those."""
-    known: dict[str | tuple[str, ...], tuple[str, EvalFolder]] = {}
+    known: dict[str, tuple[str, EvalFolder]] = {}
     for folder, run in zip(folders, runs, strict=True):
         if run.kind != "heldout":
             continue
-        rows = read_rows(folder.questions, QuestionRow)
-        # Rows of an earlier version do not name their passages; then all must be in one order.
-        content = {
-            tuple(row.task_id for row in rows): run.questions["heldout"].sha256,
-            **{row.task_id: row.passage_sha256 for row in rows if row.passage_sha256},
-        }
-        for questions, here in content.items():
-            there, first = known.setdefault(questions, (here, folder))
-            if there != here:
+        for row in read_rows(folder.questions, QuestionRow):
+            there, first = known.setdefault(row.task_id, (row.passage_sha256, folder))
+            if there != row.passage_sha256:
                 raise ComparisonError.told("other_passages", folder=folder, first=first)
 
 

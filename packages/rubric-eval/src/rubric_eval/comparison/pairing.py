@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, cast
 
@@ -13,9 +13,10 @@ import numpy as np
 from rubric_core.arrays import FloatArray
 from rubric_core.files import toml_beside
 from rubric_eval import statistics
-from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
+from rubric_eval.comparison.results import CompareSettings, PairedResult
 from rubric_eval.errors import ComparisonError
-from rubric_eval.records.run import Measure, Measured, ModelQuality
+from rubric_eval.records.run import Measure, Measured
+from rubric_eval.statistics.scores import ModelScore, score
 
 _REFUSALS: Final = toml_beside(__file__, "refusals.toml")
 
@@ -134,48 +135,9 @@ def _shown(value: Any) -> str:
     return text if len(text) <= _SHOWN_CHARS else f"{text[:17]}…{text[-4:]}"
 
 
-FEWEST_QUESTIONS = 5
-"""That a criterion or field needs to be shown by itself."""
-
-
-def score(measured: Measured, settings: CompareSettings) -> ModelScore:
-    """Give a model's mean with its interval, and what explains it.
-
-    Raises:
-        EvalShapeError: no question has a value.
-    """
-    interval = statistics.score_interval(
-        measured.means_N,
-        clusters_N=measured.clusters,
-        is_accuracy=measured.measure is Measure.ACCURACY,
-        answers=measured.answers,
-        confidence=settings.confidence,
-        **settings.draws,
-    )
-    values = [one for values_K in measured.values_NK for one in values_K if one is not None]
-    chance = measured.chance
-    return ModelScore(
-        **interval.model_dump(),
-        **measured.model_dump(include=set(ModelQuality.model_fields)),
-        answers=measured.answers,
-        clusters=len(set(measured.clusters)),
-        zero_frac=sum(value == 0 for value in values) / len(values),
-        is_above_chance=None if chance is None else interval.is_above(chance),
-        criteria={
-            name: float(np.mean(list(z.values())))
-            for name, z in criterion_values(measured).items()
-            if len(z) >= FEWEST_QUESTIONS
-        },
-    )
-
-
-def criterion_values(measured: Measured) -> Mapping[str, Mapping[str, float]]:
-    """Z of each criterion by question."""
-    found: dict[str, dict[str, float]] = {}
-    for question, z_by_name in zip(measured.ids, measured.criteria_z_N, strict=False):
-        for name, z in z_by_name.items():
-            found.setdefault(name, {})[question] = z
-    return found
+def scores(measured: Iterable[Measured], settings: CompareSettings) -> tuple[ModelScore, ...]:
+    """Give the score of each, as a comparison has it; see `score`."""
+    return tuple(score(one, confidence=settings.confidence, **settings.draws) for one in measured)
 
 
 def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[PairedResult]:

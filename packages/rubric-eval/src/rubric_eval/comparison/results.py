@@ -8,8 +8,9 @@ from typing import Literal
 from pydantic import Field
 
 from rubric_eval.records.inputs import Derived
-from rubric_eval.records.run import Measure, ModelQuality, Record
+from rubric_eval.records.run import Measure, Record
 from rubric_eval.statistics import Correction, Interval, bootstrap, intervals
+from rubric_eval.statistics.scores import ModelScore
 
 
 class CompareSettings(Record):
@@ -37,25 +38,6 @@ class CompareSettings(Record):
     def draws(self) -> bootstrap.Draws:
         """How bootstraps are drawn."""
         return {"resamples": self.resamples, "seed": self.seed}
-
-
-class ModelScore(Interval, ModelQuality):
-    """One model on one benchmark, by one judge."""
-
-    answers: int
-    """Given to each question, K."""
-
-    clusters: int
-    """Documents."""
-
-    zero_frac: float
-    """Share of value 0 among the answers that could be measured."""
-
-    is_above_chance: bool | None
-    """Whether the whole interval is; None where guessing has no accuracy."""
-
-    criteria: dict[str, float]
-    """Mean z by criterion, of those that enough questions ask."""
 
 
 class PairedResult(intervals.Difference):

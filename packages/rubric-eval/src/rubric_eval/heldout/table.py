@@ -9,10 +9,9 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, cast
 
 import numpy as np
-from pydantic import Field
 from scipy import stats
 
 from rubric_core import RewardError, Task
@@ -24,7 +23,7 @@ from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalRun, Measured, Record, present_mean
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.scores.scoring import NamedJudge
-from rubric_eval.statistics import Interval, score_interval
+from rubric_eval.statistics.scores import ModelScore, score
 from rubric_judge.calibration.correction import check_population, corrected_mean
 from rubric_judge.calibration.record import Calibration, read_calibration
 
@@ -128,26 +127,6 @@ def _fingerprint(judge: records.JudgeEntry) -> str:
     return str(judge.identity.get("fingerprint", ""))
 
 
-class HeldoutRow(Interval, records.AnswersQuality):
-    """Held-out reward of one model by one judge; its interval draws documents."""
-
-    model: str
-    judge: str
-    score_10: float
-    """The mean on the scale of the paper's judge figure, 0 to 10."""
-    values: int
-    """Rewards that the mean is of: over questions, of the mean of each."""
-    zero_frac: float
-    """Share of reward 0 among judged answers, invalid judgements included."""
-    invalid_frac: float
-    """Share of invalid judgements among judged answers."""
-    reasons: dict[str, int]
-    """Invalid and unavailable judgements by reason."""
-    by_fallback: dict[str, int] = Field(default_factory=dict)
-    """How many answers each fallback of a `litellm_config` judged."""
-    empty_frac: float | None
-
-
 class JudgePair(Record):
     """Two judges on the same answers."""
 
@@ -167,7 +146,7 @@ class HeldoutTable(Record):
     """heldout.json: model × judge; numbers and names alone."""
 
     confidence: float
-    rows: tuple[HeldoutRow, ...]
+    rows: tuple[ModelScore, ...]
     missing: tuple[tuple[str, str], ...]
     """Models and judges that were not brought together: (model, judge)."""
     judge_pairs: tuple[JudgePair, ...]
@@ -195,7 +174,7 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
             (judged.model.name, judged.judge.name): measured_rewards(run, reader.questions, judged)
             for judged in reader.read()
         }
-    rows = {pair: _row(one, confidence=confidence) for pair, one in measured.items()}
+    rows = {pair: score(one, confidence=confidence) for pair, one in measured.items()}
     judges = [judge.name for judge in run.judges]
     of_models = {pair: one for pair, one in measured.items() if pair[0] not in run.controls}
     return HeldoutTable(
@@ -211,30 +190,6 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
             pair for a, b in combinations(judges, 2) if (pair := judge_pair(of_models, a, b))
         ),
         corrected=corrected_rewards(folder, run.judges, of_models.values()),
-    )
-
-
-_OF_MEASURED: Final = {"model", "invalid_frac", "reasons", "by_fallback"}
-"""What a row takes over from the values as it is, beside their quality."""
-
-
-def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
-    rewards = [value for values_K in measured.values_NK for value in values_K if value is not None]
-    interval = score_interval(
-        measured.means_N,
-        clusters_N=measured.clusters,
-        is_accuracy=False,
-        answers=measured.answers,
-        confidence=confidence,
-    )
-    return HeldoutRow(
-        **interval.model_dump(),
-        **measured.model_dump(include=_OF_MEASURED | set(records.AnswersQuality.model_fields)),
-        judge=measured.judge or "",
-        score_10=10 * interval.mean,
-        values=len(rewards),
-        zero_frac=rewards.count(0.0) / len(rewards),
-        empty_frac=measured.no_answer_frac,
     )
 
 

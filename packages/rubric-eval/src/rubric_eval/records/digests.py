@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -13,11 +12,11 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from rubric_core import RubricError
-from rubric_core.files import open_file, read_file
+from rubric_core.files import file_sha256, read_file
 from rubric_core.rows import row_error
 from rubric_eval.errors import EvalEditedError
 from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
-from rubric_eval.records.run import EvalRun, FileDigest
+from rubric_eval.records.run import EvalRun, InputFile
 
 ACCEPT: Final = (
     "Restore it from a copy, or run the command that made the evaluation again, which makes scores "
@@ -126,18 +125,20 @@ def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
 
 ANSWERS: Final = "answers"
 _PRIVATE: Final = "judgements"
-_CHUNK_BYTES: Final = 2**20
 _Sealed = TypeVar("_Sealed", bound=BaseModel)
 _Derived = TypeVar("_Derived", bound=Derived)
 
 
-def file_digests(folder: EvalFolder) -> tuple[FileDigest, ...]:
+def file_digests(folder: EvalFolder) -> tuple[InputFile, ...]:
     """Digest every file that an evaluation's run wrote, but for run.json and its cache, the ledger.
 
     Raises:
         OSError: a file cannot be read.
     """
-    return tuple(_digest(name, path) for name, path in sorted(_files(folder).items()))
+    return tuple(
+        InputFile(path=name, sha256=file_sha256(path))
+        for name, path in sorted(_files(folder).items())
+    )
 
 
 def content_digest(content: Mapping[str, Any]) -> str:
@@ -156,9 +157,9 @@ def sealed(content: _Sealed) -> _Sealed:
 
 
 def is_as_written(text: bytes) -> bool:
-    """Whether the file of a sealed model still has its digest; one that has none counts as such."""
+    """Whether the file of a sealed model still has its digest."""
     content = json.loads(text)
-    return content.get("digest") in {None, content_digest(content)}
+    return content.get("digest") == content_digest(content)
 
 
 def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived | None:
@@ -194,16 +195,8 @@ def check_manifest(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:
         text: its bytes.
         edits: where a difference is noted.
     """
-    if run.digest is None:
-        if run.files:
-            edits.add(path, "its field 'digest' is gone")
-        else:
-            edits.notes.append(
-                f"{path.parent} has no digests: written by an older version, so that not every "
-                "edit of its files can be noticed"
-            )
-    elif not is_as_written(text):
-        what = "is not as the evaluation's end left it: its digest is another one"
+    if not is_as_written(text):
+        what = "is not as the evaluation's end left it: its digest is another one, or gone"
         edits.add(path, what, is_known=False)
     for model in run.models:
         if model.fingerprint != text_sha256(canonical_json(model.identity)):
@@ -219,35 +212,30 @@ def check_files(folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = "
 
     Args:
         folder: of the evaluation.
-        run: its manifest; one without digests is not checked.
+        run: its manifest.
         edits: where differences are noted.
         part: only files in this folder of it that are there, such as "answers".
 
     Raises:
         OSError: a file cannot be read.
     """
-    if run.digest is None:
-        return
     there = {name: path for name, path in _files(folder).items() if name.startswith(part)}
-    then = {one.path: one for one in run.files}
+    then = {one.path: one.sha256 for one in run.files}
     for name, path in there.items():
         known = then.get(name)
         if known is None:
             edits.add(path, "was not there at the evaluation's end")
         elif _differs(name, path, known, edits):
-            what = (
-                f"is not as the evaluation's end left it ({known.rows} lines, {known.size} bytes, "
-                f"SHA-256 {known.sha256[:12]}…)"
-            )
+            what = f"is not as the evaluation's end left it (SHA-256 {known[:12]}…)"
             edits.add(path, what, is_known=False)
     if not part:
         for name in then.keys() - there.keys():
             edits.add(folder.root / name, "is gone since the evaluation's end")
 
 
-def _differs(name: str, path: Path, known: FileDigest, edits: Edits) -> bool:
+def _differs(name: str, path: Path, known: str, edits: Edits) -> bool:
     try:
-        return path.stat().st_size != known.size or _digest(name, path) != known
+        return file_sha256(path) != known
     except PermissionError:  # what judges wrote is for the owner alone, and no number is of it
         if not name.startswith(_PRIVATE):
             raise
@@ -263,14 +251,3 @@ def _files(folder: EvalFolder) -> dict[str, Path]:
         for kind in ("*.jsonl", "weights.json"):
             found += (folder.root / part).rglob(kind)
     return {path.relative_to(folder.root).as_posix(): path for path in found}
-
-
-def _digest(name: str, path: Path) -> FileDigest:
-    sha256 = hashlib.sha256()
-    size = rows = 0
-    with open_file(path) as file:
-        while chunk := file.read(_CHUNK_BYTES):
-            sha256.update(chunk)
-            size += len(chunk)
-            rows += chunk.count(b"\n")
-    return FileDigest(path=name, sha256=sha256.hexdigest(), size=size, rows=rows)

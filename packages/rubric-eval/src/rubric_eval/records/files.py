@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Self, TypeVar
+from typing import Annotated, Self, TypeVar
 
-from pydantic import BaseModel, Field, PositiveFloat, StrictInt, ValidationError, model_validator
+from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
-from rubric_core import Answerer, Finish, Outcome, Reason, RubricFileError
+from rubric_core import Answerer, Finish, Outcome, Reason
 from rubric_core.files import read_file, replacing
 from rubric_core.rows import row_error
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
 from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
-from rubric_eval.records.run import FORMAT, EvalRun, Record
+from rubric_eval.records.run import EvalRun, Record
 from rubric_judge.responses import read_rows as numbered_rows
 
-_TASK: Final = b'{"task_id":"'
 _Row = TypeVar("_Row", bound=BaseModel)
 _Derived = TypeVar("_Derived", bound=Derived)
 
@@ -42,31 +40,9 @@ def read_rows(path: Path, model: type[_Row]) -> list[_Row]:
     return [row for _, row in iterate_rows(path, model)]
 
 
-def iterate_rows(
-    path: Path, model: type[_Row], *, only: Container[str] | None = None
-) -> Iterator[tuple[int, _Row]]:
-    """Yield the rows of a file one by one, each with its line; see `read_rows`.
-
-    Args:
-        path: JSON Lines.
-        model: kind of the rows.
-        only: tasks whose rows are wanted; lines of others are not looked into.
-    """
-    skips = None if only is None else partial(is_of_another, tasks=only)
-    return numbered_rows(path, model, form=f"a row as `{model.__name__}` has it", skips=skips)
-
-
-def is_of_another(line: bytes, tasks: Container[str]) -> bool:
-    """Return whether a line belongs to none of some tasks, by its prefix alone; false if unsure.
-
-    Args:
-        line: of a file of rows whose first field is the task, as they are written here.
-        tasks: ids.
-    """
-    if not line.startswith(_TASK):
-        return False
-    id_, quote, _ = line[len(_TASK) :].partition(b'"')
-    return bool(quote) and b"\\" not in id_ and id_.decode("utf-8", "replace") not in tasks
+def iterate_rows(path: Path, model: type[_Row]) -> Iterator[tuple[int, _Row]]:
+    """Yield the rows of a file one by one, each with its line; see `read_rows`."""
+    return numbered_rows(path, model, form=f"a row as `{model.__name__}` has it")
 
 
 def write_rows(path: Path, rows: Iterable[BaseModel], *, private: bool = False) -> None:
@@ -135,33 +111,11 @@ def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
     try:
         run = EvalRun.model_validate_json(text)
     except ValidationError as error:
-        _refuse_newer(folder.run, text)
-        remedy = "restore the file, or evaluate into a new folder"
+        remedy = "restore the file, or read it with the version that wrote it"
         raise row_error(error, remedy, path=folder.run) from None
     if edits is not None and run.status == "finished":
         check_manifest(folder.run, run, text, edits)
     return run
-
-
-class _Versions(BaseModel):
-    """What a manifest of any version says."""
-
-    format: StrictInt = FORMAT
-    versions: dict[str, object] = {}
-
-
-def _refuse_newer(path: Path, text: bytes) -> None:
-    """Tell a manifest of a later version from a damaged one."""
-    try:
-        found = _Versions.model_validate_json(text)
-    except ValidationError:
-        return
-    if found.format > FORMAT:
-        version = found.versions.get("rubric-eval")
-        by = f", written by rubric-eval {version}" if isinstance(version, str) else ""
-        problem = f"{found.format}{by}, is newer than this version reads ({FORMAT})"
-        remedy = "use that version, or a later one; the folder is as it was"
-        raise RubricFileError(f"field 'format': {problem}: {remedy}", path=path, field="format")
 
 
 def read_finished_run(folder: EvalFolder, *, edits: Edits) -> EvalRun:
@@ -212,15 +166,15 @@ class QuestionRow(Record):
     """Kind of document or subject, where it is known."""
 
     weights: dict[str, PositiveFloat] = Field(default_factory=dict)
-    """Of the rubric's criteria, by id, those of weight 0 left out. Empty for benchmarks, and in
-    rows of an earlier version, as is the next."""
+    """Of the rubric's criteria, by id, those of weight 0 left out. Empty for benchmarks, as is the
+    next."""
 
     passage_sha256: str = ""
     """Of the passage that answers are judged against."""
 
 
 class RowOfAnswer(Record):
-    """A line about one answer; the task comes first, as `is_of_another` has it."""
+    """A line about one answer."""
 
     task_id: str
     sample: int = Field(ge=0)
@@ -308,11 +262,10 @@ class ItemRow(Record):
     group: str = ""
     """Subject or level, where the benchmark has one."""
 
-    question: str = ""
-    """With its choices, without the instructions around it. Empty in rows of an earlier version,
-    as are `target` and `stated`: the command that wrote them adds all three."""
+    question: str
+    """With its choices, without the instructions around it."""
 
-    target: str = ""
+    target: str
     """The right answer."""
 
     stated: str | None = None

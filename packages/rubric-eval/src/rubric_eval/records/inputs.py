@@ -82,7 +82,7 @@ class Derived(Record):
     """What was not measured, and what a reader must know before quoting a number."""
 
     digest: str | None = None
-    """SHA-256 of everything else here; None in a file of an older version."""
+    """SHA-256 of everything else here; None before it is written."""
 
 
 def text_sha256(text: str) -> str:

@@ -16,9 +16,6 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 import rubric_core
 from rubric_eval.errors import EvalConfigError
 
-FORMAT: Final = 1
-"""Of run.json: raised where an older version would take its content for something else."""
-
 
 class Record(BaseModel):
     """What is written down: it does not change, and holds what its fields say and no more."""
@@ -50,23 +47,13 @@ class ModelEntry(Entry):
     spec: str
     """As it was given, such as `policy:runs/q/base`; never a key."""
 
-    form: str | None = None
+    prompt_form: str | None = None
     """How questions are put to it, as its responder says; see `rubric_core.SaysPromptForm`."""
 
     @property
     def is_control(self) -> bool:
         """Whether its answers are no model's: it is shown, and neither compared nor suspected."""
         return self.identity.get("kind") == CONTROL
-
-    @property
-    def prompt_form(self) -> str | None:
-        """How questions are put to it, also in records from before `form`; None where unknown."""
-        if self.form is not None:
-            return self.form
-        if self.identity.get("kind") == "chat":  # a server takes messages
-            return "chat"
-        form = self.identity.get("prompt_form")
-        return form if isinstance(form, str) else None
 
 
 class JudgeEntry(Entry):
@@ -94,21 +81,11 @@ class InputFile(Record):
     sha256: str
 
 
-class FileDigest(InputFile):
-    """A file of an evaluation as its end left it."""
-
-    size: int = Field(ge=0)
-    """Bytes."""
-
-    rows: int = Field(ge=0)
-    """Lines."""
-
-
 class EvalRun(Record):
     """run.json: written before the first answer, and again with its status at the end."""
 
-    format: Literal[1] = FORMAT
-    """Folders from before there was one are read as 1."""
+    format: Literal[1] = 1
+    """Raised where an older version would take the content for something else."""
 
     kind: Literal["heldout", "transfer"]
     status: Literal["running", "finished", "failed"] = "running"
@@ -145,7 +122,7 @@ class EvalRun(Record):
     versions: dict[str, str]
     """Packages that took part."""
 
-    files: tuple[FileDigest, ...] = ()
+    files: tuple[InputFile, ...] = ()
     """Every file of a finished evaluation but this one and the ledger, which is a cache. They let
     accidents and careless edits be noticed; against forgery they are no protection."""
 
@@ -155,7 +132,7 @@ class EvalRun(Record):
         return frozenset(one.name for one in self.models if one.is_control)
 
     digest: str | None = None
-    """SHA-256 of everything else here; None before the end, and in folders of an older version."""
+    """SHA-256 of everything else here; None before the end."""
 
 
 def now() -> str:
@@ -218,30 +195,11 @@ class Measure(StrEnum):
     """0 or 1 an item."""
 
 
-class AnswersQuality(Record):
-    """How answers came out, whatever they are worth."""
-
-    unavailable_frac: float = 0.0
-    """Share of all answers that no model gave or no judge judged; they are left out."""
-
-    truncated_frac: float | None = None
-    tokens_mean: float | None = None
-
-
-class BenchmarkQuality(AnswersQuality):
-    """The same of answers to one benchmark."""
+class ModelQuality(Record):
+    """How the answers of one model to one benchmark came out, measured in one way."""
 
     benchmark: str
     """"heldout", or the name of a transfer task."""
-
-    chance: float | None = None
-    """Accuracy of guessing."""
-
-    no_answer_frac: float | None = None
-
-
-class ModelQuality(BenchmarkQuality):
-    """The same of one model's, measured in one way."""
 
     measure: Measure
     model: str
@@ -249,8 +207,23 @@ class ModelQuality(BenchmarkQuality):
     """Name of the judge, for rewards."""
 
     seeds: tuple[int, ...]
+    chance: float | None = None
+    """Accuracy of guessing."""
+
+    unavailable_frac: float = 0.0
+    """Share of all answers that no model gave or no judge judged; they are left out."""
+
     invalid_frac: float = 0.0
     """Of judged answers; they count as reward 0."""
+
+    truncated_frac: float | None = None
+    no_answer_frac: float | None = None
+    tokens_mean: float | None = None
+    reasons: dict[str, int] = Field(default_factory=dict)
+    """Why answers are invalid or unavailable, with how many are."""
+
+    by_fallback: dict[str, int] = Field(default_factory=dict)
+    """How many answers each fallback of a `litellm_config` judged."""
 
 
 class Measured(ModelQuality):
@@ -280,12 +253,6 @@ class Measured(ModelQuality):
 
     criteria_z_N: tuple[dict[str, float], ...] = ()
     """Mean z over the K judged answers, by criterion; for rewards."""
-
-    reasons: dict[str, int] = Field(default_factory=dict)
-    """Why answers are invalid or unavailable, with how many are."""
-
-    by_fallback: dict[str, int] = Field(default_factory=dict)
-    """How many answers each fallback of a `litellm_config` judged."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

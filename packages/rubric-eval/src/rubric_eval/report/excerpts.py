@@ -14,8 +14,7 @@ from rubric_eval.answers.store import read_answers
 from rubric_eval.records.files import ItemRow, ReasoningRow, ScoreRow, iterate_rows
 from rubric_eval.records.run import Measured
 from rubric_eval.report.reading import Evaluation
-from rubric_eval.report.tables import benchmark_title
-from rubric_eval.transfer.suites import benchmark_of
+from rubric_eval.transfer.suites import benchmark_of, benchmark_title
 from rubric_judge.page.grounding import told_grounding
 from rubric_judge.page.rendering import shortened, visible
 
@@ -147,11 +146,11 @@ def _heldout_entries(
             _add_scores(evaluation, judge, model, answers[model], is_revealed=is_revealed)
     entries: list[Entry] = []
     for id_ in chosen:
-        row = evaluation.questions.get(id_)
+        row = evaluation.questions[id_]
         asked: Entry = {
-            "question": visible(row.question) if row else None,
-            "field": visible(row.field) if row else "",
-            "document": row.doc_hash[:12] if row else "",
+            "question": visible(row.question),
+            "field": visible(row.field),
+            "document": row.doc_hash[:12],
             **(told_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
         }
         entries.append(asked | _compared("heldout", id_, groups, answers))
@@ -188,7 +187,7 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
     for seed in evaluation.run.seeds:
         path = evaluation.folder.answers(model, seed)
         where = str(path.relative_to(evaluation.folder.root))
-        for row in read_answers(path, only=chosen):
+        for row in read_answers(path):
             if row.task_id not in chosen:
                 continue
             found[row.task_id, seed, row.sample] = {
@@ -206,9 +205,9 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
 def _add_scores(
     evaluation: Evaluation, judge: str, model: str, answers: dict[_Key, Entry], *, is_revealed: bool
 ) -> None:
-    chosen, folder = {task_id for task_id, _, _ in answers}, evaluation.folder
+    folder = evaluation.folder
     for seed in evaluation.run.seeds:
-        for _, row in iterate_rows(folder.scores(judge, model, seed), ScoreRow, only=chosen):
+        for _, row in iterate_rows(folder.scores(judge, model, seed), ScoreRow):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 answer["scores"][judge] = {
                     "outcome": str(row.outcome),
@@ -219,7 +218,7 @@ def _add_scores(
         path = folder.judgements(judge, model, seed)
         if not is_revealed or not path.exists():
             continue
-        for _, row in iterate_rows(path, ReasoningRow, only=chosen):
+        for _, row in iterate_rows(path, ReasoningRow):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 where = str(path.relative_to(folder.root))
                 reasons = answer.setdefault("reasons", {})
@@ -240,19 +239,16 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
                     asked.setdefault(row.item_id, row)
                     answers[model][row.item_id, seed, 0] = _item_answer(row, seed, where)
     return [
-        _item(asked.get(id_), f"items/{benchmark}")
-        | _compared(benchmark, id_, {"": models}, answers)
+        _item(asked[id_], f"items/{benchmark}") | _compared(benchmark, id_, {"": models}, answers)
         for id_ in chosen
     ]
 
 
-def _item(row: ItemRow | None, where: str) -> Entry:
-    """What was asked; rows of an earlier version say neither question nor target."""
-    if row is None:
-        return {"question": None, "target": None, "field": "", "document": ""}
+def _item(row: ItemRow, where: str) -> Entry:
+    """What was asked, and what is right."""
     return {
-        "question": shortened(row.question, MAX_TEXT_CHARS, where=where) or None,
-        "target": visible(row.target) or None,
+        "question": shortened(row.question, MAX_TEXT_CHARS, where=where),
+        "target": visible(row.target),
         "field": visible(row.group),
         "document": "",
     }

@@ -16,8 +16,8 @@ from rubric_core.errors import needing_extra
 from rubric_eval.comparison import PairedResult
 from rubric_eval.report.curves import Training, training_charts
 from rubric_eval.report.reading import Findings
-from rubric_eval.report.tables import benchmark_title
 from rubric_eval.statistics import Interval
+from rubric_eval.transfer.suites import benchmark_title
 from rubric_judge.page.charts import Chart
 from rubric_judge.page.tables import written
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from rubric_eval.comparison import AverageDelta, CompareSettings, EvalComparison, ModelScore
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.folders import check_names, measured_of
-from rubric_eval.comparison.pairing import score
+from rubric_eval.comparison.pairing import scores
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.results import Judged, observed
 from rubric_eval.records.digests import read_derived, refusing_edits
@@ -203,7 +203,7 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
         settings = settings.model_copy(update={"pairs": ()})
     controls = _control_scores(evaluations, settings)
     if len(models) == 1:
-        return Findings(tuple(score(one, settings) for one in measured), None, settings, controls)
+        return Findings(scores(measured, settings), None, settings, controls)
     compared = compare_measured(measured, settings)
     return Findings(compared.scores, compared, settings, controls, is_anew=bool(stored))
 
@@ -211,4 +211,4 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
 def _control_scores(
     evaluations: Sequence[Evaluation], settings: CompareSettings
 ) -> tuple[ModelScore, ...]:
-    return tuple(score(one, settings) for of in evaluations for one in of.controls)
+    return scores((one for of in evaluations for one in of.controls), settings)

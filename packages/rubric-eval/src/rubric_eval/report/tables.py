@@ -12,7 +12,7 @@ from rubric_eval.hacking.results import Correlation
 from rubric_eval.heldout.table import CorrectedReward
 from rubric_eval.report.reading import Findings
 from rubric_eval.statistics import Interval
-from rubric_eval.transfer.suites import benchmark_of
+from rubric_eval.transfer.suites import benchmark_title
 from rubric_judge.page.tables import Cell, Row, Table, counted
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
@@ -56,14 +56,6 @@ def cell(value: Shown) -> Cell:
 def row(name: str, *values: Shown, group: str = "") -> Row:
     """A row of such cells."""
     return Row(name=name, cells=tuple(map(cell, values)), group=group)
-
-
-def benchmark_title(name: str) -> str:
-    """How a benchmark is written; names that are not ours stay as they are."""
-    if name == "heldout":
-        return "Held-out questions"
-    known = benchmark_of(name)
-    return known.title if known else name
 
 
 def all_tables(found: Findings, corrected: Sequence[CorrectedReward] = ()) -> tuple[Table, ...]:

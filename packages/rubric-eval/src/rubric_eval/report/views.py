@@ -8,13 +8,15 @@ from functools import partial
 from itertools import combinations
 from typing import Final
 
-from rubric_eval.comparison import Part, pairing, results
+from rubric_eval.comparison import Part, results
 from rubric_eval.heldout.table import judge_pair
 from rubric_eval.records.run import Measured, present_mean
 from rubric_eval.report.reading import Evaluation, Findings
 from rubric_eval.report.signs import Reliability, Signs
-from rubric_eval.report.tables import CONTROL_GROUP, benchmark_title, cell, row, table_of
+from rubric_eval.report.tables import CONTROL_GROUP, cell, row, table_of
 from rubric_eval.responders.opening import CONTROLS
+from rubric_eval.statistics.scores import criterion_values
+from rubric_eval.transfer.suites import benchmark_title
 from rubric_judge.page.charts import Bar, Bars
 from rubric_judge.page.tables import Cell, Column, Row, Table, bounds, counted, written
 
@@ -246,7 +248,7 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         models: values of each.
         is_alone: whether there is no other judge to tell it from.
     """
-    of_models = [pairing.criterion_values(one) for one in models.values()]
+    of_models = [criterion_values(one) for one in models.values()]
     questions: Counter[str] = Counter()
     for found in of_models:
         questions |= Counter({name: len(z) for name, z in found.items()})

@@ -79,7 +79,7 @@ async def open_model(spec: ModelSpec) -> OpenModel:
         spec=spec.spec,
         fingerprint=await anyio.to_thread.run_sync(fingerprint, responder),
         identity=dict(responder.identity),
-        form=responder.prompt_form if isinstance(responder, SaysPromptForm) else None,
+        prompt_form=responder.prompt_form if isinstance(responder, SaysPromptForm) else None,
     )
     return OpenModel(entry, responder, weights)
 

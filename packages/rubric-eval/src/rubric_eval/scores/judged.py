@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -29,15 +30,12 @@ def contradiction(
 
         r = Σ_j w_j z_j / Σ_j w_j
 
-    Where the weights are not known, as in an evaluation of an earlier version, a weighted mean can
-    still be no less than the least of its criteria, and no more than the greatest.
-
     Args:
         row: the score.
         question: its question, with the weights of the criteria.
         answer: its answer.
     """
-    z = row.criteria_z
+    z, weights = row.criteria_z, question.weights
     if row.doc_hash != question.doc_hash:
         return "its doc_hash is not that of its question in questions.jsonl"
     if (row.reward is None and z) or (row.reward is not None and answer.text is None):
@@ -45,18 +43,13 @@ def contradiction(
     if row.outcome is Outcome.INVALID and (row.reward or any(z.values())):
         return "it is invalid, and its reward or a criterion is not 0"
     if row.outcome is Outcome.SCORED:
-        if question.weights and question.weights.keys() != z.keys():
+        if weights.keys() != z.keys():
             return "its criteria are not those of its question in questions.jsonl"
-        if z and not _adds_up(row.reward or 0.0, z, question.weights):
+        earned = sum(weights[name] * value for name, value in z.items())
+        total, reward = sum(weights.values()), row.reward or 0.0
+        if z and not math.isclose(earned / total, reward, rel_tol=0.0, abs_tol=_ROUNDING):
             return "its reward is not what its criteria add up to"
     return None
-
-
-def _adds_up(reward: float, z: Mapping[str, float], weights: Mapping[str, float]) -> bool:
-    if not weights:
-        return min(z.values()) - _ROUNDING <= reward <= max(z.values()) + _ROUNDING
-    total = sum(weights.values())
-    return abs(sum(weights[name] * value for name, value in z.items()) / total - reward) < _ROUNDING
 
 
 _Key: TypeAlias = "tuple[str, int, str]"
@@ -184,10 +177,7 @@ def _questions(folder: EvalFolder, run: records.EvalRun, edits: Edits) -> list[f
     if not len(questions) == len(different) == asked.count:
         counts = {"different": len(different), "lines": len(questions), "asked": asked}
         raise EvalFolderError.told("questions_missing", folder=folder, **counts)
-    if (
-        all(one.passage_sha256 for one in questions)
-        and files.questions_sha256(questions) != asked.sha256
-    ):
+    if files.questions_sha256(questions) != asked.sha256:
         edits.add(folder.questions, "its questions are not those of the sha256 in run.json")
     return questions
 

@@ -74,6 +74,12 @@ def benchmark_of(task: str) -> Benchmark | None:
     return next((one for suite in SUITES.values() for one in suite if one.task == task), None)
 
 
+def benchmark_title(task: str) -> str:
+    """How a benchmark is written; names that are not ours stay as they are."""
+    known = benchmark_of(task)
+    return "Held-out questions" if task == "heldout" else known.title if known else task
+
+
 def stock_config(
     benchmark: Benchmark, items: Sequence[Item], *, folder: Path
 ) -> dict[str, Any] | None:

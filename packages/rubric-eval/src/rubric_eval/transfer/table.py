@@ -10,17 +10,8 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, refusing_edits
 from rubric_eval.records.files import ItemRow, QuestionRow, items_sha256, iterate_rows, read_rows
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import (
-    BenchmarkQuality,
-    EvalRun,
-    Measure,
-    Measured,
-    ModelEntry,
-    Questions,
-    Record,
-    present_mean,
-)
-from rubric_eval.statistics import score_interval
+from rubric_eval.records.run import EvalRun, Measure, Measured, ModelEntry, Record, present_mean
+from rubric_eval.statistics.scores import ModelScore, score
 from rubric_eval.transfer.suites import benchmark_of
 
 
@@ -54,7 +45,7 @@ class _Prompts:
         if not rows:
             edits.add(folder.questions, "holds no question")
 
-    def check(self, path: Path, rows: Sequence[tuple[int, ItemRow]], asked: Questions) -> None:
+    def check(self, path: Path, rows: Sequence[tuple[int, ItemRow]], sha256: str) -> None:
         """Note what contradicts the questions, or itself."""
         if not self._texts:
             return
@@ -68,7 +59,7 @@ class _Prompts:
                 self._edits.add(path, "it is right, and says that no answer was found", line=line)
         items = [row for _, row in rows]
         texts = [self._texts.get((row.item_id, row.prompt_sha256)) for row in items]
-        if items_sha256([row.item_id for row in items], texts) != asked.sha256:
+        if items_sha256([row.item_id for row in items], texts) != sha256:
             self._edits.add(path, "its items are not those of the sha256 in run.json")
 
 
@@ -82,7 +73,7 @@ def _read(
         numbered = list(iterate_rows(path, ItemRow)) if path.exists() else []
         if len(numbered) != asked.count:
             raise EvalFolderError.told("items_missing", path=path, n=len(numbered), asked=asked)
-        prompts.check(path, numbered, asked)
+        prompts.check(path, numbered, asked.sha256)
         rows_S.append([row for _, row in numbered])
     first = rows_S[0]
     if any([row.item_id for row in rows] != [row.item_id for row in first] for rows in rows_S):
@@ -143,29 +134,13 @@ def _measured(
     )
 
 
-class TransferCell(BenchmarkQuality):
-    """One model on one benchmark."""
-
-    title: str
-    n: int
-    """Items."""
-
-    accuracy: float
-    """Of items with an answer, averaged over seeds."""
-
-    ci_low: float | None
-    ci_high: float | None
-    """Wilson's interval for one seed, a BCa bootstrap over items for several; as `compare` has."""
-
-    is_above_chance: bool | None
-    """Whether the whole interval is; a gain from chance may be format alone."""
-
-
 class TransferRow(Record):
     """One model."""
 
     model: str
-    cells: tuple[TransferCell, ...]
+    cells: tuple[ModelScore, ...]
+    """Of each benchmark, with Wilson's interval for one seed, as `compare` has it."""
+
     average: float
     """Mean accuracy over benchmarks."""
 
@@ -181,6 +156,9 @@ class TransferTable(Record):
     """The first model, which differences are from."""
 
     confidence: float
+    items: dict[str, int]
+    """Of each benchmark, those without an answer among them."""
+
     rows: tuple[TransferRow, ...]
 
 
@@ -204,6 +182,7 @@ def transfer_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
         suite=run.suite,
         base=base,
         confidence=confidence,
+        items={name: asked.count for name, asked in run.questions.items()},
         rows=tuple(_row(name, measured, base, confidence) for name in measured),
     )
 
@@ -211,33 +190,13 @@ def transfer_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
 def _row(
     name: str, measured: Mapping[str, Sequence[Measured]], base: str, confidence: float
 ) -> TransferRow:
-    cells = tuple(_cell(one, confidence) for one in measured[name])
+    cells = tuple(score(one, confidence=confidence) for one in measured[name])
     deltas = map(_delta, measured[base], measured[name])
     return TransferRow(
         model=name,
         cells=cells,
-        average=sum(cell.accuracy for cell in cells) / len(cells),
+        average=sum(cell.mean for cell in cells) / len(cells),
         average_delta=None if name == base else present_mean(deltas),
-    )
-
-
-def _cell(one: Measured, confidence: float) -> TransferCell:
-    interval = score_interval(
-        one.means_N,
-        clusters_N=one.clusters,
-        is_accuracy=True,
-        answers=one.answers,
-        confidence=confidence,
-    )
-    benchmark = benchmark_of(one.benchmark)
-    return TransferCell(
-        **one.model_dump(include=set(BenchmarkQuality.model_fields)),
-        title=benchmark.title if benchmark else one.benchmark,
-        n=len(one.ids),
-        accuracy=interval.mean,
-        ci_low=interval.ci_low,
-        ci_high=interval.ci_high,
-        is_above_chance=None if one.chance is None else interval.is_above(one.chance),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -35,8 +34,6 @@ def alone_in(out: Path) -> Generator[None]:
         for folder in reversed(made):
             stack.callback(_remove_empty, folder)
         stack.enter_context(folder_lock(out))
-        # What a killed process of an earlier release has left.
-        shutil.rmtree(out / ".collecting", ignore_errors=True)
         remove_leftovers(out, FILES)
         yield
 

@@ -21,75 +21,13 @@ from rubric_synth.document import Document
 from rubric_synth.tables import phrase, read_table, word_set
 
 _MIN_BOILERPLATE_WORDS: Final = 5
+_REPEATED: Final = 3
+"""Documents that a sentence of boilerplate stands in, at least."""
 _LARGE_COLLECTION: Final = 20
 _COMMON: Final = 0.2
 _PATTERNS: Final = patterns(read_table("patterns")["terms"])
-_EXACT_KEYS: Final = 500_000
-"""As long as there are no more than this, each is counted."""
-_BITS: Final = 1 << 29
-"""Of one Bloom filter: 64 MiB, for tens of millions of keys."""
-
-
-class RepeatedKeys:
-    """The keys that were added at least `times` times.
-
-    Keys are counted until there are many. From then on one Bloom filter holds those that came once,
-    one those that came twice, and so on: a key may be taken for one that came before (at 10 million
-    keys, one in 30,000), never the other way round.
-    """
-
-    def __init__(self, times: int) -> None:
-        """Start with none.
-
-        Args:
-            times: At least 2.
-        """
-        self.keys: set[int] = set()
-        """Those that were added so often."""
-        self._times = times
-        self._counts: dict[int, int] = {}
-        self._filters: list[bytearray] = []
-
-    def add(self, keys: Iterable[int]) -> None:
-        """Count each key once more.
-
-        Args:
-            keys: Hashes of 64 bits.
-        """
-        for key in keys:
-            if key not in self.keys:
-                self._add(key)
-        if len(self._counts) > _EXACT_KEYS:
-            self._filters = [bytearray(_BITS // 8) for _ in range(1, self._times)]
-            for key, count in self._counts.items():
-                for bits in self._filters[:count]:
-                    _is_new(key, bits)
-            self._counts = {}
-
-    def _add(self, key: int) -> None:
-        if self._filters:
-            if not any(_is_new(key, bits) for bits in self._filters):
-                self.keys.add(key)
-            return
-        count = self._counts.pop(key, 0) + 1
-        if count >= self._times:
-            self.keys.add(key)
-        else:
-            self._counts[key] = count
-
-
-def _is_new(key: int, bits: bytearray) -> bool:
-    """Add a key to a Bloom filter; return whether it is new."""
-    is_new = False
-    # The two halves of a hash give any number of independent ones.
-    step = (key >> 32) | 1
-    for probe in range(4):
-        place = (key + probe * step) % _BITS
-        bit = 1 << (place & 7)
-        if not bits[place >> 3] & bit:
-            bits[place >> 3] |= bit
-            is_new = True
-    return is_new
+_MOST_SENTENCES: Final = 500_000
+"""That are counted; beyond twice as many the rare ones are forgotten, for a bounded memory."""
 
 
 class CorpusTerms:
@@ -100,7 +38,7 @@ class CorpusTerms:
         self._documents = 0
         self._frequency, self._words = Counter[str](), Counter[str]()
         self._heads, self._verbs, self._names = Counter[str](), Counter[str](), Counter[str]()
-        repeated = RepeatedKeys(3)
+        sentences = Counter[int]()
         for document in documents:
             self._documents += 1
             found = Counter(language.words(document.text))
@@ -111,8 +49,10 @@ class CorpusTerms:
             self._frequency.update({stem(word) for word in found})
             names = frozenset(language.words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in language.sentences(document.text)}
-            repeated.add(key for key in keys if key is not None)
-        self._boilerplate = repeated.keys
+            sentences.update(key for key in keys if key is not None)
+            if len(sentences) > 2 * _MOST_SENTENCES:
+                sentences = Counter(dict(sentences.most_common(_MOST_SENTENCES)))
+        self._boilerplate = {key for key, count in sentences.items() if count >= _REPEATED}
 
     def inverse_frequency(self, word: str) -> float:
         """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""

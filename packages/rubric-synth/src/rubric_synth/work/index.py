@@ -196,19 +196,14 @@ class Index:
             raise self._wrong(error) from error
 
     def _opened(self) -> sqlite3.Connection:
-        """Open the file; one of an older release is made again."""
+        """Open the file, which may be a new one."""
         database = sqlite3.connect(self._path, isolation_level=None)
         # One process at a time, which a lock sees to: no file of shared memory is needed.
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
-        if version > _VERSION:
+        if version not in {0, _VERSION}:
             versions = {"found": version, "known": _VERSION}
             raise errors.WorkFolderError.told("index_version", path=self._path, **versions)
-        if 0 < version < _VERSION:
-            database.close()
-            for old in self._path.parent.glob(f"{self._path.name}*"):
-                old.unlink()
-            return self._opened()
         if version and self._path.stat().st_size <= _LARGEST_CHECKED_BYTES:
             (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":

@@ -57,7 +57,6 @@
     return left === null || right === null ? null : right - left;
   };
   const answersOf = (entry) => sides().flatMap((model) => entry.answers[model] ?? []);
-  const title = (entry) => entry.question ?? (entry.id.length > 20 ? `Item ${entry.id.slice(0, 12)}` : entry.id);
   const failed = (answer) =>
     answer.text === null || (state.set.judges.length > 0 && answer.scores[judge()]?.reward == null) ||
     answer.answered === false || answer.scores[judge()]?.outcome === "invalid";
@@ -114,7 +113,7 @@
 
   function matches(entry, query) {
     if (!query) return true;
-    const texts = [entry.id, entry.question ?? "", entry.target ?? "", ...answersOf(entry).map((answer) => answer.text ?? "")];
+    const texts = [entry.id, entry.question, entry.target ?? "", ...answersOf(entry).map((answer) => answer.text ?? "")];
     return texts.some((text) => text.toLowerCase().includes(query));
   }
 
@@ -146,7 +145,7 @@
         element("span", "", means(entry).map(percent).join(" → ")),
         difference === null ? null : element("span", `gap ${direction(difference)}`, points(difference)),
       ),
-      element("div", "text", title(entry).slice(0, 240)),
+      element("div", "text", entry.question.slice(0, 240)),
     );
     node.id = `item-${entry.id}`;
     node.setAttribute("role", "option");
@@ -307,7 +306,7 @@
       $("detail").replaceChildren(element("p", "empty", "No question matches."));
       return;
     }
-    const asked = element("p", "asked", title(entry));
+    const asked = element("p", "asked", entry.question);
     asked.dir = "auto";
     const parts = [
       asked,
