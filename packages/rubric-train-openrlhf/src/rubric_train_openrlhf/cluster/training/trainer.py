@@ -85,7 +85,7 @@ class RubricPPOTrainer(_Trainer):
             DiskWriteError: the run folder could not be written.
         """
         del global_step
-        position = trainer_states.TrainPosition.of_checkpoint(self.init_checkpoint_states())
+        position = trainer_states.TrainPosition.model_validate(self.init_checkpoint_states())
         summary_kept = partial(live_summary, total_steps=self._run.steps, resume=True)
         with (
             Progress.silent() as self._progress,
@@ -119,10 +119,11 @@ class RubricPPOTrainer(_Trainer):
         due = step % self._run.checkpoint.every == 0 or step == self._run.steps
         with self._progress.phase("writing a checkpoint"):
             if due:
-                wall_s = self._summary_file.wall_s
-                position = trainer_states.TrainPosition(step, prompts_drawn, wall_s)
-                path, client_state = str(self._states.path(step)), position.client_state()
-                seen = self._ask_all("save_state", path=path, client_state=client_state)
+                position = trainer_states.TrainPosition(
+                    step=step, prompts_drawn=prompts_drawn, wall_s=self._summary_file.wall_s
+                )
+                path, kept = str(self._states.path(step)), position.model_dump()
+                seen = self._ask_all("save_state", path=path, client_state=kept)
                 # All ranks have come back, so that the state is whole.
                 self._states.mark(step, seen, keep=self._run.checkpoint.keep)
                 self._checkpoints.state_step = step
