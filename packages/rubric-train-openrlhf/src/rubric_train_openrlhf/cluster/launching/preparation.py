@@ -103,8 +103,7 @@ def prepare(
         MissingExtraError: OpenRLHF is not installed.
         LeakError: a question gives its passage or rubric away.
         RubricFileError: a line of a task file is no task.
-        PolicyLoadError: there is no usable tokenizer at the model's path.
-        ConfigError: there are no weights at it, or a file of it cannot be read.
+        PolicyLoadError, ConfigError: no usable tokenizer, or no weights, are at the model's path.
         JudgeSetupError: the judge's key is missing or refused, or the judge does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off, the run is another one, or the
             state to go on from is lost.
