@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
-from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
@@ -95,6 +94,11 @@ class Positions(NamedTuple):
     banned_PV: torch.Tensor | None
     temperature: float
 
+    def scores(self, logits_NV: torch.Tensor, part: slice) -> torch.Tensor:
+        """Scores of some of the positions, under the policy's own distribution."""
+        banned = None if self.banned_PV is None else self.banned_PV[self.prompts_N[part]]
+        return distribution.scores(logits_NV, banned, temperature=self.temperature)
+
 
 def head_logprobs(
     features_NH: torch.Tensor, head: torch.nn.Linear, positions: Positions
@@ -114,27 +118,74 @@ def head_logprobs(
     device, dtype = features_NH.device.type, head.weight.dtype
     if torch.is_autocast_enabled(device):
         dtype = torch.get_autocast_dtype(device)
+    parameters: list[torch.Tensor | None] = [features_NH, head.weight, head.bias]
+    inputs = [None if one is None else one.to(dtype) for one in parameters]
+    function: Any = _HeadLogprobs
+    with torch.autocast(device, enabled=False):
+        return function.apply(*inputs, positions)
 
-    def of_part(features_NH: torch.Tensor, positions: Positions) -> tuple[torch.Tensor, ...]:
-        # Cast in each part, the weights get gradients that add up in their own format.
-        weight_VH, bias_V = (
-            one if one is None else one.to(dtype) for one in (head.weight, head.bias)
-        )
-        with torch.autocast(device, enabled=False):
-            logits_NV = F.linear(features_NH.to(dtype), weight_VH, bias_V)
-            return _from_logits(logits_NV, positions)
 
+class _HeadLogprobs(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        features_NH: torch.Tensor,
+        weight_VH: torch.Tensor,
+        bias_V: torch.Tensor | None,
+        positions: Positions,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        logprobs_N = features_NH.new_empty(len(features_NH), dtype=torch.float32)
+        entropy_N, normaliser_N = torch.empty_like(logprobs_N), torch.empty_like(logprobs_N)
+        for part in _parts(features_NH, weight_VH):
+            logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
+            scores_NV = positions.scores(logits_NV, part)
+            top = scores_NV.amax(dim=-1, keepdim=True)
+            shifted = scores_NV.sub_(top)
+            chosen = shifted.gather(-1, positions.tokens_N[part, None])[:, 0]
+            weights = shifted.exp()
+            total = weights.sum(dim=-1)
+            logprobs_N[part] = chosen - total.log()
+            mean = (weights[:, None] @ shifted[:, :, None])[:, 0, 0] / total
+            entropy_N[part] = total.log() - mean
+            normaliser_N[part] = top[:, 0] + total.log()
+        ctx.save_for_backward(features_NH, weight_VH, bias_V, normaliser_N)
+        ctx.positions = positions
+        ctx.mark_non_differentiable(entropy_N)
+        return logprobs_N, entropy_N
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
+        ctx: Any, gradient_N: torch.Tensor, _: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, None]:
+        features_NH, weight_VH, bias_V, normaliser_N = ctx.saved_tensors
+        positions: Positions = ctx.positions
+        to_features = torch.empty_like(features_NH)
+        to_weight = torch.zeros_like(weight_VH, dtype=torch.float32)
+        to_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
+        for part in _parts(features_NH, weight_VH):
+            # A caller may go backward inside autocast; forward was computed outside of it.
+            with torch.autocast(features_NH.device.type, enabled=False):
+                logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
+                scores_NV = positions.scores(logits_NV, part)
+                # d log π(y) / d logit_v = ([v = y] − π(v)) / τ
+                slope_N1 = gradient_N[part, None] / positions.temperature
+                by_logit = scores_NV.sub_(normaliser_N[part, None]).exp_().mul_(-slope_N1)
+                by_logit.scatter_add_(-1, positions.tokens_N[part, None], slope_N1)
+                by_logit = by_logit.to(weight_VH.dtype)
+                to_features[part] = by_logit @ weight_VH
+                to_weight += by_logit.T @ features_NH[part]
+                if to_bias is not None:
+                    to_bias += by_logit.sum(dim=0)
+        if to_bias is not None:
+            to_bias = to_bias.to(weight_VH.dtype)
+        return to_features, to_weight.to(weight_VH.dtype), to_bias, None
+
+
+def _parts(features_NH: torch.Tensor, weight_VH: torch.Tensor) -> Iterator[slice]:
     limit = _GPU_CHUNK_LOGITS if features_NH.is_cuda else _CPU_CHUNK_LOGITS
-    size = max(_FEWEST_IN_CHUNK, limit // len(head.weight))
-    split = (one.split(size) for one in (features_NH, positions.tokens_N, positions.prompts_N))
-    # Going backward computes the logits of a part again.
-    again: Any = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
-    parts = [
-        again(of_part, features_NH, positions._replace(tokens_N=tokens_N, prompts_N=prompts_N))
-        for features_NH, tokens_N, prompts_N in zip(*split, strict=True)
-    ]
-    logprobs, entropies = zip(*parts, strict=True)
-    return torch.cat(logprobs), torch.cat(entropies)
+    size = max(_FEWEST_IN_CHUNK, limit // len(weight_VH))
+    for start in range(0, len(features_NH), size):
+        yield slice(start, start + size)
 
 
 _plain_heads: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
@@ -222,10 +273,7 @@ def has_plain_head(model: PreTrainedModel) -> bool:
 def _from_logits(
     logits_NV: torch.Tensor, positions: Positions
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    prompts_N, banned_PV = positions.prompts_N, positions.banned_PV
-    banned_NV = None if banned_PV is None else banned_PV[prompts_N]
-    scores_NV = distribution.scores(logits_NV, banned_NV, temperature=positions.temperature)
-    logprobs_NV = scores_NV.log_softmax(dim=-1)
-    logprobs_N = logprobs_NV.gather(-1, positions.tokens_N[:, None])[:, 0]
+    logprobs_NV = positions.scores(logits_NV, slice(None)).log_softmax(dim=-1)
     known_NV = logprobs_NV.detach()
-    return logprobs_N, -(known_NV.exp() * known_NV).sum(dim=-1)
+    entropy_N = -(known_NV.exp() * known_NV).sum(dim=-1)
+    return logprobs_NV.gather(-1, positions.tokens_N[:, None])[:, 0], entropy_N
