@@ -31,7 +31,9 @@ def test_every_file_that_may_change_an_answer_counts(folder: Path, name: str) ->
     assert model_files(folder) != before
 
 
-@pytest.mark.parametrize("name", ["README.md", "training_args.bin", ".cache.json", "log.log"])
+@pytest.mark.parametrize(
+    "name", ["README.md", "training_args.bin", "trainer_state.pt", ".cache.json", "log.log"]
+)
 def test_what_changes_no_answer_does_not(folder: Path, name: str) -> None:
     before = model_files(folder)
     (folder / name).write_bytes(b"another")

@@ -10,6 +10,7 @@ import anyio
 import pytest
 import structlog
 import structlog.testing
+from anyio.from_thread import start_blocking_portal
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge import JudgePool
@@ -166,6 +167,10 @@ def test_a_judge_that_ends_the_program_ends_it_at_once(
         anyio.run(pool.judge_all, views)
     assert ended.value.args == (3,)
     assert pool.statistics().in_flight == 0
+    with start_blocking_portal() as portal:  # a thread of its own, which it cannot end
+        (result,) = portal.call(JudgePool(ScriptedJudge(script)).judge_all, [make_view("end")])
+    assert result.reason is Reason.JUDGE_ERROR
+    assert exit_type.__name__ in (result.detail or "")
 
 
 @pytest.mark.parametrize("scores", [{"zzz": 1.0}, {"names the loss": 9.0, "gives_limit": 0.0}])

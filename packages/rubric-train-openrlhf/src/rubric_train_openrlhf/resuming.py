@@ -59,7 +59,7 @@ def begin(
     *,
     config: TrainConfig,
     tasks_sha256: Mapping[str, Mapping[str, str]],
-    model_files: Mapping[str, str] = MappingProxyType({}),
+    model_files: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """Write what the run was made with, and clear what a kill before step 0 left.
 
@@ -103,12 +103,12 @@ def check_model(folder: RunFolder, *, path: Path) -> None:
     """Make sure that a run whose reference is `model.path` goes on with the same model.
 
     Raises:
-        ResumeError: a file of it is missing or another.
+        ResumeError: a file of it is missing, unreadable or another.
     """
     before = _environment(folder, "model_files", {})
     try:
         changed = first_changed(path, before)
-    except OSError as exc:
+    except ConfigError as exc:
         raise ResumeError.told("model_unreadable", path=path, error=exc) from exc
     if changed is not None:
         raise ResumeError.told("model_changed", path=path, changed=changed, folder=folder.path)

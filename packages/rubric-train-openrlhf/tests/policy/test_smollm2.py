@@ -91,7 +91,7 @@ def test_a_damaged_folder_is_made_again_by_one_of_two_processes(
 
 @pytest.mark.slow
 def test_the_folder_names_the_template_s_end_everywhere(smollm2_folder: Path) -> None:
-    known = KNOWN_SHAPES["SmolLM2-135M"]._replace(dtype="float32")
+    known = KNOWN_SHAPES["SmolLM2-135M"].model_copy(update={"dtype": "float32"})
     assert model_shape(smollm2_folder) == known  # a plan does not make the folder
 
     assert SmolLM2Model().folder() == smollm2_folder

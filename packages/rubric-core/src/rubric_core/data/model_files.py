@@ -17,7 +17,8 @@ from rubric_core.nearest import near
 _WEIGHTS: Final = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
 _COUNTED: Final = _WEIGHTS | {".jinja", ".json", ".model", ".py", ".tiktoken", ".txt"}
 _OF_TRAINING: Final = frozenset(
-    {"optimizer.bin", "optimizer.pt", "scheduler.bin", "scheduler.pt", "training_args.bin"}
+    {"optimizer.bin", "optimizer.pt", "scheduler.bin", "scheduler.pt", "trainer_state.pt"}
+    | {"training_args.bin"}
 )
 """Beside the weights of a checkpoint, and of no weight in an answer."""
 _TEMPLATES: Final = "additional_chat_templates"

@@ -109,8 +109,8 @@ class JudgePool:
             did not come from outside of it `cancelled`; neither ever fails those of other calls.
 
         Raises:
-            SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
-                flight are cancelled first.
+            SystemExit, KeyboardInterrupt: a judge asked for the program to end, in its main thread;
+                the calls in flight are cancelled first. In another, it is a `judge_error`.
             LedgerError: the ledger cannot be read, or takes no entries.
             EventLoopError: the pool, or a limiter of its judges, is in use on another event loop.
             JudgeSetupError: a group is larger than a `GroupJudge` takes; nothing was asked.

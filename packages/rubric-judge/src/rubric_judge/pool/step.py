@@ -44,7 +44,7 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
         cancellation of its own making is `cancelled`.
 
     Raises:
-        SystemExit, KeyboardInterrupt: the judge asked for the program to end.
+        SystemExit, KeyboardInterrupt: the judge asked for the program to end, in its main thread.
         EventLoopError: the judge is in use on another event loop.
 
     Cancellation from outside of the judge passes through.
@@ -66,12 +66,16 @@ async def ask_for(judge: Judge, views: Sequence[JudgeView]) -> Results:
             raise
         detail = "the judge cancelled its own call"
         return without_answer(len(views), Reason.CANCELLED, judge=judge.name, detail=detail)
-    # The first is the caller's mistake; the others are not about this call.
-    except (EventLoopError, SystemExit, KeyboardInterrupt, GeneratorExit):
+    # The first is the caller's mistake; the second is not about this call.
+    except (EventLoopError, GeneratorExit):
         raise
     # The named boundary for judges: one that breaks its promise not to raise costs its own
     # judgement, not the step. The message may hold a text, so only the type and place go on.
-    except BaseException as error:  # noqa: BLE001
+    except BaseException as error:
+        # Ctrl-C reaches the main thread alone: in another, both are something that the judge did.
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and isinstance(error, SystemExit | KeyboardInterrupt):
+            raise
         kind, task_id = type(error).__name__, views[0].task_id
         where = innermost(traceback.extract_tb(error.__traceback__))
         events.unexpected_exception(judge=judge.name, task_id=task_id, error=kind, where=where)
@@ -197,7 +201,7 @@ class Step:
         """Settle every call.
 
         Raises:
-            SystemExit, KeyboardInterrupt: a judge asked for the program to end.
+            SystemExit, KeyboardInterrupt: as `ask_for`.
             EventLoopError: the pool or a judge is in use on another event loop.
             Exception: whatever `settle` raises.
 

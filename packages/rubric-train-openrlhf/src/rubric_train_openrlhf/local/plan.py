@@ -126,7 +126,6 @@ def _shape(model: ModelConfig) -> ModelShape | None:
         intermediate=tiny.intermediate_size,
         heads=tiny.heads,
         kv_heads=tiny.kv_heads,
-        head_dim=tiny.hidden_size // tiny.heads,
         vocabulary=tiny.vocab_size,
         tied=True,
     )

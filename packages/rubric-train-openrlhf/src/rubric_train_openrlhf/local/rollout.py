@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, islice
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,7 +15,6 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rubric_core import Judge, JudgeResult, JudgeView, PolicyView
 from rubric_judge import JudgePool, Ledger
-from rubric_judge.capabilities import GroupJudge, close, fingerprint, wants_warm_call
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
 from rubric_train_openrlhf.policy import EncodedPrompt, Policy, Rollouts, sample_groups
@@ -52,38 +49,6 @@ class BackgroundJudge:
         return Judged(tuple(results), time.perf_counter() - started)
 
 
-class _Contained:
-    """A judge that cannot end the thread that it is run in.
-
-    The pool counts what is raised here instead as a failed judgement.
-    """
-
-    def __init__(self, judge: Judge) -> None:
-        self._judge = judge
-        self.name = judge.name
-        self.fingerprint = fingerprint(judge)
-        self.warm_call = wants_warm_call(judge)
-
-        if isinstance(judge, GroupJudge):
-            self.max_group = judge.max_group
-            self.judge_group = partial(_contained, judge.judge_group)
-
-    async def judge(self, view: JudgeView) -> JudgeResult:
-        return await _contained(self._judge.judge, view)
-
-
-_Seen = TypeVar("_Seen")
-_Said = TypeVar("_Said")
-
-
-async def _contained(ask: Callable[[_Seen], Awaitable[_Said]], seen: _Seen) -> _Said:
-    try:
-        return await ask(seen)
-    except (SystemExit, KeyboardInterrupt) as exc:
-        # Ctrl-C reaches the main thread alone: here both are something that the judge did.
-        raise RuntimeError(type(exc).__name__) from exc
-
-
 @contextmanager
 def background_judge(
     *replicas: Judge, config: JudgingConfig, ledger: Ledger | None = None
@@ -97,7 +62,7 @@ def background_judge(
     """
     with start_blocking_portal() as portal:
         pool = JudgePool(
-            [_Contained(judge) for judge in replicas],
+            replicas,
             workers=config.workers,
             micro_batch=config.micro_batch,
             hedge=config.hedge,
@@ -106,8 +71,7 @@ def background_judge(
         try:
             yield BackgroundJudge(pool, portal, config.deadline_s)
         finally:
-            for judge in replicas:
-                portal.call(close, judge)
+            portal.call(pool.aclose)
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, PositiveInt
+
+from rubric_core import ConfigError
+from rubric_core.configuration import validated
 from rubric_core.files import read_file, toml_beside
 from rubric_train_openrlhf.errors import PolicyLoadError
 
@@ -16,20 +19,24 @@ _BIASED = frozenset({"qwen2"})
 _NORMED_HEADS = frozenset({"qwen3"})
 
 
-class ModelShape(NamedTuple):
+class ModelShape(BaseModel):
     """A dense decoder with gated feed-forward layers and grouped keys and values."""
 
-    layers: int
-    hidden: int
-    intermediate: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    vocabulary: int
-    tied: bool = False
+    model_config = ConfigDict(frozen=True, strict=True, populate_by_name=True)
+
+    layers: PositiveInt = Field(validation_alias="num_hidden_layers")
+    hidden: PositiveInt = Field(validation_alias="hidden_size")
+    intermediate: PositiveInt = Field(validation_alias="intermediate_size")
+    heads: PositiveInt = Field(validation_alias="num_attention_heads")
+    kv_heads: PositiveInt = Field(
+        default_factory=lambda read: read["heads"], validation_alias="num_key_value_heads"
+    )
+    head_dim: PositiveInt = Field(default_factory=lambda read: read["hidden"] // read["heads"])
+    vocabulary: PositiveInt = Field(validation_alias="vocab_size")
+    tied: bool = Field(default=False, validation_alias="tie_word_embeddings")
     """One matrix for the first and the last layer."""
-    family: str = "llama"
-    dtype: str | None = None
+    family: str = Field(default="llama", validation_alias="model_type")
+    dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     """Number format of the weights in its folder, where config.json says."""
 
     @property
@@ -76,39 +83,19 @@ def model_shape(folder: Path) -> ModelShape | None:
 
 
 def _from_config(file: Path) -> ModelShape | None:
+    source = f"{str(file)!r} could not be read"
     try:
-        values = _mapping(json.loads(read_file(file)))
-        family = str(values.get("model_type"))
-        if family not in _DENSE:
-            return None
-        hidden, heads = _whole(values, "hidden_size"), _whole(values, "num_attention_heads")
-        return ModelShape(
-            layers=_whole(values, "num_hidden_layers"),
-            hidden=hidden,
-            intermediate=_whole(values, "intermediate_size"),
-            heads=heads,
-            kv_heads=_whole(values, "num_key_value_heads", default=heads),
-            head_dim=_whole(values, "head_dim", default=hidden // heads),
-            vocabulary=_whole(values, "vocab_size"),
-            tied=values.get("tie_word_embeddings") is True,
-            family=family,
-            dtype=str(values.get("dtype", values.get("torch_dtype"))),
-        )
+        values = json.loads(read_file(file))
     except (OSError, ValueError) as error:
-        message = f"{str(file)!r} could not be read: {error}"
-        raise PolicyLoadError(message, path=file) from error
-
-
-def _whole(values: Mapping[str, object], key: str, *, default: int | None = None) -> int:
-    value = values.get(key)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, int) or value < 1:
-        raise ValueError(f"{key} must be a whole number of at least 1, not {value!r}")
-    return value
-
-
-def _mapping(values: object) -> Mapping[str, object]:
+        raise PolicyLoadError(f"{source}: {error}", path=file) from error
     if not isinstance(values, dict):
-        raise ValueError(f"it holds {type(values).__name__}, not a JSON object")  # noqa: TRY004  # as below
-    return cast("Mapping[str, object]", values)
+        held = type(values).__name__
+        raise PolicyLoadError(f"{source}: it holds {held}, not a JSON object", path=file)
+    read = cast("dict[str, object]", values)
+    if str(read.get("model_type")) not in _DENSE:
+        return None
+    said = {key: value for key, value in read.items() if value is not None}
+    try:
+        return validated(ModelShape, said, source=source)
+    except ConfigError as error:
+        raise PolicyLoadError(str(error), path=file) from error

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ConfigDict
 from pydantic.dataclasses import dataclass
 
+from rubric_core import ConfigError
+from rubric_core.data.model_files import model_files
 from rubric_core.files import open_file
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.folder import first_changed, model_digests
+from rubric_train_openrlhf.run.folder import first_changed
 from rubric_train_openrlhf.run.writing import disk_errors, point_link, save_tensors, whole_folder
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ class TrainerState:
     """Seconds spent so far, restarts included."""
     optimizer: dict[str, Any]
     schedule: dict[str, Any]
-    files: dict[str, str] = field(default_factory=dict[str, str])
+    files: dict[str, Any] = field(default_factory=dict[str, Any])
     """Digests of the model's files, which the state goes with; empty in older checkpoints."""
     weights: dict[str, Any] = field(default_factory=dict[str, Any])
     """The trained weights, where the model's files hold them in another number format."""
@@ -58,7 +60,7 @@ def save_checkpoint(checkpoints: Path, policy: Policy, state: TrainerState) -> P
     path = checkpoint_path(checkpoints, step=state.step)
     with whole_folder(path) as temporary:
         policy.write(temporary)
-        files = model_digests(temporary)
+        files = model_files(temporary)
         weights = policy.model.state_dict() if policy.is_cast and state.step else {}
         save_tensors(temporary / _STATE_FILE, {**vars(state), "files": files, "weights": weights})
     return path
@@ -68,8 +70,8 @@ def load_state(path: Path) -> TrainerState:
     """Read the trainer's state of one checkpoint, and see that it is still beside its model.
 
     Raises:
-        ResumeError: the file is missing or is not such a state, or a file of the model is missing
-            or another.
+        ResumeError: the file is missing or is not such a state, or a file of the model is missing,
+            unreadable or another.
     """
     # Only this needs torch, and only a run that goes on.
     import torch
@@ -82,8 +84,8 @@ def load_state(path: Path) -> TrainerState:
         raise _lost(path, f"{str(path / _STATE_FILE)!r} holds no trainer state") from exc
     try:
         changed = first_changed(path, state.files)
-    except OSError as exc:
-        raise ResumeError(f"cannot read {str(path)!r}: {exc.strerror}", path=path) from exc
+    except ConfigError as exc:
+        raise _lost(path, str(exc)) from exc
     if changed is not None:
         said = f"{str(path / changed)!r} is missing, or is not what the run wrote"
         raise _lost(path, said)

@@ -20,6 +20,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from rubric_core.data.model_files import model_files
 from rubric_core.files import open_file, read_file
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import records, writing
@@ -234,51 +235,18 @@ def _leading_rows(
     return steps, size
 
 
-_BLOCK_BYTES: Final = 1 << 20
-_BLOCKS: Final = 16
-"""Of a file with more, as many are read, spread evenly, the first and the last among them."""
-_COUNTED: Final = frozenset(
-    {".bin", ".jinja", ".json", ".model", ".safetensors", ".tiktoken", ".txt"}
-)
+def first_changed(folder: Path, before: Mapping[str, object]) -> str | None:
+    """Name the first file of a model folder that is missing or another.
 
-
-def model_digests(folder: Path) -> dict[str, str]:
-    """Digest each file of a model folder: weights, configuration, tokenizer, templates.
-
-    Returns:
-        Digests by name, in hexadecimal. Files in folders below it are not looked at.
+    Args:
+        folder: of the model.
+        before: what `model_files` returned of it.
 
     Raises:
-        OSError: a file cannot be read.
+        ConfigError: there is no such folder, no weights in it, or a file that cannot be read.
     """
-    return {
-        path.name: _digest(path)
-        for path in sorted(folder.iterdir())
-        if path.suffix in _COUNTED and not path.name.startswith(".") and path.is_file()
-    }
-
-
-def first_changed(folder: Path, before: Mapping[str, str]) -> str | None:
-    """Name the first file of those that were digested that is missing or another.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    now = model_digests(folder)
+    now = model_files(folder)
     return next((name for name, digest in sorted(before.items()) if now.get(name) != digest), None)
-
-
-def _digest(path: Path) -> str:
-    size = path.stat().st_size
-    digest = hashlib.sha256(str(size).encode())
-    with open_file(path) as file:
-        if size <= _BLOCKS * _BLOCK_BYTES:
-            digest.update(file.read())
-        else:
-            for block in range(_BLOCKS):
-                file.seek((size - _BLOCK_BYTES) * block // (_BLOCKS - 1))
-                digest.update(file.read(_BLOCK_BYTES))
-    return digest.hexdigest()
 
 
 _DISTRIBUTIONS: Final = (
@@ -292,7 +260,7 @@ def describe_environment(
     seed: int,
     config_text: str,
     tasks_sha256: Mapping[str, Mapping[str, str]],
-    model_files: Mapping[str, str],
+    model_files: Mapping[str, object],
 ) -> str:
     """Lay out for a reader what another machine would need to repeat the run.
 

@@ -93,18 +93,3 @@ def rollout_rows(record: StepRecord) -> Iterator[records.RolloutRow]:
             ended=answer.ended,
             outcome=credit.outcomes_PG[prompt][member],
         )
-
-
-def log_figures(row: records.MetricsRow) -> dict[str, float]:
-    """A step's figures under flat names, for the trackers that OpenRLHF writes to."""
-    numbers = row.model_dump(exclude={"step", "criteria", "zero_reward_by_reason", "cluster"})
-    flat = {f"rubric/{name}": value for name, value in numbers.items() if value is not None}
-    attribution = row.cluster.attribution if row.cluster else {}
-    tables = {
-        "rubric/zero": row.zero_reward_by_reason,
-        "criterion": row.criteria,
-        "attribution": attribution,
-    }
-    for prefix, table in tables.items():
-        flat |= {f"{prefix}/{name}": value for name, value in table.items()}
-    return flat

@@ -234,6 +234,7 @@ def test_further_flags_go_behind_the_table(make_config: Callable[..., TrainConfi
         ("train.async_enable", "another class"),
         ("reward.overlong_buffer_len", "shaping"),
         ("critic.adam.lr", "no critic"),
+        ("logger.tensorboard_dir", "of the run folder"),
         # Our trainer knows no other case than that these are not there.
         ("logger.wandb.key", "TensorBoard"),
         ("actor.entropy_coef", "no entropy term"),

@@ -26,7 +26,7 @@ from rubric_train_openrlhf.cluster.planning.sizing import (
 )
 from rubric_train_openrlhf.config.train import TrainConfig, load_config
 from rubric_train_openrlhf.errors import PolicyLoadError
-from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_shape
+from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, model_shape
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,8 +174,7 @@ def test_decoding_one_response_reads_all_weights_per_token(
     """A bandwidth of all weights in a second, 60 % of it used: 0.6 tokens a second."""
     config = make_config(cluster={"engines": {"max_sequences": 1}})
     gpu = Gpu("slow", 80 * GB, 2.0 * LLAMA.parameters, 1e18)
-    tiny_cache = ModelShape(*LLAMA[:3], 32, 8, 128, 128_256)
-    assert decode_tokens_per_s(config, tiny_cache, gpu) == pytest.approx(0.6, rel=0.01)
+    assert decode_tokens_per_s(config, LLAMA, gpu) == pytest.approx(0.6, rel=0.01)
 
 
 def test_updates_take_six_operations_a_weight_and_token(

@@ -73,7 +73,7 @@ def run_case(case: dict[str, Any], *, place: tuple[int, int, str, int]) -> dict[
     status = policy.fit(kl_ctl=config.objective.kl_coef)
     states = DeepSpeedStates(config.out)
     return {
-        "state": policy.save_state(str(states.path(1)), {"global_step": 1}),
+        "state": policy.save_state(str(states.path(1)), {"step": 1}),
         "figures": {k.removeprefix("rubric/"): v for k, v in status.items() if "rubric/" in k},
         "trained": [(one.digest.hex(), one.tokens, one.advantage) for one in policy.trained()],
         "weights": _weights(policy),

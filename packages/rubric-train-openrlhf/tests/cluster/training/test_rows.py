@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from rubric_train_openrlhf.cluster.training.trained import (
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.run.records import JudgingFigures, Timing
 from rubric_train_openrlhf.step.credit import StepCredit
-from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
+from rubric_train_openrlhf.step.rows import StepRecord, metrics_row, rollout_rows
 
 FIGURES = {
     "loss": 0.5,
@@ -153,11 +152,3 @@ def test_rollouts_show_the_question_and_no_reward_where_there_is_none() -> None:
 def test_an_update_that_is_not_a_number_stops_the_run(name: str, value: float) -> None:
     with pytest.raises(NonFiniteUpdateError, match=f"step 3: {name} "):
         check_update({**FIGURES, name: value}, step=3)
-
-
-def test_trackers_get_numbers_under_flat_names() -> None:
-    figures: dict[str, Any] = log_figures(metrics_row(record()))
-    assert figures["criterion/a"] == 0.5
-    assert figures["attribution/a"] == 0.3
-    assert figures["rubric/zero/not_json"] == 0.25
-    assert all(isinstance(value, int | float) for value in figures.values())

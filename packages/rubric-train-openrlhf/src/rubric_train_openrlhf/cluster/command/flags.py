@@ -229,7 +229,6 @@ def _files(config: TrainConfig, *, resume: bool) -> Values:
         "eval.steps": config.validation.every if has_heldout else -1,
         "ckpt.path": str(paths.trainer_state),
         "ckpt.load_enable": resume,
-        "logger.tensorboard_dir": str(config.out / "tensorboard"),
     }
 
 

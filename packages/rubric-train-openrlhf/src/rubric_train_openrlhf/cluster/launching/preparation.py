@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import torch
 from transformers import AutoConfig
 
+from rubric_core.data.model_files import model_files
 from rubric_judge.console.progress import current
 from rubric_judge.provider.settings import api_key
 from rubric_train_openrlhf import resuming
@@ -21,7 +22,7 @@ from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.policy.load import folder_dtype
-from rubric_train_openrlhf.run.folder import RunFolder, model_digests
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.admission import Admission, read_admission
@@ -102,7 +103,7 @@ def prepare(
         MissingExtraError: OpenRLHF is not installed.
         LeakError: a question gives its passage or rubric away.
         RubricFileError: a line of a task file is no task.
-        PolicyLoadError: there is no usable tokenizer at the model's path.
+        PolicyLoadError, ConfigError: no usable tokenizer, or no weights, are at the model's path.
         JudgeSetupError: the judge's key is missing or refused, or the judge does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off, the run is another one, or the
             state to go on from is lost.
@@ -130,7 +131,7 @@ def prepare(
             write_text(folder.config, dump_config(config))
             DeepSpeedStates(paths.trainer_state).go_back()
         else:
-            files = model_digests(model)
+            files = model_files(model)
             resuming.begin(folder, config=config, tasks_sha256=sha256, model_files=files)
         admission.keep(folder)
         summary_file.begin(wall_s=summary_file.wall_s)

@@ -7,7 +7,6 @@ pass beside a checkpoint, and ends an epoch in a partial batch.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -27,7 +26,7 @@ from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.records import HeldoutReward, MetricsRow
 from rubric_train_openrlhf.run.writing import EventWriter
 from rubric_train_openrlhf.step.passes import HeldoutPasses
-from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
+from rubric_train_openrlhf.step.rows import StepRecord, metrics_row, rollout_rows
 
 _log = structlog.get_logger()
 
@@ -86,7 +85,7 @@ class RubricPPOTrainer(_Trainer):
             DiskWriteError: the run folder could not be written.
         """
         del global_step
-        position = trainer_states.TrainPosition.of_checkpoint(self.init_checkpoint_states())
+        position = trainer_states.TrainPosition.model_validate(self.init_checkpoint_states())
         summary_kept = partial(live_summary, total_steps=self._run.steps, resume=True)
         with (
             Progress.silent() as self._progress,
@@ -97,8 +96,7 @@ class RubricPPOTrainer(_Trainer):
                 self._go_back(position)
             self._summary_file.begin(wall_s=position.wall_s)
             self._summary_file.start_clock()
-            events = EventWriter(self._folder.tensorboard, first_step=position.step + 1)
-            with events, contextlib.closing(self.tensorboard_logger):
+            with EventWriter(self._folder.tensorboard, first_step=position.step + 1) as events:
                 self._train(position, events=events)
 
     def _train(self, position: trainer_states.TrainPosition, *, events: EventWriter) -> None:
@@ -121,10 +119,11 @@ class RubricPPOTrainer(_Trainer):
         due = step % self._run.checkpoint.every == 0 or step == self._run.steps
         with self._progress.phase("writing a checkpoint"):
             if due:
-                wall_s = self._summary_file.wall_s
-                position = trainer_states.TrainPosition(step, prompts_drawn, wall_s)
-                path, client_state = str(self._states.path(step)), position.client_state()
-                seen = self._ask_all("save_state", path=path, client_state=client_state)
+                position = trainer_states.TrainPosition(
+                    step=step, prompts_drawn=prompts_drawn, wall_s=self._summary_file.wall_s
+                )
+                path, kept = str(self._states.path(step)), position.model_dump()
+                seen = self._ask_all("save_state", path=path, client_state=kept)
                 # All ranks have come back, so that the state is whole.
                 self._states.mark(step, seen, keep=self._run.checkpoint.keep)
                 self._checkpoints.state_step = step
@@ -185,7 +184,6 @@ class RubricPPOTrainer(_Trainer):
         self._folder.write_rollouts(row.step, rollout_rows(record))
         self._folder.write_metrics(row)
         events.write("train", row, step=row.step)
-        self.tensorboard_logger.log_train(row.step, log_figures(row))
         _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
         return row
 
@@ -196,7 +194,6 @@ class RubricPPOTrainer(_Trainer):
             return False
         self._summary_file.heldout()
         events.write("heldout", row, step=step)
-        self.tensorboard_logger.log_eval(step, row.model_dump(exclude={"step", "best", "criteria"}))
         return row.best
 
     def _ask_heldout(self, step: int) -> tuple[HeldoutReward, list[int]]:

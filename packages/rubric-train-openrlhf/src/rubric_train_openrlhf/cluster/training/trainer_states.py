@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
@@ -18,35 +17,20 @@ from rubric_train_openrlhf.run.live_summary import best_step
 from rubric_train_openrlhf.run.writing import disk_errors, write_text
 
 
-@dataclass(frozen=True)
-class TrainPosition:
-    """What goes on with DeepSpeed's state; all else follows from the seed and the weights."""
+class TrainPosition(BaseModel):
+    """What DeepSpeed keeps beside its own state; all else follows from the seed and the weights.
 
-    step: int
+    Without a state, a run is at its start.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    step: NonNegativeInt = 0
     """Steps done."""
-    prompts_drawn: int
+    prompts_drawn: NonNegativeInt = 0
     """Position in the endless order of prompts."""
-    wall_s: float
+    wall_s: float = 0.0
     """Seconds spent so far, restarts included."""
-
-    @classmethod
-    def of_checkpoint(cls, state: Mapping[str, Any]) -> Self:
-        """Read it from what DeepSpeed kept; the start where it kept nothing."""
-        return cls(
-            step=int(state.get("global_step", 0)),
-            prompts_drawn=int(state.get("total_consumed_prompts", 0)),
-            wall_s=float(state.get("wall_s", 0.0)),
-        )
-
-    def client_state(self) -> dict[str, Any]:
-        """What DeepSpeed keeps beside its own state, under OpenRLHF's names where it has them."""
-        return {
-            "episode": 0,
-            "global_step": self.step,
-            "total_consumed_prompts": self.prompts_drawn,
-            "data_loader_state_dict": {},
-            "wall_s": self.wall_s,
-        }
 
 
 class StateMark(BaseModel):
