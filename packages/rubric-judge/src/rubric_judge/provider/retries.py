@@ -6,12 +6,10 @@ Only calls that bring no answer are; an answer is the judge's, whatever it says.
 from __future__ import annotations
 
 import math
-import random
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
@@ -20,6 +18,10 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider import limits, model_config
 from rubric_judge.provider.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.provider.failures import TRANSIENT, key_remedy
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
 
 _LONGEST_BACKOFF_S = 30.0
 _CHARS_PER_TOKEN = 4
@@ -35,6 +37,7 @@ class _Call:
     """One question on its way: its attempts, its clock and what it has consumed."""
 
     deadline_s: float
+    most_attempts: int
     attempts: int = 0
     started_s: float | None = None
     usage: Usage | None = None
@@ -61,6 +64,11 @@ class _Call:
     @property
     def left_s(self) -> float:
         return self.deadline_s - self.elapsed_s
+
+    def is_over(self, state: RetryCallState) -> bool:
+        """Whether no attempt is left, or the wait that is due would last beyond the deadline."""
+        late = self.elapsed_s + state.upcoming_sleep >= self.deadline_s
+        return late or state.attempt_number >= self.most_attempts
 
 
 class RetryingClient:
@@ -113,7 +121,7 @@ class RetryingClient:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
         await self._transport.prepare()
-        call = _Call(self._deadline_s)
+        call = _Call(self._deadline_s, self._config.max_transport_attempts)
         try:
             answer = await self._until_answered(call, request)
         except JudgeTransportError as last:
@@ -141,18 +149,29 @@ class RetryingClient:
             return await self._attempt(call, request)
         except JudgeTransportError as error:
             failed = error
+        # Most calls end above; tenacity is set up after a first failure only, and learns of it
+        # from an attempt that fails in the same way.
+        import tenacity
+
+        failures = [failed]
+
+        async def attempt_again() -> ChatReply:
+            if failures:
+                raise failures.pop()
+            return await self._attempt(call, request)
+
         config = self._config
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(_is_transient),
+            stop=call.is_over,
+            wait=tenacity.wait_exception(_asked_wait_s)
+            + tenacity.wait_random_exponential(config.backoff_s, max=_LONGEST_BACKOFF_S),
+            sleep=anyio.sleep,
+            reraise=True,
+        )
+        answered = cast("Callable[..., Awaitable[ChatReply]]", retrying)
         with anyio.move_on_after(call.left_s):
-            for number in count(1):
-                wait_s = _wait_s(failed, number, backoff_s=config.backoff_s)
-                is_last = number >= config.max_transport_attempts or wait_s >= call.left_s
-                if is_last or failed.reason not in TRANSIENT:
-                    raise failed
-                await anyio.sleep(wait_s)
-                try:
-                    return await self._attempt(call, request)
-                except JudgeTransportError as error:
-                    failed = error
+            return await answered(attempt_again)
         raise self._late("deadline_s", self._deadline_s)
 
     async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
@@ -185,8 +204,11 @@ class RetryingClient:
         return answer
 
 
-def _wait_s(error: JudgeTransportError, number: int, *, backoff_s: float) -> float:
-    """Return what the server asks for and a random part, which doubles with each attempt."""
-    asked_s = error.retry_after_s or 0.0
-    longest_s = min(_LONGEST_BACKOFF_S, backoff_s * 2.0 ** (number - 1))
-    return (asked_s if math.isfinite(asked_s) else 0.0) + random.uniform(0, longest_s)
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, JudgeTransportError) and error.reason in TRANSIENT
+
+
+def _asked_wait_s(error: BaseException) -> float:
+    if not isinstance(error, JudgeTransportError) or error.retry_after_s is None:
+        return 0.0
+    return error.retry_after_s if math.isfinite(error.retry_after_s) else 0.0
