@@ -107,8 +107,9 @@ async def test_a_replica_that_hangs_does_not_get_the_groups_that_an_idle_one_can
     async with anyio.create_task_group() as group:
         group.start_soon(pool.judge_all, _interleaved(make_view, groups=10, members=2))
         await anyio.wait_all_tasks_blocked()
-        assert len(stuck.calls) == 2
-        assert len(free.calls) == 18
+        # Of the first eight, half: it has not been seen to hang by then.
+        assert len(stuck.calls) == 4
+        assert len(free.calls) == 16
         release.set()
 
 

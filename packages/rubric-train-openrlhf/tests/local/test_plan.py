@@ -190,7 +190,8 @@ def test_a_plan_says_why_the_judge_cannot_be_made(
     named: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "router.yaml").write_text("model_list: []\nrouter_setings: {}\n")
+    deployment = "{model_name: m, litellm_params: {model: openai/m}}"
+    (tmp_path / "router.yaml").write_text(f"model_list: [{deployment}]\nrouter_setings: {{}}\n")
 
     last = describe_plan(make_config(judge={"spec": spec})).splitlines()[-1]
 
