@@ -162,6 +162,8 @@ def test_the_reward_can_be_sent_to_another_process_and_keeps_its_name(
     columns = {"task_id": [task.task_id], "log_metric": logged.__setitem__}
 
     assert called(copy, ["It is the cross entropy."], **columns) == [0.75]
+    assert inspect.ismethod(copy)  # TRL looks into a partial for its name
+    assert inspect.iscoroutinefunction(copy)
     assert copy.__name__ == "style"
     criteria = {"style/loss", "style/target"}
     assert logged.keys() == {"style/score", "style/invalid", "style/unavailable", *criteria}
@@ -265,7 +267,7 @@ def test_trl_trains_on_when_no_judgement_happens_at_all(
 ) -> None:
     rows = [{"prompt": row["question"], "rubric": row["rubric"], "passage": row["passage"]}] * 8
     judge = FailingJudge(RuntimeError("down"))
-    trained = trainer(rubric_reward(judge=judge), rows)
+    trained = trainer(rubric_reward(judge=judge, name="style"), rows)
 
     trained.train()
 
@@ -273,3 +275,5 @@ def test_trl_trains_on_when_no_judgement_happens_at_all(
     assert len(steps) == 8
     assert judge.calls == 8 * 8
     assert {step["loss"] for step in steps} == {0.0}
+    assert {step["style/unavailable"] for step in steps} == {1.0}
+    assert all("rewards/style/mean" in step for step in steps)

@@ -166,7 +166,7 @@ class _Options(BaseModel):
     workers: int = Field(default=32, ge=1)
     on_unavailable: OnUnavailable = "mask"
     ledger: str | Path | None = None
-    name: str = Field(default="rubric", min_length=1)
+    name: str = Field(default="rubric", pattern=r"^[A-Za-z]")
 
 
 class _Unmasked(_Options):

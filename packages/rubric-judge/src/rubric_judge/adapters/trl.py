@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
+from types import FunctionType, MethodType
 from typing import Final, Protocol, Unpack, cast
 
 from rubric_core import ConfigError, RewardShapeError
@@ -56,10 +56,8 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
     scorer = RubricScorer(**options)
     if options.get("on_unavailable", "mask") == "mask":
         _require_masking()
-    # A part of a bound method is an `async def` to every release of TRL, pickles, and takes a name.
-    reward = partial(_Reward(scorer).rubric_reward)
-    vars(reward)["__name__"] = options.get("name", "rubric_reward")
-    return cast("RewardFunction", reward)
+    name = options.get("name", "rubric_reward")
+    return cast("RewardFunction", getattr(_Reward(scorer, name), name))
 
 
 def _require_masking() -> None:
@@ -73,10 +71,19 @@ def _require_masking() -> None:
 
 
 class _Reward:
-    """Holds the scorer, so that the reward can be sent to another process."""
+    """Holds the scorer; its bound method is an `async def` to every release of TRL, and pickles."""
 
-    def __init__(self, scorer: RubricScorer) -> None:
-        self._scorer = scorer
+    def __init__(self, scorer: RubricScorer, name: str) -> None:
+        self._scorer, self._name = scorer, name
+
+    def __getattr__(self, name: str) -> MethodType:
+        """Return the reward under its own name, as pickle asks for it too."""
+        if name != vars(self).get("_name"):
+            raise AttributeError(name)
+        method = _Reward.rubric_reward
+        named = FunctionType(method.__code__, method.__globals__, name)
+        named.__kwdefaults__ = method.__kwdefaults__
+        return MethodType(named, self)
 
     async def rubric_reward(
         self,
