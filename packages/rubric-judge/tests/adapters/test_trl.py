@@ -138,6 +138,12 @@ def test_a_trl_that_counts_a_missing_reward_as_0_does_not_mask(
         rubric_reward(judge=LexicalJudge())
 
 
+def test_help_shows_the_options_with_their_defaults() -> None:
+    shown = str(inspect.signature(rubric_reward))
+
+    assert shown.startswith("(*, judge, tasks=None, workers=32, on_unavailable='mask', ledger=None")
+
+
 def test_a_reward_that_was_not_made_says_how_to_make_it() -> None:
     with pytest.raises(ConfigError, match=r"^`rubric_reward.*makes the reward.*: call it"):
         rubric_reward(prompts=["a"], completions=["b"], task_id=["c"])  # pyright: ignore[reportCallIssue]

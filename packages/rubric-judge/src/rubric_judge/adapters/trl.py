@@ -10,7 +10,13 @@ from typing import Final, Protocol, Unpack, cast
 
 from rubric_core import ConfigError, RewardShapeError
 from rubric_judge.adapters.rows import NAMING, ROW_FIELDS, no_task_column
-from rubric_judge.adapters.scoring import Judgement, MaskingOptions, RubricScorer, Submission
+from rubric_judge.adapters.scoring import (
+    Judgement,
+    MaskingOptions,
+    RubricScorer,
+    Submission,
+    shows_options,
+)
 from rubric_judge.errors import says
 
 __all__ = ["RewardFunction", "rubric_reward"]
@@ -38,6 +44,7 @@ class RewardFunction(Protocol):
         ...
 
 
+@shows_options
 def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
     """Return a reward for `GRPOTrainer(reward_funcs=…)`.
 
@@ -45,8 +52,8 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
         options: `judge`, `workers`, `ledger`; `tasks`, which the column `task_id` names, unless
             rows have the columns `rubric`, `passage` and `question`, or those of a task file; and
             `on_unavailable`, of which "mask", the default, returns None, which TRL leaves out of
-            the group (and before its 1.6 counts as 0); and `name`, which tells two rewards apart:
-            TRL's name of the reward, and what the metrics begin with.
+            the group (from its 1.6 on; it is refused before); and `name`, which tells two rewards
+            apart: TRL's name of the reward, and what the metrics begin with.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
@@ -56,7 +63,7 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
     scorer = RubricScorer(**options)
     if options.get("on_unavailable", "mask") == "mask":
         _require_masking()
-    name = options.get("name", "rubric_reward")
+    name = options.get("name") or "rubric_reward"
     return cast("RewardFunction", getattr(_Reward(scorer, name), name))
 
 
