@@ -9,14 +9,7 @@ from types import FunctionType, MethodType
 from typing import Final, Protocol, Unpack, cast
 
 from rubric_core import ConfigError, RewardShapeError
-from rubric_judge.adapters.rows import NAMING, ROW_FIELDS, no_task_column
-from rubric_judge.adapters.scoring import (
-    Judgement,
-    MaskingOptions,
-    RubricScorer,
-    Submission,
-    shows_options,
-)
+from rubric_judge.adapters import rows, scoring
 from rubric_judge.errors import says
 
 __all__ = ["RewardFunction", "rubric_reward"]
@@ -44,8 +37,8 @@ class RewardFunction(Protocol):
         ...
 
 
-@shows_options
-def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
+@scoring.shows_options
+def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
     """Return a reward for `GRPOTrainer(reward_funcs=…)`.
 
     Args:
@@ -60,7 +53,7 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
     """
     if {"prompts", "completions"} <= options.keys():
         raise ConfigError(says("not_made"), location="reward_funcs")
-    scorer = RubricScorer(**options)
+    scorer = scoring.RubricScorer(**options)
     if options.get("on_unavailable", "mask") == "mask":
         _require_masking()
     name = options.get("name") or "rubric_reward"
@@ -80,7 +73,7 @@ def _require_masking() -> None:
 class _Reward:
     """Holds the scorer; its bound method is an `async def` to every release of TRL, and pickles."""
 
-    def __init__(self, scorer: RubricScorer, name: str) -> None:
+    def __init__(self, scorer: scoring.RubricScorer, name: str) -> None:
         self._scorer, self._name = scorer, name
 
     def __getattr__(self, name: str) -> MethodType:
@@ -106,15 +99,15 @@ class _Reward:
             RewardShapeError: a column that does not have one entry for each completion.
             ConfigError, SchemaError: a row without a task.
         """
-        read = {name: columns[name] for name in ROW_FIELDS if name in columns}
-        if completions and not read.keys() & NAMING:
+        read = {name: columns[name] for name in rows.ROW_FIELDS if name in columns}
+        if completions and not read.keys() & rows.NAMING:
             given = [name for name, held in columns.items() if isinstance(held, list)]
             given = [name for name in given if name not in _NOT_COLUMNS]
-            raise no_task_column(given, more="" if given else says("trl_drops"))
-        rows = _rows({"prompts": prompts, **read}, count=len(completions))
+            raise rows.no_task_column(given, more="" if given else says("trl_drops"))
+        named = _rows({"prompts": prompts, **read}, count=len(completions))
         submissions = [
-            Submission(row, completion, prompt)
-            for row, completion, prompt in zip(rows, completions, prompts, strict=True)
+            scoring.Submission(row, completion, prompt)
+            for row, completion, prompt in zip(named, completions, prompts, strict=True)
         ]
         judgements = await self._scorer.judge(submissions)
         if log_metric is not None and judgements:
@@ -132,7 +125,7 @@ def _rows(columns: Mapping[str, object], *, count: int) -> list[dict[str, object
     return [{name: values[i] for name, values in lists.items()} for i in range(count)]
 
 
-def _log(judgements: Sequence[Judgement], log_metric: Callable[[str, float], None]) -> None:
+def _log(judgements: Sequence[scoring.Judgement], log_metric: Callable[[str, float], None]) -> None:
     """Give TRL the means over the batch: of the score, over what was judged."""
     values: dict[str, list[float]] = {}
     for one in judgements:
