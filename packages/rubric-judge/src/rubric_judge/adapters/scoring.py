@@ -15,8 +15,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, Unpack
+from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -26,6 +27,7 @@ from rubric_core import Judge, JudgeResult, JudgeView, Outcome
 from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
+from rubric_judge.adapters.outages import Outage
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
@@ -39,6 +41,7 @@ __all__ = [
     "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",
 ]  # fmt: skip
 
+_Function = TypeVar("_Function")
 _THREAD: Final = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
 
@@ -49,7 +52,7 @@ class ScorerOptions(TypedDict, total=False):
     judge: Required[Judge | JudgeSpec | Path | str]
     """A judge, its configuration, or the YAML file with it."""
     tasks: Tasks
-    """The tasks that ids name, or their file; see `Tasks`."""
+    """The tasks that ids name, their file or files; see `Tasks`."""
     workers: int
     """Judge workers of this process, 32 unless set; each holds up to four responses."""
     ledger: Path | str | None
@@ -63,6 +66,8 @@ class MaskingOptions(ScorerOptions, total=False):
     on_unavailable: OnUnavailable
     """"mask", which is set unless another is, gives no reward; "zero" gives 0; "raise" ends the
     training."""
+    name: str | None
+    """What the metrics begin with, `rubric` unless set; TRL's reward is called so too."""
 
 
 def stack_module(name: str, *, install: str) -> Any:  # no stack is typed here
@@ -103,6 +108,8 @@ class Judgement:
     view: JudgeView
     result: JudgeResult
     on_unavailable: OnUnavailable
+    name: str = "rubric"
+    """What the names of its metrics begin with."""
 
     @property
     def unavailable(self) -> bool:
@@ -124,9 +131,9 @@ class Judgement:
     def metrics(self) -> dict[str, float]:
         """`rubric/score`, `rubric/invalid` and `rubric/unavailable`: these keys, always."""
         return {
-            "rubric/score": self.reward or 0.0,
-            "rubric/invalid": float(self.result.outcome is Outcome.INVALID),
-            "rubric/unavailable": float(self.unavailable),
+            f"{self.name}/score": self.reward or 0.0,
+            f"{self.name}/invalid": float(self.result.outcome is Outcome.INVALID),
+            f"{self.name}/unavailable": float(self.unavailable),
         }
 
     @property
@@ -141,7 +148,7 @@ class Judgement:
         return {
             name: z
             for criterion, z in zip(self.view.rubric, z_M, strict=True)
-            if criterion.weight and (name := f"rubric/{criterion.id}") not in self.metrics
+            if criterion.weight and (name := f"{self.name}/{criterion.id}") not in self.metrics
         }
 
 
@@ -156,11 +163,26 @@ class _Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    judge: Any = Field(examples=["judge.yaml"])
+    judge: Any = Field(examples=['judge="judge.yaml"'])
     tasks: Any = None
     workers: int = Field(default=32, ge=1)
     on_unavailable: OnUnavailable = "mask"
     ledger: str | Path | None = None
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z]")
+
+
+def shows_options(function: _Function) -> _Function:
+    """Let `help` show each option of a function that takes `MaskingOptions`, with its default."""
+    named = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.is_required() else field.default,
+        )
+        for name, field in _Options.model_fields.items()
+    ]
+    vars(function)["__signature__"] = Signature(named)
+    return function
 
 
 class _Unmasked(_Options):
@@ -173,7 +195,7 @@ class _Shared(_Unmasked):
     """Those that a stack's configuration can hold; code may give a judge."""
 
     judge: str | Path | Judge
-    tasks: str | Path | None = None
+    tasks: str | Path | tuple[str | Path, ...] | None = None
 
 
 class RubricScorer:
@@ -188,7 +210,7 @@ class RubricScorer:
 
         Args:
             maskable: whether the stack can leave a response out.
-            options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`.
+            options: `judge`, `tasks`, `workers`, `ledger`, `on_unavailable` and `name`.
 
         Raises:
             ConfigError: a configuration that is not usable, or a policy that the stack lacks.
@@ -202,6 +224,7 @@ class RubricScorer:
         self._again = partial(RubricScorer, maskable=maskable, **options)
         self._on_unavailable: OnUnavailable = settings.on_unavailable
         self._workers, self._ledger = settings.workers, settings.ledger
+        self._name = settings.name or "rubric"
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judge = judge
@@ -261,6 +284,7 @@ class RubricScorer:
         self._lock = threading.Lock()
         self._first = anyio.Lock()
         self._checked = False
+        self._outage = Outage()
         self._exit = ExitStack()
         # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
         weakref.finalize(self, _close, self._exit, pid=self._pid)
@@ -286,7 +310,7 @@ class RubricScorer:
         self, views: Sequence[JudgeView], results: Sequence[JudgeResult]
     ) -> list[Judgement]:
         judgements = [
-            Judgement(view, result, self._on_unavailable)
+            Judgement(view, result, self._on_unavailable, self._name)
             for view, result in zip(views, results, strict=True)
         ]
         lost = [one.result for one in judgements if one.unavailable]
@@ -294,6 +318,7 @@ class RubricScorer:
             first = {"reason": lost[0].reason, "detail": lost[0].detail or "no detail"}
             told = says("not_judged", lost=len(lost), of=len(judgements), **first)
             raise UnavailableRewardError(told)
+        self._outage.seen(results, on_unavailable=self._on_unavailable)
         return judgements
 
     def _running(self) -> tuple[BlockingPortal, JudgePool]:

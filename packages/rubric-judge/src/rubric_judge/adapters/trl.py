@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
-from typing import Protocol, Unpack, cast
+from types import FunctionType, MethodType
+from typing import Final, Protocol, Unpack, cast
 
-from rubric_core import RewardShapeError
-from rubric_judge.adapters.rows import ROW_FIELDS
-from rubric_judge.adapters.scoring import Judgement, MaskingOptions, RubricScorer, Submission
+from rubric_core import ConfigError, RewardShapeError
+from rubric_judge.adapters import rows, scoring
+from rubric_judge.errors import says
 
 __all__ = ["RewardFunction", "rubric_reward"]
+
+_FIRST_TO_MASK: Final = [1, 6]
+"""The release of TRL that leaves a missing reward out; those before it count 0."""
+_NOT_COLUMNS: Final = {"completion_ids", "environments"}
+"""What TRL gives for each completion, beside the columns."""
 
 
 class RewardFunction(Protocol):
@@ -30,26 +37,53 @@ class RewardFunction(Protocol):
         ...
 
 
-def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
+@scoring.shows_options
+def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
     """Return a reward for `GRPOTrainer(reward_funcs=…)`.
 
     Args:
         options: `judge`, `workers`, `ledger`; `tasks`, which the column `task_id` names, unless
             rows have the columns `rubric`, `passage` and `question`, or those of a task file; and
             `on_unavailable`, of which "mask", the default, returns None, which TRL leaves out of
-            the group.
+            the group (from its 1.6 on; it is refused before); and `name`, which tells two rewards
+            apart: TRL's name of the reward, and what the metrics begin with.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    return cast("RewardFunction", _Reward(RubricScorer(**options)).rubric_reward)
+    if {"prompts", "completions"} <= options.keys():
+        raise ConfigError(says("not_made"), location="reward_funcs")
+    scorer = scoring.RubricScorer(**options)
+    if options.get("on_unavailable", "mask") == "mask":
+        _require_masking()
+    name = options.get("name") or "rubric_reward"
+    return cast("RewardFunction", getattr(_Reward(scorer, name), name))
+
+
+def _require_masking() -> None:
+    try:
+        installed = version("trl")
+    except PackageNotFoundError:  # the reward is called in some other way
+        return
+    numbers = [int(part) for part in installed.split(".")[:2] if part.isdecimal()]
+    if numbers < _FIRST_TO_MASK:
+        raise ConfigError(says("trl_too_old", version=installed), location="on_unavailable")
 
 
 class _Reward:
     """Holds the scorer; its bound method is an `async def` to every release of TRL, and pickles."""
 
-    def __init__(self, scorer: RubricScorer) -> None:
-        self._scorer = scorer
+    def __init__(self, scorer: scoring.RubricScorer, name: str) -> None:
+        self._scorer, self._name = scorer, name
+
+    def __getattr__(self, name: str) -> MethodType:
+        """Return the reward under its own name, as pickle asks for it too."""
+        if name != vars(self).get("_name"):
+            raise AttributeError(name)
+        method = _Reward.rubric_reward
+        named = FunctionType(method.__code__, method.__globals__, name)
+        named.__kwdefaults__ = method.__kwdefaults__
+        return MethodType(named, self)
 
     async def rubric_reward(
         self,
@@ -65,11 +99,15 @@ class _Reward:
             RewardShapeError: a column that does not have one entry for each completion.
             ConfigError, SchemaError: a row without a task.
         """
-        read = {name: columns[name] for name in ROW_FIELDS if name in columns}
-        rows = _rows({"prompts": prompts, **read}, count=len(completions))
+        read = {name: columns[name] for name in rows.ROW_FIELDS if name in columns}
+        if completions and not read.keys() & rows.NAMING:
+            given = [name for name, held in columns.items() if isinstance(held, list)]
+            given = [name for name in given if name not in _NOT_COLUMNS]
+            raise rows.no_task_column(given, more="" if given else says("trl_drops"))
+        named = _rows({"prompts": prompts, **read}, count=len(completions))
         submissions = [
-            Submission(row, completion, prompt)
-            for row, completion, prompt in zip(rows, completions, prompts, strict=True)
+            scoring.Submission(row, completion, prompt)
+            for row, completion, prompt in zip(named, completions, prompts, strict=True)
         ]
         judgements = await self._scorer.judge(submissions)
         if log_metric is not None and judgements:
@@ -87,12 +125,12 @@ def _rows(columns: Mapping[str, object], *, count: int) -> list[dict[str, object
     return [{name: values[i] for name, values in lists.items()} for i in range(count)]
 
 
-def _log(judgements: Sequence[Judgement], log_metric: Callable[[str, float], None]) -> None:
+def _log(judgements: Sequence[scoring.Judgement], log_metric: Callable[[str, float], None]) -> None:
     """Give TRL the means over the batch: of the score, over what was judged."""
     values: dict[str, list[float]] = {}
     for one in judgements:
         for name, value in (one.metrics | one.criteria).items():
-            if name != "rubric/score" or not one.unavailable:
+            if name != f"{one.name}/score" or not one.unavailable:
                 values.setdefault(name, []).append(value)
     for name, of_batch in values.items():
         log_metric(name, fmean(of_batch))
