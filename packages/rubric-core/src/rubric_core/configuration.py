@@ -269,7 +269,11 @@ def _example(models: Iterable[type[BaseModel]], key: int | str) -> str:
     """Show the line of a missing key, where its field has an example."""
     fields = [one.model_fields[key] for one in models if key in one.model_fields]
     examples = [example for field in fields for example in field.examples or ()]
-    return f", such as `{key}: {examples[0]}`" if examples else ""
+    if not examples:
+        return ""
+    # That of a Python function's keyword is written out, as `judge="judge.yaml"`.
+    line = examples[0] if f"{examples[0]}".startswith(f"{key}=") else f"{key}: {examples[0]}"
+    return f", such as `{line}`"
 
 
 def _default(models: Iterable[type[BaseModel]], key: int | str) -> str:

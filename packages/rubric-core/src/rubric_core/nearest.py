@@ -30,3 +30,14 @@ def near(path: Path) -> str:
         close = get_close_matches(missing.stem, by_stem, n=1)
         return f"{said}; did you mean {str(by_stem[close[0]])!r}?" if close else said
     return ""
+
+
+def no_such_file(path: Path, *, otherwise: str = "") -> str:
+    """Say that a file is not there: from which folder it was looked for, and what may be meant.
+
+    Args:
+        path: the file.
+        otherwise: the end of the sentence, from a semicolon on, where nothing near is found.
+    """
+    seen = "" if path.is_absolute() else f" (looked for from {str(Path.cwd())!r})"
+    return f"{path}: there is no such file{seen}{near(path) or otherwise}"

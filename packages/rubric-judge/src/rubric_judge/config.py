@@ -27,7 +27,7 @@ from rubric_core.configuration import (
     shown_name,
     validated,
 )
-from rubric_core.nearest import near
+from rubric_core.nearest import no_such_file
 from rubric_core.schema.sealed import Many
 from rubric_judge.errors import says
 from rubric_judge.provider.model_config import FileBeside, ModelConfig, Settings
@@ -260,8 +260,8 @@ def read_judge_spec(path: Path) -> JudgeSpec:
             does not exist.
     """
     if not os.path.lexists(path):
-        remedy = near(path) or "; `rubric-judge init FOLDER` writes a judge.yaml"
-        raise ConfigError(f"{path}: there is no such file{remedy}", location=str(path))
+        another = "; `rubric-judge init FOLDER` writes an example of a judge.yaml"
+        raise ConfigError(no_such_file(path, otherwise=another), location=str(path))
     options = read_yaml(path)
     if not isinstance(options, dict):
         raise ConfigError(f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path))

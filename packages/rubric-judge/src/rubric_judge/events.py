@@ -88,6 +88,34 @@ def ledger_unwritten(*, path: str, error: str) -> None:
     _log().error("judge.ledger.unwritten", path=path, error=error)
 
 
+def judgements_missing(*, lost: int, of: int, reason: str, detail: str, policy: str) -> None:
+    """Log that judgements begin to be missing for a reason: once, until the judge is back."""
+    _log().warning(
+        "judge.reward.missing",
+        lost=lost,
+        of=of,
+        reason=reason,
+        detail=detail,
+        on_unavailable=policy,
+        what_to_do="see that the judge answers; on_unavailable='raise' ends the training instead",
+    )
+
+
+def judgements_back(*, missing: int) -> None:
+    """Log that judgements are no longer missing, and how many were."""
+    _log().warning("judge.reward.back", missing=missing)
+
+
+def prompt_of_other_task(*, task_id: str, question_of: str) -> None:
+    """Log that a prompt holds the question of another task than the one it is judged by."""
+    _log().warning(
+        "judge.prompt.other_task",
+        task_id=task_id,
+        question_of=question_of,
+        what_to_do="give each prompt the id of its own task; this is said once, of the first",
+    )
+
+
 def reward_failed(*, stack: str, error: str, detail: str) -> None:
     """Log why a reward could not be given to a stack that hides it; the errors hold no text."""
     _log().error("judge.reward.failed", stack=stack, error=error, detail=detail)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from rubric_core import ConfigError, RubricFileError, SchemaError, Task
 from rubric_judge.adapters.rows import TaskSource, joined_row, label_row, task_source, text_of
@@ -116,22 +117,58 @@ def test_a_row_that_cannot_be_judged_says_what_to_give(
 ) -> None:
     with pytest.raises(ConfigError, match=r"no task has the id 'x' \(2 are known\)"):
         TaskSource(tasks).view({"task_id": "x", "answer": "5"}, prompt="", response="y")
-    with pytest.raises(ConfigError, match=r"the row has no column 'task_id' \(2 are known\)"):
-        TaskSource(tasks).view({"answer": "5"}, prompt="", response="y")
+    for name, meant in (("answer", ""), ("id", "did you mean 'task_id' by 'id'. ")):
+        told = (
+            f"no column 'task_id', 'rubric' or 'criteria', only {name!r}: {meant}give the dataset"
+        )
+        with pytest.raises(ConfigError, match=told):
+            TaskSource(tasks).view({name: "5"}, prompt="", response="y")
     with pytest.raises(SchemaError, match="not JSON"):
         TaskSource({}).view({"rubric": "1. Be good."}, prompt="", response="y")
     with pytest.raises(SchemaError, match="weight"):
         TaskSource({}).view({"rubric": [{"id": "a"}]}, prompt="", response="y")
 
 
-def test_a_file_of_tasks_is_read_and_one_that_is_none_is_refused(
-    tasks: dict[str, Task], tasks_file: str, tmp_path: Path
+def test_a_prompt_with_the_question_of_another_task_is_warned_of_once(
+    tasks: dict[str, Task],
 ) -> None:
-    found = [task_source(form) for form in (tasks, tasks.values(), tasks_file, Path(tasks_file))]
+    first, second = tasks.values()
+    source = TaskSource(tasks)
+    row = {"task_id": second.task_id}
+    chat = [{"role": "system", "content": first.question}, {"role": "user", "content": "Anew?"}]
+
+    def warned(*prompts: object) -> list[Any]:
+        with capture_logs() as logs:
+            for prompt in prompts:
+                source.view(row, prompt=prompt, response="y")
+        return logs
+
+    assert not warned(f"{first.question}\n{second.question}", "", [3], chat)
+    (told,) = warned(*[f"Q: {first.question.replace(' ', chr(10))} A:"] * 2)
+    named = ("judge.prompt.other_task", second.task_id, first.task_id)
+    assert (told["event"], told["task_id"], told["question_of"]) == named
+
+
+def test_a_file_of_tasks_is_read_and_one_that_is_none_is_refused(
+    tasks: dict[str, Task], tasks_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forms = (tasks, tasks.values(), tasks_file, Path(tasks_file), [tasks_file, Path(tasks_file)])
+    found = [task_source(form) for form in forms]
 
     assert {tuple(source._tasks) for source in found} == {tuple(tasks)}
-    with pytest.raises(ConfigError, match=r"absent\.jsonl"):
+    one = next(iter(tasks.values()))
+    for wrong, kind in ((one, "Task"), (3, "int"), ([{}], "a list with dict"), ({"a": 1}, "int")):
+        with pytest.raises(ConfigError, match=f"list of such files, or tasks .*{kind}"):
+            task_source(wrong)  # pyright: ignore[reportArgumentType]  # of a user's
+    monkeypatch.chdir(tmp_path)
+    told = rf"tsks\.jsonl: there is no such file \(looked for from '{tmp_path}'\); did you mean"
+    with pytest.raises(ConfigError, match=told):
+        task_source(["tasks.jsonl", "tsks.jsonl"])
+    with pytest.raises(ConfigError, match=r"absent\.jsonl: there is no such file$"):
         task_source(tmp_path / "absent.jsonl")
+    (tmp_path / "folder.jsonl").mkdir()
+    with pytest.raises(ConfigError, match=r"folder\.jsonl: cannot be read: Is a directory"):
+        task_source("folder.jsonl")
     with pytest.raises(ConfigError, match="no task"):
         task_source([])
     (tmp_path / "broken.jsonl").write_text("{}\n", encoding="utf-8")

@@ -16,9 +16,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 
 from rubric_core import (
     ConfigError,
+    JudgeResult,
     JudgeView,
     MissingExtraError,
     Reason,
@@ -97,6 +99,34 @@ def test_tasks_that_can_be_gone_through_once_reach_a_copy_too(
     copy = pickle.loads(pickle.dumps(scorer))
 
     assert len(copy.judge_from_thread(submissions(tasks, "y"))) == 1
+
+
+def test_an_outage_is_told_once_for_each_reason_and_so_is_its_end(
+    tasks: dict[str, Task],
+) -> None:
+    def script(view: JudgeView) -> JudgeResult | float:
+        if view.response in {"auth", "timeout"}:
+            return JudgeResult.unavailable(Reason(view.response), detail=f"a {view.response}")
+        return 0.5
+
+    scorer = RubricScorer(judge=ScriptedJudge(script), tasks=tasks)
+
+    def told(*responses: str) -> list[dict[str, object]]:
+        with capture_logs() as logs:
+            scorer.judge_from_thread(submissions(tasks, *responses))
+        known = {"lost", "of", "reason", "detail", "missing"}
+        return [{key: log[key] for key in log.keys() & known} for log in logs]
+
+    assert told("a", "b") == []
+    auth = {"reason": "auth", "detail": "a auth"}
+    assert told("auth", "a", "auth") == [{"lost": 2, "of": 3, **auth}]
+    timeout = {"lost": 1, "of": 3, "reason": "timeout", "detail": "a timeout"}
+    assert told("auth", "a", "timeout") == [timeout]
+    assert told(*"abcdefg") == told("auth") == told(*"abcdefg") == []
+    assert told("h") == [{"missing": 5}]
+    assert told("auth") == [{"lost": 1, "of": 1, **auth}]
+    assert told(*"abcdefghijklmno") == []
+    assert told("p") == [{"missing": 1}]
 
 
 @pytest.mark.parametrize("failure", [Reason.TIMEOUT, RuntimeError("the passage says so")])

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import pickle
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,42 @@ def test_a_column_of_another_length_is_refused(column: Any, tasks: dict[str, Tas
         called(reward, ["a", "b"], task_id=column)
 
 
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        ({"id": ["x"], "level": [1]}, "only 'id', 'level': did you mean 'task_id' by 'id'"),
+        ({}, "nor any other: .*TRL drops the columns under remove_unused_columns=True"),
+    ],
+)
+def test_rows_without_a_column_for_the_task_are_told_which_there_are(
+    columns: dict[str, Any], told: str, tasks: dict[str, Task]
+) -> None:
+    with pytest.raises(ConfigError, match=f"'rubric' or 'criteria', {told}"):
+        called(rubric_reward(judge=LexicalJudge(), tasks=tasks), ["a"], **columns)
+
+
+@pytest.mark.parametrize(
+    ("installed", "policy"),
+    [("0.29.1", "zero"), ("1.5.1", "raise"), ("1.6.0.dev0", "mask"), ("1.16.0", "mask")],
+)
+def test_a_trl_that_counts_a_missing_reward_as_0_does_not_mask(
+    installed: str, policy: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rubric_judge.adapters.trl.version", lambda _: installed)
+
+    rubric_reward(judge=LexicalJudge(), on_unavailable=policy)
+    told = pytest.raises(ConfigError, match=rf"TRL {installed} counts .* install trl>=1\.6")
+    with nullcontext() if policy == "mask" else told:
+        rubric_reward(judge=LexicalJudge())
+
+
+def test_a_reward_that_was_not_made_says_how_to_make_it() -> None:
+    with pytest.raises(ConfigError, match=r"^`rubric_reward.*makes the reward.*: call it"):
+        rubric_reward(prompts=["a"], completions=["b"], task_id=["c"])  # pyright: ignore[reportCallIssue]
+    with pytest.raises(ConfigError, match=r'such as `judge="judge\.yaml"`$'):
+        rubric_reward()  # pyright: ignore[reportCallIssue]
+
+
 def test_every_release_of_trl_sees_a_coroutine_function_with_a_name() -> None:
     reward = rubric_reward(judge=LexicalJudge())
 
@@ -115,14 +152,19 @@ def test_every_release_of_trl_sees_a_coroutine_function_with_a_name() -> None:
     assert reward.__name__ == "rubric_reward"
 
 
-def test_the_reward_can_be_sent_to_another_process(
+def test_the_reward_can_be_sent_to_another_process_and_keeps_its_name(
     judge_file: str, tasks_file: str, task: Task
 ) -> None:
-    reward = rubric_reward(judge=judge_file, tasks=tasks_file)
+    reward = rubric_reward(judge=judge_file, tasks=[tasks_file], name="style")
+    logged: dict[str, float] = {}
 
     copy = pickle.loads(pickle.dumps(reward))
+    columns = {"task_id": [task.task_id], "log_metric": logged.__setitem__}
 
-    assert called(copy, ["It is the cross entropy."], task_id=[task.task_id]) == [0.75]
+    assert called(copy, ["It is the cross entropy."], **columns) == [0.75]
+    assert copy.__name__ == "style"
+    criteria = {"style/loss", "style/target"}
+    assert logged.keys() == {"style/score", "style/invalid", "style/unavailable", *criteria}
 
 
 def test_a_wrong_judge_file_fails_when_the_reward_is_made(tmp_path: Path) -> None:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal, cast
 
 from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, Task, read_tasks
+from rubric_core.configuration import meant_by
 from rubric_core.errors import NotJsonError
 from rubric_core.files import decode
+from rubric_core.nearest import no_such_file
 from rubric_core.schema.task import criteria_of, task_id_of
+from rubric_judge import events
 from rubric_judge.errors import says
 
 ROW_FIELDS: Final = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
 """The columns of a row that are read; a line of a task file has more, which no judge sees."""
 
 _CRITERIA: Final = ("rubric", "criteria")
+NAMING: Final = {"task_id", *_CRITERIA}
+"""The columns of which a row needs one."""
 _LONGEST_ID: Final = 64
 
-Tasks = Mapping[str, Task] | Iterable[Task] | Path | str | None
-"""Tasks by id, tasks, or the file that they are in; None when every row brings its own rubric."""
+_MOST_UNLIKE: Final = 32
+"""Prompts without their task's question that are searched for another task's."""
+_SHORTEST_QUESTION: Final = 20
+"""Characters; a shorter one may stand in a prompt by chance."""
+
+Tasks = Mapping[str, Task] | Iterable[Task | Path | str] | Path | str | None
+"""Tasks by id; or tasks, or files of them, or one file; None when every row brings its rubric."""
 
 
 def task_source(tasks: Tasks) -> TaskSource:
@@ -33,19 +44,34 @@ def task_source(tasks: Tasks) -> TaskSource:
         case None:
             return TaskSource({})
         case str() | Path():
-            try:
-                found = {task.task_id: task for task in read_tasks(tasks)}
-            except OSError as error:
-                raise ConfigError(
-                    f"tasks={str(tasks)!r} cannot be read ({error})", location="tasks"
-                ) from None
+            given: Iterable[object] = (tasks,)
         case Mapping():
-            found = dict(cast("Mapping[str, Task]", tasks))
+            given = cast("Mapping[str, Task]", tasks).values()
+        case Iterable() if not isinstance(tasks, Task):
+            given = tasks
         case _:
-            found = {task.task_id: task for task in tasks}
+            raise ConfigError(says("no_tasks", given=type(tasks).__name__), location="tasks")
+    found = {task.task_id: task for one in given for task in _tasks_in(one)}
     if not found:
         raise ConfigError("`tasks` holds no task; leave it out for rows with rubrics of their own")
     return TaskSource(found)
+
+
+def _tasks_in(given: object) -> Iterator[Task]:
+    match given:
+        case Task():
+            yield given
+        case str() | Path():
+            try:
+                yield from read_tasks(given)
+            except OSError as error:
+                problem = f"{given}: cannot be read: {error.strerror}"
+                if isinstance(error, FileNotFoundError):
+                    problem = no_such_file(Path(given))
+                raise ConfigError(problem, location="tasks") from None
+        case _:
+            among = f"a list with {type(given).__name__}"
+            raise ConfigError(says("no_tasks", given=among), location="tasks")
 
 
 class TaskSource:
@@ -63,6 +89,7 @@ class TaskSource:
         """
         self._tasks = tasks
         self._check = check
+        self._unlike = 0
 
     def view(self, row: Mapping[str, object], *, prompt: object, response: object) -> JudgeView:
         """Return what the judge sees of a response.
@@ -82,15 +109,14 @@ class TaskSource:
         answer = text_of(response, role="assistant")
         task = self._tasks.get(str(row.get("task_id")))
         if task is not None:
+            self._notice_other_task(task, prompt)
             return task.judge_view(answer)
         column = _rubric_column(row)
         if column is None:
-            lacking = "the row has no column 'task_id'"
-            if "task_id" in row:
-                lacking = f"no task has the id {_shown(row['task_id'])}"
-            problem = says(
-                "no_rubric", lacking=lacking, known=len(self._tasks), columns=sorted(row)
-            )
+            if "task_id" not in row:
+                raise no_task_column(row)
+            shown = _shown(row["task_id"])
+            problem = says("no_rubric", shown=shown, known=len(self._tasks))
             raise ConfigError(problem, location="task_id")
         question = row.get("question")
         asked = prompt if question is None else question
@@ -108,6 +134,40 @@ class TaskSource:
             response=answer,
             rubric=rubric,
         )
+
+    def _notice_other_task(self, task: Task, prompt: object) -> None:
+        """Warn once of a prompt that holds another task's question and not its own."""
+        asked = ""
+        if self._unlike < _MOST_UNLIKE:
+            with suppress(SchemaError):  # what is no text is nothing to warn of
+                asked = _even(text_of(prompt, role="user"))
+        if not asked or _even(task.question) in asked:
+            return
+        self._unlike += 1
+        for one in self._tasks.values():
+            if len(one.question) >= _SHORTEST_QUESTION and _even(one.question) in asked:
+                events.prompt_of_other_task(task_id=task.task_id, question_of=one.task_id)
+                self._unlike = _MOST_UNLIKE
+                return
+
+
+def _even(text: str) -> str:
+    return " ".join(text.split())
+
+
+def no_task_column(columns: Iterable[str], *, more: str = "") -> ConfigError:
+    """Return the error of rows that name no task and hold no rubric.
+
+    Args:
+        columns: those that there are.
+        more: what else to say, from a semicolon on.
+    """
+    given = sorted(columns)
+    meant = next(filter(None, (meant_by(name, given) for name in ("task_id", *_CRITERIA))), "")
+    found = f"only {', '.join(map(repr, given))}" if given else "nor any other"
+    return ConfigError(
+        says("no_task_column", found=found, meant=meant, more=more), location="task_id"
+    )
 
 
 def _rubric_column(row: Mapping[str, object]) -> str | None:

@@ -26,6 +26,7 @@ from rubric_core import Judge, JudgeResult, JudgeView, Outcome
 from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
+from rubric_judge.adapters.outages import Outage
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
@@ -49,7 +50,7 @@ class ScorerOptions(TypedDict, total=False):
     judge: Required[Judge | JudgeSpec | Path | str]
     """A judge, its configuration, or the YAML file with it."""
     tasks: Tasks
-    """The tasks that ids name, or their file; see `Tasks`."""
+    """The tasks that ids name, their file or files; see `Tasks`."""
     workers: int
     """Judge workers of this process, 32 unless set; each holds up to four responses."""
     ledger: Path | str | None
@@ -63,6 +64,8 @@ class MaskingOptions(ScorerOptions, total=False):
     on_unavailable: OnUnavailable
     """"mask", which is set unless another is, gives no reward; "zero" gives 0; "raise" ends the
     training."""
+    name: str
+    """What the metrics begin with, `rubric` unless set; TRL's reward is called so too."""
 
 
 def stack_module(name: str, *, install: str) -> Any:  # no stack is typed here
@@ -103,6 +106,8 @@ class Judgement:
     view: JudgeView
     result: JudgeResult
     on_unavailable: OnUnavailable
+    name: str = "rubric"
+    """What the names of its metrics begin with."""
 
     @property
     def unavailable(self) -> bool:
@@ -124,9 +129,9 @@ class Judgement:
     def metrics(self) -> dict[str, float]:
         """`rubric/score`, `rubric/invalid` and `rubric/unavailable`: these keys, always."""
         return {
-            "rubric/score": self.reward or 0.0,
-            "rubric/invalid": float(self.result.outcome is Outcome.INVALID),
-            "rubric/unavailable": float(self.unavailable),
+            f"{self.name}/score": self.reward or 0.0,
+            f"{self.name}/invalid": float(self.result.outcome is Outcome.INVALID),
+            f"{self.name}/unavailable": float(self.unavailable),
         }
 
     @property
@@ -141,7 +146,7 @@ class Judgement:
         return {
             name: z
             for criterion, z in zip(self.view.rubric, z_M, strict=True)
-            if criterion.weight and (name := f"rubric/{criterion.id}") not in self.metrics
+            if criterion.weight and (name := f"{self.name}/{criterion.id}") not in self.metrics
         }
 
 
@@ -156,11 +161,12 @@ class _Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
-    judge: Any = Field(examples=["judge.yaml"])
+    judge: Any = Field(examples=['judge="judge.yaml"'])
     tasks: Any = None
     workers: int = Field(default=32, ge=1)
     on_unavailable: OnUnavailable = "mask"
     ledger: str | Path | None = None
+    name: str = Field(default="rubric", min_length=1)
 
 
 class _Unmasked(_Options):
@@ -173,7 +179,7 @@ class _Shared(_Unmasked):
     """Those that a stack's configuration can hold; code may give a judge."""
 
     judge: str | Path | Judge
-    tasks: str | Path | None = None
+    tasks: str | Path | tuple[str | Path, ...] | None = None
 
 
 class RubricScorer:
@@ -188,7 +194,7 @@ class RubricScorer:
 
         Args:
             maskable: whether the stack can leave a response out.
-            options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`.
+            options: `judge`, `tasks`, `workers`, `ledger`, `on_unavailable` and `name`.
 
         Raises:
             ConfigError: a configuration that is not usable, or a policy that the stack lacks.
@@ -201,7 +207,7 @@ class RubricScorer:
             options["tasks"] = tasks = tuple(tasks)  # for a copy to read again
         self._again = partial(RubricScorer, maskable=maskable, **options)
         self._on_unavailable: OnUnavailable = settings.on_unavailable
-        self._workers, self._ledger = settings.workers, settings.ledger
+        self._workers, self._ledger, self._name = settings.workers, settings.ledger, settings.name
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judge = judge
@@ -261,6 +267,7 @@ class RubricScorer:
         self._lock = threading.Lock()
         self._first = anyio.Lock()
         self._checked = False
+        self._outage = Outage()
         self._exit = ExitStack()
         # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
         weakref.finalize(self, _close, self._exit, pid=self._pid)
@@ -286,7 +293,7 @@ class RubricScorer:
         self, views: Sequence[JudgeView], results: Sequence[JudgeResult]
     ) -> list[Judgement]:
         judgements = [
-            Judgement(view, result, self._on_unavailable)
+            Judgement(view, result, self._on_unavailable, self._name)
             for view, result in zip(views, results, strict=True)
         ]
         lost = [one.result for one in judgements if one.unavailable]
@@ -294,6 +301,7 @@ class RubricScorer:
             first = {"reason": lost[0].reason, "detail": lost[0].detail or "no detail"}
             told = says("not_judged", lost=len(lost), of=len(judgements), **first)
             raise UnavailableRewardError(told)
+        self._outage.seen(results, on_unavailable=self._on_unavailable)
         return judgements
 
     def _running(self) -> tuple[BlockingPortal, JudgePool]:

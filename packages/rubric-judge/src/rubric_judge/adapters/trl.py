@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
-from typing import Protocol, Unpack, cast
+from typing import Final, Protocol, Unpack, cast
 
-from rubric_core import RewardShapeError
-from rubric_judge.adapters.rows import ROW_FIELDS
+from rubric_core import ConfigError, RewardShapeError
+from rubric_judge.adapters.rows import NAMING, ROW_FIELDS, no_task_column
 from rubric_judge.adapters.scoring import Judgement, MaskingOptions, RubricScorer, Submission
+from rubric_judge.errors import says
 
 __all__ = ["RewardFunction", "rubric_reward"]
+
+_FIRST_TO_MASK: Final = [1, 6]
+"""The release of TRL that leaves a missing reward out; those before it count 0."""
+_NOT_COLUMNS: Final = {"completion_ids", "environments"}
+"""What TRL gives for each completion, beside the columns."""
 
 
 class RewardFunction(Protocol):
@@ -37,16 +45,35 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
         options: `judge`, `workers`, `ledger`; `tasks`, which the column `task_id` names, unless
             rows have the columns `rubric`, `passage` and `question`, or those of a task file; and
             `on_unavailable`, of which "mask", the default, returns None, which TRL leaves out of
-            the group.
+            the group (and before its 1.6 counts as 0); and `name`, which tells two rewards apart:
+            TRL's name of the reward, and what the metrics begin with.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    return cast("RewardFunction", _Reward(RubricScorer(**options)).rubric_reward)
+    if {"prompts", "completions"} <= options.keys():
+        raise ConfigError(says("not_made"), location="reward_funcs")
+    scorer = RubricScorer(**options)
+    if options.get("on_unavailable", "mask") == "mask":
+        _require_masking()
+    # A part of a bound method is an `async def` to every release of TRL, pickles, and takes a name.
+    reward = partial(_Reward(scorer).rubric_reward)
+    vars(reward)["__name__"] = options.get("name", "rubric_reward")
+    return cast("RewardFunction", reward)
+
+
+def _require_masking() -> None:
+    try:
+        installed = version("trl")
+    except PackageNotFoundError:  # the reward is called in some other way
+        return
+    numbers = [int(part) for part in installed.split(".")[:2] if part.isdecimal()]
+    if numbers < _FIRST_TO_MASK:
+        raise ConfigError(says("trl_too_old", version=installed), location="on_unavailable")
 
 
 class _Reward:
-    """Holds the scorer; its bound method is an `async def` to every release of TRL, and pickles."""
+    """Holds the scorer, so that the reward can be sent to another process."""
 
     def __init__(self, scorer: RubricScorer) -> None:
         self._scorer = scorer
@@ -66,6 +93,10 @@ class _Reward:
             ConfigError, SchemaError: a row without a task.
         """
         read = {name: columns[name] for name in ROW_FIELDS if name in columns}
+        if completions and not read.keys() & NAMING:
+            given = [name for name, held in columns.items() if isinstance(held, list)]
+            given = [name for name in given if name not in _NOT_COLUMNS]
+            raise no_task_column(given, more="" if given else says("trl_drops"))
         rows = _rows({"prompts": prompts, **read}, count=len(completions))
         submissions = [
             Submission(row, completion, prompt)
@@ -92,7 +123,7 @@ def _log(judgements: Sequence[Judgement], log_metric: Callable[[str, float], Non
     values: dict[str, list[float]] = {}
     for one in judgements:
         for name, value in (one.metrics | one.criteria).items():
-            if name != "rubric/score" or not one.unavailable:
+            if name != f"{one.name}/score" or not one.unavailable:
                 values.setdefault(name, []).append(value)
     for name, of_batch in values.items():
         log_metric(name, fmean(of_batch))

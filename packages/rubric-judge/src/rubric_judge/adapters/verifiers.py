@@ -32,9 +32,8 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
         row.setdefault("task_id", row.get("id"))
         submission = Submission(row, trace.last_reply, task.prompt_text)
         (judgement,) = await scorer.judge([submission])
-        metrics = judgement.metrics | judgement.criteria
-        for name, value in metrics.items():
+        for name, value in (judgement.metrics | judgement.criteria).items():
             trace.record_metric(name, value)
-        return metrics["rubric/score"]
+        return judgement.reward or 0.0
 
     return rubric

@@ -6,7 +6,7 @@ judge's failure is a key and no exception.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rubric_core import Judge, OnUnavailable
@@ -22,7 +22,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     extra_info: Mapping[str, object] | None = None,
     *,
     judge: Judge | Path | str,
-    tasks: str | None = None,
+    tasks: str | Sequence[str] | None = None,
     workers: int = 4,
     on_unavailable: OnUnavailable = "zero",
     ledger: str | None = None,
@@ -36,7 +36,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         ground_truth: a task id, or a row as JSON; read where `extra_info` names no task.
         extra_info: may hold `task_id`, or `rubric`, `passage` and `question`.
         judge: the judge's YAML file; or a judge.
-        tasks: file of the tasks that ids name.
+        tasks: file of the tasks that ids name, or several.
         workers: judge workers in each of verl's `reward.num_workers` processes (8, unless set);
             each holds up to four responses, so that 8 · 4 · 4 = 128 calls are in flight.
         on_unavailable: "zero", with `rubric/unavailable` 1; or "raise", which ends the training.
