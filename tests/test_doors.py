@@ -52,6 +52,11 @@ def test_the_two_commands_of_the_set_up_stay() -> None:
     ]
 
 
+def test_what_the_readme_writes_into_a_clone_is_no_change_of_it() -> None:
+    for folder in ("first/", "runs/"):
+        subprocess.run(["git", "check-ignore", "--quiet", folder], cwd=ROOT, check=True)
+
+
 # --- score an answer: core and judge alone --------------------------------------------------------
 
 

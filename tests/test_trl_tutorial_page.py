@@ -63,8 +63,9 @@ def test_the_page_trains_with_trl(dataset: Path) -> None:
     made += ["--out", "models/small", "--steps", "2"]
     (_, *training, watched, books) = BLOCK.findall(PAGE.read_text("utf-8"))
     watched = watched.replace("tasks=tasks", 'tasks=tasks, ledger="run.ledger"')
-    shown = "import json\ntrainer.evaluate()\nlast = trainer.state.log_history[-1]\nprint(json.dumps([step, last]))"
-    page = [*training, "step = trainer.state.log_history[-2]", watched, shown, books]
+    keep = "import json\nstep = trainer.state.log_history[-2]"
+    shown = "trainer.evaluate()\nprint(json.dumps([step, trainer.state.log_history[-1]]))"
+    page = [*training, keep, watched, shown, books]
     (folder / "page.py").write_text("\n".join(page), encoding="utf-8")
 
     subprocess.run([sys.executable, *map(str, made)], cwd=folder, check=True)
