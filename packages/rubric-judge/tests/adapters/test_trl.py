@@ -138,6 +138,12 @@ def test_a_trl_that_counts_a_missing_reward_as_0_does_not_mask(
         rubric_reward(judge=LexicalJudge())
 
 
+def test_help_shows_the_options_with_their_defaults() -> None:
+    shown = str(inspect.signature(rubric_reward))
+
+    assert shown.startswith("(*, judge, tasks=None, workers=32, on_unavailable='mask', ledger=None")
+
+
 def test_a_reward_that_was_not_made_says_how_to_make_it() -> None:
     with pytest.raises(ConfigError, match=r"^`rubric_reward.*makes the reward.*: call it"):
         rubric_reward(prompts=["a"], completions=["b"], task_id=["c"])  # pyright: ignore[reportCallIssue]
@@ -162,6 +168,8 @@ def test_the_reward_can_be_sent_to_another_process_and_keeps_its_name(
     columns = {"task_id": [task.task_id], "log_metric": logged.__setitem__}
 
     assert called(copy, ["It is the cross entropy."], **columns) == [0.75]
+    assert inspect.ismethod(copy)  # TRL looks into a partial for its name
+    assert inspect.iscoroutinefunction(copy)
     assert copy.__name__ == "style"
     criteria = {"style/loss", "style/target"}
     assert logged.keys() == {"style/score", "style/invalid", "style/unavailable", *criteria}
@@ -265,7 +273,7 @@ def test_trl_trains_on_when_no_judgement_happens_at_all(
 ) -> None:
     rows = [{"prompt": row["question"], "rubric": row["rubric"], "passage": row["passage"]}] * 8
     judge = FailingJudge(RuntimeError("down"))
-    trained = trainer(rubric_reward(judge=judge), rows)
+    trained = trainer(rubric_reward(judge=judge, name="style"), rows)
 
     trained.train()
 
@@ -273,3 +281,5 @@ def test_trl_trains_on_when_no_judgement_happens_at_all(
     assert len(steps) == 8
     assert judge.calls == 8 * 8
     assert {step["loss"] for step in steps} == {0.0}
+    assert {step["style/unavailable"] for step in steps} == {1.0}
+    assert all("rewards/style/mean" in step for step in steps)

@@ -15,8 +15,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
+from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, Unpack
+from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -40,6 +41,7 @@ __all__ = [
     "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",
 ]  # fmt: skip
 
+_Function = TypeVar("_Function")
 _THREAD: Final = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
 
@@ -64,7 +66,7 @@ class MaskingOptions(ScorerOptions, total=False):
     on_unavailable: OnUnavailable
     """"mask", which is set unless another is, gives no reward; "zero" gives 0; "raise" ends the
     training."""
-    name: str
+    name: str | None
     """What the metrics begin with, `rubric` unless set; TRL's reward is called so too."""
 
 
@@ -166,7 +168,21 @@ class _Options(BaseModel):
     workers: int = Field(default=32, ge=1)
     on_unavailable: OnUnavailable = "mask"
     ledger: str | Path | None = None
-    name: str = Field(default="rubric", min_length=1)
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z]")
+
+
+def shows_options(function: _Function) -> _Function:
+    """Let `help` show each option of a function that takes `MaskingOptions`, with its default."""
+    named = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=Parameter.empty if field.is_required() else field.default,
+        )
+        for name, field in _Options.model_fields.items()
+    ]
+    vars(function)["__signature__"] = Signature(named)
+    return function
 
 
 class _Unmasked(_Options):
@@ -207,7 +223,8 @@ class RubricScorer:
             options["tasks"] = tasks = tuple(tasks)  # for a copy to read again
         self._again = partial(RubricScorer, maskable=maskable, **options)
         self._on_unavailable: OnUnavailable = settings.on_unavailable
-        self._workers, self._ledger, self._name = settings.workers, settings.ledger, settings.name
+        self._workers, self._ledger = settings.workers, settings.ledger
+        self._name = settings.name or "rubric"
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judge = judge

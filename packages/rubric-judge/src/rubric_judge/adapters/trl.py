@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
+from types import FunctionType, MethodType
 from typing import Final, Protocol, Unpack, cast
 
 from rubric_core import ConfigError, RewardShapeError
 from rubric_judge.adapters.rows import NAMING, ROW_FIELDS, no_task_column
-from rubric_judge.adapters.scoring import Judgement, MaskingOptions, RubricScorer, Submission
+from rubric_judge.adapters.scoring import (
+    Judgement,
+    MaskingOptions,
+    RubricScorer,
+    Submission,
+    shows_options,
+)
 from rubric_judge.errors import says
 
 __all__ = ["RewardFunction", "rubric_reward"]
@@ -38,6 +44,7 @@ class RewardFunction(Protocol):
         ...
 
 
+@shows_options
 def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
     """Return a reward for `GRPOTrainer(reward_funcs=…)`.
 
@@ -45,8 +52,8 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
         options: `judge`, `workers`, `ledger`; `tasks`, which the column `task_id` names, unless
             rows have the columns `rubric`, `passage` and `question`, or those of a task file; and
             `on_unavailable`, of which "mask", the default, returns None, which TRL leaves out of
-            the group (and before its 1.6 counts as 0); and `name`, which tells two rewards apart:
-            TRL's name of the reward, and what the metrics begin with.
+            the group (from its 1.6 on; it is refused before); and `name`, which tells two rewards
+            apart: TRL's name of the reward, and what the metrics begin with.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
@@ -56,10 +63,8 @@ def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
     scorer = RubricScorer(**options)
     if options.get("on_unavailable", "mask") == "mask":
         _require_masking()
-    # A part of a bound method is an `async def` to every release of TRL, pickles, and takes a name.
-    reward = partial(_Reward(scorer).rubric_reward)
-    vars(reward)["__name__"] = options.get("name", "rubric_reward")
-    return cast("RewardFunction", reward)
+    name = options.get("name") or "rubric_reward"
+    return cast("RewardFunction", getattr(_Reward(scorer, name), name))
 
 
 def _require_masking() -> None:
@@ -73,10 +78,19 @@ def _require_masking() -> None:
 
 
 class _Reward:
-    """Holds the scorer, so that the reward can be sent to another process."""
+    """Holds the scorer; its bound method is an `async def` to every release of TRL, and pickles."""
 
-    def __init__(self, scorer: RubricScorer) -> None:
-        self._scorer = scorer
+    def __init__(self, scorer: RubricScorer, name: str) -> None:
+        self._scorer, self._name = scorer, name
+
+    def __getattr__(self, name: str) -> MethodType:
+        """Return the reward under its own name, as pickle asks for it too."""
+        if name != vars(self).get("_name"):
+            raise AttributeError(name)
+        method = _Reward.rubric_reward
+        named = FunctionType(method.__code__, method.__globals__, name)
+        named.__kwdefaults__ = method.__kwdefaults__
+        return MethodType(named, self)
 
     async def rubric_reward(
         self,
