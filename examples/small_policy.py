@@ -30,6 +30,10 @@ from rubric_train_openrlhf.policy import (
 
 console = Console()
 
+CHAT = """{% for turn in messages if turn.role == "user" %}Question: {{ turn.content }}
+Answer:{% endfor %}"""
+"""The format of the warm start, for trainers that ask by a chat template."""
+
 
 def main(
     *,
@@ -68,10 +72,12 @@ def main(
             phase.advance(note=f"loss {at.loss:.2f}")
 
         report = sft(policy, examples, config, seed=seed, on_step=show)
+    tokenizer.chat_template = CHAT
     policy.save(out)
     console.print(
         f"{policy.model.num_parameters():,} weights in {out}; warm start on {report.examples} "
-        f"answers, {report.left_out} too long, last loss {report.loss:.2f} nats per token"
+        f"answers (of {report.left_out} more, question or answer is too long for it), "
+        f"last loss {report.loss:.2f} nats per token"
     )
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge import adapters
+from rubric_judge.adapters import scoring
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/adapters.md"
 TEXT = PAGE.read_text("utf-8")
@@ -50,11 +51,26 @@ def test_a_section_holds_the_whole_file_of_its_stack(title: str) -> None:
     stack = title.lower().replace("-", "_")
     file = EXAMPLES / f"with_{stack}.py"
 
-    assert BLOCKS[title] == [file.read_text("utf-8")], f"copy {file.name} into the page"
+    assert BLOCKS[title][0] == file.read_text("utf-8"), f"copy {file.name} into the page"
 
 
 def test_the_rows_hold_no_passage_and_no_rubric(task: Task) -> None:
-    assert defined("Rows")["rows"] == [{"task_id": task.task_id, "question": task.question}]
+    assert defined("Rows")["rows"] == [{"prompt": task.question, "task_id": task.task_id}]
+
+
+def test_a_reward_may_wrap_that_of_trl(task: Task, capsys: pytest.CaptureFixture[str]) -> None:
+    (_, wrapper) = BLOCKS["TRL"]
+    row = {"prompt": task.question, "task_id": task.task_id}
+
+    exec(wrapper.replace("An answer", "It is the cross entropy"), {"rows": lambda: [row]})  # noqa: S102
+
+    assert capsys.readouterr().out == "[0.5]\n"
+
+
+def test_the_table_holds_every_option() -> None:
+    shown = re.findall(r"^\| `(\w+)` \|", TEXT, re.MULTILINE)
+
+    assert sorted(shown) == sorted(get_type_hints(scoring.MaskingOptions))
 
 
 def test_every_adapter_has_its_section_and_its_row_in_the_table() -> None:

@@ -52,6 +52,11 @@ def test_the_two_commands_of_the_set_up_stay() -> None:
     ]
 
 
+def test_what_the_readme_writes_into_a_clone_is_no_change_of_it() -> None:
+    for folder in ("first/", "runs/"):
+        subprocess.run(["git", "check-ignore", "--quiet", folder], cwd=ROOT, check=True)
+
+
 # --- score an answer: core and judge alone --------------------------------------------------------
 
 
@@ -138,20 +143,25 @@ def test_core_and_judge_alone_score_a_file(tasks: list[Task]) -> None:
 # --- a reward in a trainer ------------------------------------------------------------------------
 
 
-def reward_of_the_readme(names: dict[str, Any]) -> None:
+def reward_of_the_readme(model: str = "") -> dict[str, Any]:
+    """What the lines define; without TRL, up to the trainer."""
     _, lines = blocks("python")
-    exec(lines, names)  # noqa: S102 - the page's own code is the thing under test
+    if not model:
+        lines = lines.replace("Dataset.from_list(", "list(")
+        lines = re.sub(r"^(from (datasets|trl) |GRPOTrainer\().*$", "", lines, flags=re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(re.sub('Qwen/[^"]+', model, lines), names)  # noqa: S102 - the page's own code
+    return names
 
 
 def test_the_reward_for_trl_pays_reference_answers(tasks: list[Task]) -> None:
-    names: dict[str, Any] = {"GRPOTrainer": functools.partial(dict), "model": {}, "rows": []}
-    reward_of_the_readme(names)
+    names = reward_of_the_readme()
 
     rewards = asyncio.run(
-        names["trainer"]["reward_funcs"](
-            prompts=[task.question for task in tasks] * 2,
+        names["reward"](
+            prompts=[row["prompt"] for row in names["rows"]] * 2,
             completions=[task.reference_answer for task in tasks] + [""] * len(tasks),
-            task_id=[task.task_id for task in tasks] * 2,
+            task_id=[row["task_id"] for row in names["rows"]] * 2,
         )
     )
 
@@ -162,31 +172,25 @@ def test_the_reward_for_trl_pays_reference_answers(tasks: list[Task]) -> None:
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 def test_trl_trains_a_step_by_the_lines_of_the_readme(
-    tasks: list[Task], make_chat_model: Callable[..., Path]
+    tasks: list[Task], make_chat_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trl = pytest.importorskip("trl")
-    from datasets import Dataset
-
     settings = trl.GRPOConfig(
         "out", max_steps=1, num_generations=4, per_device_train_batch_size=4,
         max_completion_length=8, logging_steps=1, report_to="none", bf16=False, use_cpu=True,
     )  # fmt: skip
-    names = {
-        "GRPOTrainer": functools.partial(trl.GRPOTrainer, args=settings),
-        "model": str(make_chat_model(512)),
-        "rows": Dataset.from_list(
-            [
-                {"prompt": [{"role": "user", "content": t.question}], "task_id": t.task_id}
-                for t in tasks
-            ]
-        ),
-    }
-    reward_of_the_readme(names)
-    trainer: Any = names["trainer"]
+    real, trainers = trl.GRPOTrainer, list[Any]()
 
-    trainer.train()
+    def trainer(*given: Any, **named: Any) -> Any:
+        trainers.append(real(*given, args=settings, **named))
+        return trainers[0]
 
-    (step, *_) = trainer.state.log_history
+    monkeypatch.setattr(trl, "GRPOTrainer", trainer)
+
+    reward_of_the_readme(str(make_chat_model(512)))
+
+    (step, *_) = trainers[0].state.log_history
+    assert len(trainers[0].train_dataset) == len(tasks)
     assert step["rubric/unavailable"] == 0.0
     assert step["rubric/score"] == step["rewards/rubric_reward/mean"]
 

@@ -52,7 +52,10 @@ def test_the_small_policy_is_one_that_vllm_can_run_on_a_cpu(
     assert "small_policy: warm start: 1 of 1 steps" in capsys.readouterr().err
 
     assert ended.value.code == 0
-    assert isinstance(load_policy(tmp_path / "small").codec, ChatCodec)
+    codec = load_policy(tmp_path / "small").codec
+    assert isinstance(codec, ChatCodec)
+    view = made_tasks()[0].policy_view()
+    assert codec.prompt_text(view) == f"Question: {view.question}\nAnswer:"  # as it was taught
     values = load_config(CONFIG).model_dump()
     values["model"] = {"type": "path", "path": tmp_path / "small"}
     check_cpu_heads(parse_config(values))

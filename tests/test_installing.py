@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -56,6 +59,41 @@ def test_the_folders_and_the_extras_that_are_named_exist(
 
     assert len(commands) > 5
     assert wrong == []
+
+
+def test_a_printed_line_installs_copies_that_need_no_checkout(root: Path, tmp_path: Path) -> None:
+    """Nothing but our packages is installed, so that it needs no index."""
+    projects = [tomllib.loads(path.read_text("utf-8")) for path in root.glob("packages/*/*.toml")]
+    needed = {need for one in projects for need in one["project"]["dependencies"]}
+    foreign = {re.split(r"[^\w.-]", need)[0] for need in needed if not need.startswith("rubric-")}
+    (tmp_path / "none").write_text("".join(f"{one}; python_version < '3'\n" for one in foreign))
+    text = (root / "README.md").read_text("utf-8")
+    (line,) = re.findall(r"^(uv pip install .*?)(?:  +#.*)?$", text, re.MULTILINE)
+
+    for command in (
+        f"uv venv --quiet --python {sys.executable} {tmp_path}/environment",
+        f"{line} --quiet --offline --override {tmp_path}/none --python {tmp_path}/environment",
+    ):
+        subprocess.run(shlex.split(command), cwd=root, check=True)
+
+    (packages,) = tmp_path.glob("environment/lib/*/site-packages")
+    assert {path.name for path in packages.glob("rubric_*")} >= {"rubric_core", "rubric_judge"}
+    assert not list(packages.glob("rubric_*.pth"))
+
+
+def test_every_printed_line_installs_as_that_of_the_readme_does(
+    tracked_texts: dict[str, str],
+) -> None:
+    lines = [
+        (name, line)
+        for name, text in tracked_texts.items()
+        if name.endswith((".md", "errors.py"))
+        for line in re.findall(r"uv pip install .*packages/.*", text)
+        if name != "CHANGELOG.md"
+    ]
+
+    assert len(lines) > 10
+    assert [one for one in lines if "install --no-sources " not in one[1]] == []
 
 
 def test_an_extra_that_is_missing_is_told_in_the_same_way() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_reward_before_and_after(dataset: Path) -> None:
-    before, after, _ = BLOCK.findall(PAGE.read_text("utf-8"))
+    before, after, *_ = BLOCK.findall(PAGE.read_text("utf-8"))
     old: dict[str, Any] = {}
     new: dict[str, Any] = {}
     exec(before, old)  # noqa: S102 - the page's own code is the thing under test
@@ -57,11 +58,15 @@ def test_the_reward_before_and_after(dataset: Path) -> None:
 @pytest.mark.stacks
 def test_the_page_trains_with_trl(dataset: Path) -> None:
     folder = dataset.parent
+    shutil.copy(dataset / "train.jsonl", dataset / "validation.jsonl")
     made = [ROOT / "examples/small_policy.py", "--tasks", "dataset/train.jsonl"]
     made += ["--out", "models/small", "--steps", "2"]
-    (_, *blocks) = BLOCK.findall(PAGE.read_text("utf-8"))
-    shown = "import json\nprint(json.dumps(trainer.state.log_history[-2]))"
-    (folder / "page.py").write_text("\n".join([*blocks, shown]), encoding="utf-8")
+    (_, *training, watched, books) = BLOCK.findall(PAGE.read_text("utf-8"))
+    watched = watched.replace("tasks=tasks", 'tasks=tasks, ledger="run.ledger"')
+    keep = "import json\nstep = trainer.state.log_history[-2]"
+    shown = "trainer.evaluate()\nprint(json.dumps([step, trainer.state.log_history[-1]]))"
+    page = [*training, keep, watched, shown, books]
+    (folder / "page.py").write_text("\n".join(page), encoding="utf-8")
 
     subprocess.run([sys.executable, *map(str, made)], cwd=folder, check=True)
     done = subprocess.run(
@@ -69,7 +74,9 @@ def test_the_page_trains_with_trl(dataset: Path) -> None:
     )
 
     assert done.returncode == 0, done.stderr
-    step = json.loads(done.stdout.splitlines()[-1])
+    step, unseen = json.loads(done.stdout.splitlines()[-2])
     assert step["step"] == 4
     assert step["rubric/unavailable"] == 0
     assert 0 <= step["rubric/score"] <= 1
+    assert unseen["eval_rubric/unavailable"] == 0
+    assert done.stdout.splitlines()[-1].startswith("Counter({(<Outcome.SCORED: ")

@@ -172,7 +172,9 @@ async def test_without_ray_the_error_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install './packages/rubric-judge\[ray\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"pip install --no-sources './packages/rubric-judge\[ray\]'"
+    ):
         RayJudgePool(LexicalConfig())
     with pytest.raises(ValueError, match="at least 1"):
         RayJudgePool(LexicalConfig(), actors=0)

@@ -156,7 +156,7 @@ class MissingExtraError(RubricError, ImportError):
 
 def install_command(package: str, extra: str) -> str:
     """Return what to do to install an extra of one of these packages, which are on no index."""
-    return f"run `uv pip install './packages/{package}[{extra}]'` in the checkout"
+    return f"run `uv pip install --no-sources './packages/{package}[{extra}]'` in the checkout"
 
 
 @contextmanager

@@ -71,6 +71,8 @@ def test_without_matplotlib_nothing_is_written(
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     sources = ReportSources((folders.heldout(questions=8).root,))
-    with pytest.raises(MissingExtraError, match=r"install './packages/rubric-eval\[plots\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"install --no-sources './packages/rubric-eval\[plots\]'"
+    ):
         write_report(sources, tmp_path / "out", figures=tmp_path / "figures")
     assert not (tmp_path / "out").exists()

@@ -222,4 +222,4 @@ def test_a_missing_library_names_the_extra() -> None:
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert "uv pip install './packages/rubric-judge[reliability]'" in done.stdout
+    assert "uv pip install --no-sources './packages/rubric-judge[reliability]'" in done.stdout

@@ -129,7 +129,7 @@ def test_what_is_not_installed_is_named() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (
         "MissingExtraError: serving a judge needs uvicorn: "
-        "run `uv pip install './packages/rubric-judge[serve]'` in the checkout"
+        "run `uv pip install --no-sources './packages/rubric-judge[serve]'` in the checkout"
     ) in done.stderr
 
 

@@ -132,7 +132,9 @@ def _descendants(name: str) -> list[int]:
 def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     config = SynthConfig(engine="ray")
-    with pytest.raises(MissingExtraError, match=r"pip install './packages/rubric-synth\[ray\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"pip install --no-sources './packages/rubric-synth\[ray\]'"
+    ):
         anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
 
 

@@ -141,5 +141,7 @@ def test_what_cannot_be_opened_is_an_error_that_names_it(tmp_path: Path) -> None
 
 def test_without_its_library_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(raw_text._MODULES, "datasets", "no_such_library")
-    with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[datasets\]'"):
+    with pytest.raises(
+        SourceError, match=r"pip install --no-sources './packages/rubric-synth\[datasets\]'"
+    ):
         read_source("hf:anything", config=CollectConfig())

@@ -261,7 +261,9 @@ def test_without_pandoc_a_file_is_counted_and_named_alone_it_is_an_error(
     (root / "a.rst").write_text("Words.")
     monkeypatch.setitem(raw_text._MODULES, "documents", "no_such_library")
     assert reasons(root) == {"in/a.rst": "missing_extra"}
-    with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[documents\]'"):
+    with pytest.raises(
+        SourceError, match=r"pip install --no-sources './packages/rubric-synth\[documents\]'"
+    ):
         reasons(root / "a.rst")
 
 

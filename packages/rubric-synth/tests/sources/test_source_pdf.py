@@ -137,5 +137,7 @@ def test_without_its_library_a_pdf_is_counted_and_named_alone_it_is_an_error(
     (root / "a.pdf").write_bytes(pdf([_PROSE]))
     monkeypatch.setitem(raw_text._MODULES, "pdf", "no_such_library")
     assert reasons(root) == {"in/a.pdf": "missing_extra"}
-    with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[pdf\]'"):
+    with pytest.raises(
+        SourceError, match=r"pip install --no-sources './packages/rubric-synth\[pdf\]'"
+    ):
         reasons(root / "a.pdf")

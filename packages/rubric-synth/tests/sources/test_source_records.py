@@ -217,5 +217,7 @@ def test_without_its_library_parquet_is_counted_and_named_alone_it_is_an_error(
     (root / "a.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(raw_text._MODULES, "parquet", "no_such_library")
     assert reasons(root) == {"in/a.parquet": "missing_extra"}
-    with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[parquet\]'"):
+    with pytest.raises(
+        SourceError, match=r"pip install --no-sources './packages/rubric-synth\[parquet\]'"
+    ):
         reasons(root / "a.parquet")
