@@ -90,4 +90,4 @@ def test_benchmark_items(model: str, command: Callable[..., None], tmp_path: Pat
     # Cut off in the middle of its sums, which are no answer.
     assert (items["What is 2 + 3?"].is_truncated, items["What is 2 + 3?"].stated) == (True, None)
     (table,) = json.loads(moved.transfer.read_text("utf-8"))["rows"]
-    assert table["cells"][0]["accuracy"] == sum(item.correct for item in items.values()) / 4
+    assert table["cells"][0]["mean"] == sum(item.correct for item in items.values()) / 4
