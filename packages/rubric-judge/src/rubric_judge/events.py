@@ -37,7 +37,8 @@ def call_finished(result: JudgeResult, *, task_id: str) -> None:
     if not structlog.is_configured():
         return
     log = _log().bind()
-    if not getattr(log, "is_enabled_for", bool)(logging.INFO):  # other wrappers have none
+    is_enabled_for = getattr(log, "is_enabled_for", None)  # other wrappers may have none
+    if is_enabled_for is not None and not is_enabled_for(logging.INFO):
         return
     said = result.model_dump(mode="json", include=_SAID_OF_A_CALL)
     usage = dict(result.usage) if result.usage else dict.fromkeys(Usage.model_fields)
