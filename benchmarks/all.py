@@ -15,8 +15,6 @@ greatest: it holds the true median with probability 1 − 2^(1−N), whatever th
 Ends with 1 where a target is missed or a script failed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

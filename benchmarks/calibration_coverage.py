@@ -12,8 +12,6 @@ All 2,000 repetitions are held to just that. The fewer of --quick may stray from
 a share is a violation only beyond three standard errors.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -8,8 +8,6 @@ are also measured on a tenth of the questions and subtracted, so that imports do
     uv run python benchmarks/eval_report.py [--quick] [--json PATH]
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -10,8 +10,6 @@ folder must ask for nothing, and is compared with reading the folder's lines as 
     uv run python benchmarks/heldout_throughput.py [--quick] [--json PATH]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import tempfile

@@ -7,8 +7,6 @@ names, and nothing else. Runs are interleaved.
     uv run python benchmarks/import_time.py [--quick] [--json PATH]
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

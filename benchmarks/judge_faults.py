@@ -11,8 +11,6 @@ FOLDER is `test_parsing` of JSONTestSuite; without it, only texts of our own are
 minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import logging

@@ -8,8 +8,6 @@ enough that the processor decides nothing.
     uv run python benchmarks/judge_stragglers.py [--quick] [--json PATH]
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import logging

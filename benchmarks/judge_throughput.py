@@ -9,8 +9,6 @@ their own, which uv makes by package name; one that cannot be installed is left 
     uv run python benchmarks/judge_throughput.py [--quick] [--json PATH] [--cache FOLDER]
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.metadata
 import json

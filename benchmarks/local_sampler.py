@@ -12,8 +12,6 @@ those of generate.
 
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # Two of the engines are not among the packages of this environment.
-from __future__ import annotations
-
 import argparse
 import os
 import statistics

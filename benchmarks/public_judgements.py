@@ -6,8 +6,6 @@ FOLDER holds the public judgements by source; the default is the nearest `shared
 a folder above. Needs rubric-judge's extra `reliability`. It takes some seconds, quick or not.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import gzip

@@ -1,7 +1,5 @@
 """How a benchmark ends: its record is written, and its status says whether the target was met."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

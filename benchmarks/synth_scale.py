@@ -13,8 +13,6 @@ is timed whose calls take 200 ms, beside bare calls that take as long.
 The whole takes some twenty minutes.
 """
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import json

@@ -4,7 +4,6 @@
 # [tool.uv.sources]
 # rubric-judge = { path = "../packages/rubric-judge" }
 # ///
-# ruff: noqa: I002 - as short as the README shows it
 """Score two answers by one rubric; this is the first door of the README.
 
     uv run examples/00_score_two_answers.py

@@ -7,8 +7,6 @@ criteria effectively share the work of averaging out a judge's noise (M_eff).
     uv run python examples/01_score_a_response.py
 """
 
-from __future__ import annotations
-
 import asyncio
 
 from rich.console import Console

@@ -7,8 +7,6 @@ contract (`invalid`) is one; and an advantage splits exactly into one part for e
     uv run python examples/02_rewards_to_advantages.py
 """
 
-from __future__ import annotations
-
 import asyncio
 
 import numpy as np

@@ -8,8 +8,6 @@ script in the place of a model, so that it all runs offline.
     uv run python examples/03_judge_with_an_llm.py
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 

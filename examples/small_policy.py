@@ -7,8 +7,6 @@ the smallest that vLLM computes on a CPU.
     uv run python examples/small_policy.py --tasks data/first/train.jsonl --out models/small
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import torch

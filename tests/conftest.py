@@ -1,7 +1,5 @@
 """The repository as the cross-package tests see it."""
 
-from __future__ import annotations
-
 import ast
 import io
 import subprocess

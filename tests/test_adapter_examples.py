@@ -1,7 +1,5 @@
 """Each example of another stack, whole: in the stack where it is installed, or on its interface."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """The page on other stacks holds the files that `test_adapter_examples.py` runs."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, get_type_hints

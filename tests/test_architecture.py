@@ -1,7 +1,5 @@
 """What holds for every module, package and tracked file."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

@@ -4,8 +4,6 @@ Marks are planted in every hidden text of a task; then everything that the polic
 prints, raises or writes is searched for them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

@@ -1,7 +1,5 @@
 """A whole run, whose judge quotes all that it sees, puts none of it on the policy's side."""
 
-from __future__ import annotations
-
 import json
 import re
 import traceback

@@ -1,7 +1,5 @@
 """docs/judge/attack.md: its command, its table of figures, and its own suite."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every benchmark says what it claims, takes the same options and writes the same record."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """docs/judge/calibrate.md: its commands, in the order of the page."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Labels that were drawn by the judge's score: what the weights are for."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the page on cascades shows, runs and is read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/train/openrlhf.md: bash, Slurm's rules, Ray and `rubric-train` accept what it shows."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

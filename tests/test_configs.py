@@ -1,7 +1,5 @@
 """Every configuration that is shipped can be read by the model that it is for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 

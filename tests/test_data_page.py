@@ -1,7 +1,5 @@
 """What docs/data.md shows, runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The README's three doors: each does what it says, and brings no more than it needs."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import json

@@ -1,7 +1,5 @@
 """docs/equations.md maps every equation to a function and a test, as the code states them."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import re

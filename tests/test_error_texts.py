@@ -1,7 +1,5 @@
 """What errors.toml of a package holds, and what is said of it."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """docs/eval/heldout.md: its commands run, and the folder holds what it says."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """docs/overview.md, "Your evaluation": its commands run one after another, as they are written."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """docs/eval/transfer.md: its commands run, and its table of files is what is looked for."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The examples run as they are, and show what they say that they show."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

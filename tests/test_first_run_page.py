@@ -1,7 +1,5 @@
 """docs/train/first_run_on_a_cpu.md: its model, its configuration and its figures fit together."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys

@@ -1,7 +1,5 @@
 """What docs/formats.md shows, runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

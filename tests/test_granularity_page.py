@@ -1,7 +1,5 @@
 """docs/judge/granularity.md: its program, its files and its command."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What the page on executable criteria shows, runs and prints what it says."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

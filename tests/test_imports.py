@@ -1,7 +1,5 @@
 """Importing a package does nothing but import, and pulls in no more than it must."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import importlib

@@ -1,7 +1,5 @@
 """The packages are on no index: where one is to be installed, its folder is named."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

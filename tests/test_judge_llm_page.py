@@ -1,7 +1,5 @@
 """docs/judge/llm.md: its program runs and prints what it says, its files make judges."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

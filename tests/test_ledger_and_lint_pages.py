@@ -1,7 +1,5 @@
 """docs/judge/ledger.md and docs/judge/lint.md: what they show, runs; what they list, is there."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """docs/own_documents.md: its configurations are whole, and its commands lead to a report."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """docs/judge/pool.md: what it shows, runs."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

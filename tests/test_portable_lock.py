@@ -1,7 +1,5 @@
 """The tool that keeps addresses out of the lock."""
 
-from __future__ import annotations
-
 import importlib.util
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A change of what the packages export is a change of the snapshot, and of the changelog."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import inspect

@@ -1,7 +1,5 @@
 """Published figures of real judges and people, by the benchmark's functions and by the commands."""
 
-from __future__ import annotations
-
 import json
 import runpy
 import shutil

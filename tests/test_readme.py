@@ -1,7 +1,5 @@
 """What the README and the pages of docs show, runs; what they name, is there."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

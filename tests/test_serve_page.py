@@ -1,7 +1,5 @@
 """The commands and the client of docs/judge/serve.md, run; and every address that it names."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The site: what is made for it when it is built, its pictures, and the checks of its pages."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import struct

@@ -1,7 +1,5 @@
 """docs/synth/*.md: what they show, runs; what they list, is there."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What docs/judge/testing.md shows, runs, and prints what the page says of it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What the tutorial on TRL's reward shows, run as TRL calls it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

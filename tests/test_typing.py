@@ -1,7 +1,5 @@
 """What a type checker makes of the packages from outside, with `pyright --verifytypes`."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """docs/train/variants.md lists every kind that is registered, and its example trains."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import tomllib

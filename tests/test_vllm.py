@@ -4,8 +4,6 @@ What such a model says is noise within the schema, so every way in which a reply
 schema and still out of contract turns up.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 
 import anyio

@@ -1,7 +1,5 @@
 """The wheels, and `tools/release.py`, which builds, checks and tries them."""
 
-from __future__ import annotations
-
 import email.message
 import email.parser
 import os

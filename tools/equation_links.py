@@ -3,8 +3,6 @@
 The site's build (`hooks` in mkdocs.yml) leaves the names alone: it holds no source to link to.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

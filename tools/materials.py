@@ -1,7 +1,5 @@
 """What a wheel brings with it: a bill of materials, its licences, known vulnerabilities."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

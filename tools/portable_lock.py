@@ -7,8 +7,6 @@ again in place, with every locked version kept, and write addresses of the machi
 `strip` undoes exactly that; git runs it as a clean filter (`just setup`).
 """
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import re

@@ -1,7 +1,5 @@
 """Write the snapshot of every name that users are meant to import: `tests/public_api.txt`."""
 
-from __future__ import annotations
-
 import ast
 from fnmatch import fnmatch
 from pathlib import Path

@@ -14,8 +14,6 @@ versions it also writes a bill of materials (`materials.py`) beside the wheels; 
 look each version up among the known vulnerabilities. Ends with 1 where anything is wrong.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import re

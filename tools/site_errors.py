@@ -3,8 +3,6 @@
 Messages come out of the source, remedies for whole families out of the tables that commands read.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

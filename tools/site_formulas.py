@@ -3,8 +3,6 @@
 Browsers draw MathML by themselves: no script, and no request to a third party.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from typing import Final

@@ -1,7 +1,5 @@
 """One wheel in an empty environment: installed alone, imported, started, tested."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

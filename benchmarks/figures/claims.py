@@ -1,7 +1,5 @@
 """All benchmarks, in the order of docs/benchmarks.md: what each measures, and what it needs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """The table of docs/benchmarks.md, made of the records in docs/benchmarks.json alone."""
 
-from __future__ import annotations
-
 import statistics
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the endpoint of `judge_throughput.py` answers: full marks, in the form of each library."""
 
-from __future__ import annotations
-
 import json
 
 from rubric_judge.testing import FakeCall

@@ -1,7 +1,5 @@
 """autorubric, all criteria in one call (its default is one call for each)."""
 
-from __future__ import annotations
-
 from autorubric import LLMConfig, Rubric
 from autorubric.graders import CriterionGrader
 from turns import Exercise, in_flight, read_workload, take_turns

@@ -3,8 +3,6 @@
 No check, no retry, no pool: the bound that a client on the same HTTP library cannot go below.
 """
 
-from __future__ import annotations
-
 import json
 
 import aiohttp

@@ -1,7 +1,5 @@
 """rubric_judge: a pool of the judge's own calls, over the transport and model that it is told."""
 
-from __future__ import annotations
-
 import logging
 import sys
 

@@ -3,8 +3,6 @@
 The prompt is ours, byte for byte.
 """
 
-from __future__ import annotations
-
 import instructor  # noqa: TID251  # the peer itself
 import litellm  # noqa: TID251  # as above
 from pydantic import BaseModel, Field

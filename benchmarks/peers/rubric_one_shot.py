@@ -1,7 +1,5 @@
 """rubric, all criteria in one call; the call itself is its user's, here the OpenAI client's."""
 
-from __future__ import annotations
-
 import openai
 from rubric import Rubric
 from rubric.autograders import PerCriterionOneShotGrader

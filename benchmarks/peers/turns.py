@@ -5,8 +5,6 @@ It says that it is ready, and then answers each line `{"calls": n, "in_flight": 
 what its calls took.
 """
 
-from __future__ import annotations
-
 import asyncio
 import importlib.metadata
 import json

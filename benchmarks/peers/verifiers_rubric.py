@@ -1,7 +1,5 @@
 """verifiers' RubricJudge, all criteria in one call; it makes a client for every call."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from dataclasses import dataclass

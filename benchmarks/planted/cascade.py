@@ -6,8 +6,6 @@ Each repetition draws labelled responses, finds the threshold as `rubric-judge c
 does, and looks up the true risk there, which follows from the plant exactly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import takewhile

@@ -6,8 +6,6 @@ intervals that hold the planted mean must be near 95 %, and a population whose r
 must be refused.
 """
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 import numpy as np

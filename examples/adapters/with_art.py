@@ -5,19 +5,14 @@
 The working folder holds `dataset/train.jsonl` and `judge.yaml`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import art
 
 from rubric_core import PolicyView, read_tasks
 from rubric_judge.adapters.art import GroupScorer, rubric_rewards
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 TASKS = "dataset/train.jsonl"
 JUDGE = "judge.yaml"

@@ -7,8 +7,6 @@
 inspect_ai runs a file in the folder of that file: `dataset/test.jsonl` and `judge.yaml` lie there.
 """
 
-from __future__ import annotations
-
 from inspect_ai import Task, task
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.solver import generate

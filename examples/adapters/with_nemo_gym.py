@@ -9,8 +9,6 @@ The working folder is a checkout of NeMo-Gym; `dataset/train.jsonl` and `judge.y
 CHECKOUT is the folder of this repository.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

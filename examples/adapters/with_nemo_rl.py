@@ -8,8 +8,6 @@ writes the rows and `rubric.yaml`, registers the environment and the processor o
 as NeMo-RL's `examples/run_grpo.py`.
 """
 
-from __future__ import annotations
-
 import json
 import runpy
 import sys

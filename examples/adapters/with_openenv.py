@@ -6,8 +6,6 @@ FOLDER holds `dataset/train.jsonl` and `judge.yaml`. A trainer connects to it as
 environment: `reset` gives a question, `step` takes the answer and gives the reward.
 """
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -7,8 +7,6 @@ file is handed to OpenRLHF, and wins over what is set here. For a run that masks
 judged, and goes on where it was killed, see `rubric-train`.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

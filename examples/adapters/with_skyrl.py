@@ -7,8 +7,6 @@ The working folder holds `dataset/train.jsonl` and `judge.yaml`. What stands aft
 file is handed to SkyRL, and wins over what is set here.
 """
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 from pathlib import Path

@@ -5,8 +5,6 @@
 The working folder holds `dataset/train.jsonl` and `judge.yaml`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import sys

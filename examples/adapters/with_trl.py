@@ -7,8 +7,6 @@ The working folder holds `dataset/train.jsonl` and `judge.yaml`. Every setting o
 flag; `accelerate launch` takes the place of `python` on several GPUs.
 """
 
-from __future__ import annotations
-
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer, ModelConfig, TrlParser
 

@@ -9,8 +9,6 @@ The working folder holds `dataset/train.jsonl` and `judge.yaml`. In prime-rl's c
 taskset has the same id, `with-verifiers`.
 """
 
-from __future__ import annotations
-
 import verifiers.v1 as vf
 
 from rubric_core import read_tasks

@@ -7,8 +7,6 @@ The working folder holds `dataset/train.jsonl`, `dataset/validation.jsonl` and `
 stands after the name of this file is handed to verl, and wins over what is set here.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

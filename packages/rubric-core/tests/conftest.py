@@ -1,7 +1,5 @@
 """What several test files of the package share: one rubric and one task."""
 
-from __future__ import annotations
-
 import pytest
 
 from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task

@@ -1,7 +1,5 @@
 """Masked and weighed-down criteria, and scores corrected for a judge's errors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

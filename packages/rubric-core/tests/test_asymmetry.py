@@ -1,7 +1,5 @@
 """No object shows the passage, the rubric's texts or the response unless it is asked by name."""
 
-from __future__ import annotations
-
 import json
 import logging
 import traceback

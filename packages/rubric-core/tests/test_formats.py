@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import tempfile
 from codecs import BOM_UTF8

@@ -1,7 +1,5 @@
 """Packages that load what their stub lists, when it is first used."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

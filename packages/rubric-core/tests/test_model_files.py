@@ -1,7 +1,5 @@
 """Two model folders are one model only where every byte that counts is the same."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

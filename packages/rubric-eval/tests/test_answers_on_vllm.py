@@ -1,7 +1,5 @@
 """Answers of a real vLLM server, of a tiny model with random weights and 512 positions."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

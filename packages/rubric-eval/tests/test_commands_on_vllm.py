@@ -1,7 +1,5 @@
 """The commands of an evaluation on a model behind vLLM, on its folder, and on another model."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator

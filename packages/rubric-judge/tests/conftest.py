@@ -1,7 +1,5 @@
 """Views, rubrics and judgements that many tests start from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

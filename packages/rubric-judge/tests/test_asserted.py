@@ -1,7 +1,5 @@
 """Which number of a response is its answer, as people and models write answers."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """`granularity: criterion` over real HTTP, by both transports."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """Thresholds from labels: worked p-values, planted judges, the command, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """A cascade of language models behind real HTTP servers: calibrated, scored, killed, on Ray."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The model that judges and synthesis share, over real HTTP."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Checks that may take long, in processes that can be ended."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

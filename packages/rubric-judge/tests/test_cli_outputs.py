@@ -1,7 +1,5 @@
 """Where a command's file cannot be written, it says so before anything is spent on it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What `rubric-judge score` says where nobody looks at a terminal, and when it is stopped."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal

@@ -1,7 +1,5 @@
 """What a stopped command says of what it kept."""
 
-from __future__ import annotations
-
 import inspect
 
 import pytest

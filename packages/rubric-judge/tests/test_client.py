@@ -1,7 +1,5 @@
 """Both transports over HTTP, against an endpoint that fails on demand: one contract."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """What only the direct transport decides; `test_client.py` has the contract of both."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """Pools, judges and limiters outlive event loops, end with them in the middle, and meet threads."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

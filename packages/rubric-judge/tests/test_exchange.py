@@ -1,7 +1,5 @@
 """JSON on its way to a server and back: what the fast coder does not take, Python's does."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What servers say about themselves, which may be nonsense."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

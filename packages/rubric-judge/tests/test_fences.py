@@ -1,7 +1,5 @@
 """Fenced blocks of a text that a policy wrote."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

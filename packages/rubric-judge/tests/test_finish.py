@@ -1,7 +1,5 @@
 """Why a model stopped decides whether its answer is one, on every route."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The benchmark of faults: that it sees what it looks for, and that it finds nothing."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """A ledger that is killed, filled up, torn and shared."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -4,8 +4,6 @@ On an event loop whose time goes by only while everybody waits, so that minutes 
 wake-up that is lost is an error at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import selectors

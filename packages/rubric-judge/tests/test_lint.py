@@ -1,7 +1,5 @@
 """Every finding is shown by a task that has it and by one that almost has it."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The listwise judge and the pool that asks it once for a group, over real HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path

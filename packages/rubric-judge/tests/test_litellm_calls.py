@@ -1,7 +1,5 @@
 """litellm's calls: prices, callbacks, and what is loaded before the first."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import warnings

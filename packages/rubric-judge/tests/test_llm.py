@@ -1,7 +1,5 @@
 """The judge over a scripted client; `test_client.py` has the real one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field

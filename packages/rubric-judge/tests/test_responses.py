@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from codecs import BOM_UTF8
 from pathlib import Path

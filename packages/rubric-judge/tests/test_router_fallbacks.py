@@ -1,7 +1,5 @@
 """Who answers for a group of deployments: the real Router, over HTTP, with servers that fail."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path

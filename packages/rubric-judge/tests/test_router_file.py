@@ -1,7 +1,5 @@
 """litellm's configuration files, read and run by the real Router."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -4,8 +4,6 @@ Through litellm the outcome is the same but for `THROUGH_LITELLM`: what it retur
 tell what was answered.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import gzip

@@ -1,7 +1,5 @@
 """What the response's code can learn of its tests, and which of their names it can forge."""
 
-from __future__ import annotations
-
 import textwrap
 
 import pytest

@@ -1,7 +1,5 @@
 """A run of `rubric-judge score --ledger` that is killed with -9, again and again, and resumed."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

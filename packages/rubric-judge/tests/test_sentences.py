@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rubric_judge.lexical.words import faults_of_order, read_sentences, repeated_share

@@ -1,7 +1,5 @@
 """What a server says of a text: read as vLLM writes it, and nothing is made of anything else."""
 
-from __future__ import annotations
-
 import json
 import math
 import threading

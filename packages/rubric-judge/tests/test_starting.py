@@ -1,7 +1,5 @@
 """What `rubric-judge init` writes can be used at once, and takes no file's place."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

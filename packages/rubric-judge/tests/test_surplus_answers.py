@@ -1,7 +1,5 @@
 """An answer that nobody asked for is never taken for the answer to the next question."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable

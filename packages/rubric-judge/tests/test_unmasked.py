@@ -1,7 +1,5 @@
 """No text of a response makes a check fail: it would mask the response instead of scoring it 0."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What is said of a server that cannot be reached, or that does not have what is asked for."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

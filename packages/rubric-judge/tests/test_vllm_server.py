@@ -1,7 +1,5 @@
 """What a vLLM that cannot serve leaves behind; `tests/test_vllm.py` has one that serves."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from pathlib import Path

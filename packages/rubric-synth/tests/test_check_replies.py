@@ -1,7 +1,5 @@
 """Checks as a model fills them, and the directives that come of them."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Any

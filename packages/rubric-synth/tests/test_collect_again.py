@@ -1,7 +1,5 @@
 """Collecting into a folder that holds a collection: what stays, what goes, what is left whole."""
 
-from __future__ import annotations
-
 import json
 import random
 import resource

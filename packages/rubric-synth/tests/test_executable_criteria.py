@@ -1,7 +1,5 @@
 """Executable criteria of a draft: kept where they tell right from wrong, refused where not."""
 
-from __future__ import annotations
-
 import sys
 import warnings
 

@@ -1,7 +1,5 @@
 """The shipped presets make workers, and those with a ceiling know what calls cost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import anyio

@@ -1,7 +1,5 @@
 """What the model is told about each kind of question."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

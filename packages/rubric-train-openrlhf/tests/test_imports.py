@@ -1,7 +1,5 @@
 """What a process that only reads a configuration, or judges, does not pay for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A policy as a responder: its own codec, a seed for each answer, and no question too long."""
 
-from __future__ import annotations
-
 import itertools
 import shutil
 import threading

@@ -7,8 +7,6 @@ float64. Every formula names its equation in a `Source:` line.
 The schemas load with the package; what needs numpy loads at its first use.
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __version__ = "0.1.0"

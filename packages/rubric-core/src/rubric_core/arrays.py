@@ -1,7 +1,5 @@
 """Rewards in groups, shape [P, G], with a mask of the members that take part."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 from numbers import Real
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """From pydantic's account of a wrong configuration to one error that says what to write instead."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """What a rubric's weights imply before any response is judged: noise and resolution."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain

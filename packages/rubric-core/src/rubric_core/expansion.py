@@ -1,7 +1,5 @@
 """How large a compressed file may become as it is read."""
 
-from __future__ import annotations
-
 from typing import Final
 
 from rubric_core.errors import SchemaError

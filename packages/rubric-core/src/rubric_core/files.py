@@ -1,7 +1,5 @@
 """Files: opened without a way to hang, read row by row, written whole or not at all."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """One process at a time in a folder, or at a file."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """What a folder holds of almost the name of a file that is not there."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path

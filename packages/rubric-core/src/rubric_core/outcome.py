@@ -1,7 +1,5 @@
 """What became of one judgement: the outcome, and the reason for a failure."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Self
 

@@ -1,7 +1,5 @@
 """Patterns that are data: what stands in for what they find in a text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

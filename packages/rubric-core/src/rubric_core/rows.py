@@ -1,7 +1,5 @@
 """Rows of files, each of one model: what is wrong with one, and files that a run may be writing."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from io import BufferedWriter

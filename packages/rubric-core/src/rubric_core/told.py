@@ -1,7 +1,5 @@
 """Errors whose messages are kept in a file."""
 
-from __future__ import annotations
-
 import inspect
 from functools import cache
 from pathlib import Path

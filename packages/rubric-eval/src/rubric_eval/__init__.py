@@ -5,8 +5,6 @@ paired intervals, and beside the controls that a gain must beat before it is cla
 Axes: N questions, K responses to each.
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __version__ = "0.1.0"

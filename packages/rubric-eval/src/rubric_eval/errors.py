@@ -18,8 +18,6 @@ Messages hold numbers, ids and names, never a passage, a criterion or a response
 a line are in errors.toml.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field

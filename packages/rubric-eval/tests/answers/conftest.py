@@ -1,7 +1,5 @@
 """A responder that counts what it is asked, and tasks for it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 import pytest

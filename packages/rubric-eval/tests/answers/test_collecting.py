@@ -1,7 +1,5 @@
 """Answers are asked for once, kept, and never another model's."""
 
-from __future__ import annotations
-
 import resource
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing

@@ -1,7 +1,5 @@
 """A run that is killed goes on without a second generation of what is there."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """A file of answers after a kill at any byte, and after damage."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

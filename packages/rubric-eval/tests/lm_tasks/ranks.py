@@ -1,7 +1,5 @@
 """One of the processes that share an evaluation: `ranks.py RANK WORLD_SIZE METADATA FOLDER`."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is taken for a response's answer, and what is taken for the right one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

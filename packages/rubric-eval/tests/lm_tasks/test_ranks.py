@@ -1,7 +1,5 @@
 """The held-out task shared by several processes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which questions a page shows, and how texts are cut and made visible."""
 
-from __future__ import annotations
-
 from rubric_eval.report.excerpts import most_different
 from rubric_judge.page.rendering import shortened, visible
 

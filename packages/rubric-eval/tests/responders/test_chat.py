@@ -1,7 +1,5 @@
 """Answers over a real socket: what is sent, what is refused, and what becomes of a failure."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Hugging Face folders through lm-eval: a tiny Llama with random weights and 96 positions."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import shutil

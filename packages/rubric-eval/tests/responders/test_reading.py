@@ -1,7 +1,5 @@
 """What names a model, and what names none."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

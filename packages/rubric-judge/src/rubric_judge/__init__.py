@@ -4,8 +4,6 @@ A judge is a `rubric_core.Judge`: `async judge(view) -> JudgeResult`. It never r
 model or a network does; such things are outcomes with a reason.
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __version__ = "0.1.0"

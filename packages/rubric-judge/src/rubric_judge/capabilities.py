@@ -1,7 +1,5 @@
 """What some judges can do beyond `Judge`, and the defaults for those that cannot."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """A language model that is asked: with a schema by judges and synthesis, plainly for answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace

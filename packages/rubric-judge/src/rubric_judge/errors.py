@@ -9,8 +9,6 @@ RubricError (rubric_core)
 └── JudgeTransportError(RuntimeError)  a call that brought no answer; between a client and its judge
 """
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final, Self

@@ -1,7 +1,5 @@
 """Programs for what a program can check, and another judge for the rest."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from functools import lru_cache, partial

@@ -1,7 +1,5 @@
 """From a configuration to a judge; also what the entry points `rubric.judges` call."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

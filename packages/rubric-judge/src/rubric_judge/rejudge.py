@@ -1,7 +1,5 @@
 """A stored step judged again, by another judge or under another rubric, and what that changes."""
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Blocking work in a thread of its own, whose results are taken one by one, as they come."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor

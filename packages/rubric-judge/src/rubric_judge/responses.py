@@ -4,8 +4,6 @@ A judgement file holds results and rewards, not the responses, passages or rubri
 reasoning may quote them, so it is for the judge's side.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from codecs import BOM_UTF8

@@ -3,8 +3,6 @@
 What a judge pays for them says what its rewards are worth.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Sequence

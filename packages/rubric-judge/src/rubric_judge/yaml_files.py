@@ -4,8 +4,6 @@ The only place that reads YAML. An alias (`*name`) stands for all that its ancho
 of aliases to aliases are gigabytes once they are written out, so what they add is bounded.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, cast

@@ -1,7 +1,5 @@
 """Tasks and judges as the files that a stack is configured with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """An adapter can be imported wherever rubric_judge can, and brings no stack with it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

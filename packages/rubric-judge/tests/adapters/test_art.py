@@ -1,7 +1,5 @@
 """The `after_each` for ART: on its own types where they are installed."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -3,8 +3,6 @@
 The request goes through a real FastAPI application, and the failure wrapper is a faithful one.
 """
 
-from __future__ import annotations
-
 import functools
 import sys
 from collections.abc import Callable, Iterator

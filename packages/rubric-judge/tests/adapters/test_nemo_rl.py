@@ -1,7 +1,5 @@
 """The environment for NeMo-RL, on a base class with the interface of its snapshot 7ea279abf."""
 
-from __future__ import annotations
-
 import abc
 import inspect
 import json

@@ -1,7 +1,5 @@
 """The rubric module for OpenEnv: on its own base class where that is installed."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The reward for OpenRLHF: its dictionary, and the response cut out of prompt and response."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """From rows as stacks and file formats leave them, to what the judge sees."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """One pool in a process, whoever calls it from wherever, and one answer to every outcome."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import os

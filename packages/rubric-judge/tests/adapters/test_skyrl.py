@@ -1,7 +1,5 @@
 """The environment for SkyRL: on its own base class where that is installed."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """The group builder for the Tinker cookbook: in its own rollouts where it is installed."""
 
-from __future__ import annotations
-
 import asyncio
 import pickle
 from collections.abc import Sequence

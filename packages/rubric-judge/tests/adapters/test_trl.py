@@ -1,7 +1,5 @@
 """The reward for TRL: called as `GRPOTrainer` calls it, and by `GRPOTrainer`."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import pickle

@@ -1,7 +1,5 @@
 """The reward for verifiers: called as a v1 `Task` calls it, and by one where it is installed."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The reward for verl: called as its reward loop calls it, and by it."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import json

@@ -1,7 +1,5 @@
 """Tasks under attack, a way to attack them, and a folder of attacks that a user brought."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

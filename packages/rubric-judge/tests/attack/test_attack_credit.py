@@ -1,7 +1,5 @@
 """Judges that fall for something, and judges that do not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import pytest

@@ -1,7 +1,5 @@
 """A language model that obeys whoever stands outside of the fences."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

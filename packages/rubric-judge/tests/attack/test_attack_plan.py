@@ -1,7 +1,5 @@
 """What the package attacks tasks with."""
 
-from __future__ import annotations
-
 import pytest
 
 from rubric_core import ConfigError, Criterion, Grounding, Rubric, Task, normalized_reward

@@ -1,7 +1,5 @@
 """Suites that a user brings."""
 
-from __future__ import annotations
-
 from codecs import BOM_UTF8
 from pathlib import Path
 

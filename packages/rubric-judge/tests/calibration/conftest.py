@@ -1,7 +1,5 @@
 """Tasks, a planted judge and planted raters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

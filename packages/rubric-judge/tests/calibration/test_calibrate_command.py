@@ -1,7 +1,5 @@
 """`rubric-judge calibrate`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a calibration finds of a planted judge."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

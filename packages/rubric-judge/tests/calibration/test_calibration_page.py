@@ -1,7 +1,5 @@
 """The page and the figures of a calibration."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A calibration.json that was changed by hand, or by another version, is refused with its place."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Verdicts: every line of the table of rules, and the figures in their reasons."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """A judge's mean corrected by labels: worked numbers, limits, and the population that refuses."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 

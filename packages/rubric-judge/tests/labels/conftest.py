@@ -1,7 +1,5 @@
 """Responses to label, as objects and as the files that the command reads."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

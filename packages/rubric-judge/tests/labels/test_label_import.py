@@ -1,7 +1,5 @@
 """Labels out of tables and of other tools' exports, and what `reliability` makes of them."""
 
-from __future__ import annotations
-
 import copy
 import csv
 import json

@@ -1,7 +1,5 @@
 """The page's server: what it gives away, what it keeps, whom it answers."""
 
-from __future__ import annotations
-
 import json
 import math
 import signal

@@ -1,7 +1,5 @@
 """What is worth labelling: every class is there, and the weights make up for it."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The file of labels: what was kept stays kept, once, whatever ends the process."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

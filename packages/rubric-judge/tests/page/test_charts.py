@@ -1,7 +1,5 @@
 """Drawings take every colour from the page, and survive whatever numbers they are given."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from typing import Any

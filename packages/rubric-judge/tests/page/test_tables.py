@@ -1,7 +1,5 @@
 """A table as Markdown and LaTeX: names that are markup, numbers that round, the best in bold."""
 
-from __future__ import annotations
-
 import pytest
 
 from rubric_judge.page.tables import Cell, Column, Row, Table, latex, markdown, written

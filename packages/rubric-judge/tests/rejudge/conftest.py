@@ -1,7 +1,5 @@
 """A task, the same under another rubric, and ledgers and runs that hold judgements."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

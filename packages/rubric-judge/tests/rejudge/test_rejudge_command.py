@@ -1,7 +1,5 @@
 """`rubric-judge rejudge`."""
 
-from __future__ import annotations
-
 import json
 import resource
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Where stored responses come from, which task is theirs, and what has changed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Tasks, and judges of them with a planted noise."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """`rubric-judge reliability`."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What a judgement takes, and the three ways of judging side by side."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Figures show every judge under its whole name, and are left out where there is little to draw."""
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Planted noise is found again, and what has no scores is no number."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Callable

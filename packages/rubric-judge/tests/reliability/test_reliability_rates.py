@@ -1,7 +1,5 @@
 """Judges held against a reference, on criteria that it finds met or not met."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any, cast

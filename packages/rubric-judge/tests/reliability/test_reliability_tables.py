@@ -1,7 +1,5 @@
 """The tables of a reliability report can be read in a terminal of 80 columns."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Code run in the sandbox, which leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import textwrap
 from collections.abc import Callable, Iterator

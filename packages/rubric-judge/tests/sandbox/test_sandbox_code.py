@@ -1,7 +1,5 @@
 """What honest code may do, and what no code gains."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Callable
 

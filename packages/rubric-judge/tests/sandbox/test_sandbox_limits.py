@@ -1,7 +1,5 @@
 """How much code may take, and that nothing of it stays."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What code cannot reach, and where it is not run at all."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re

@@ -1,7 +1,5 @@
 """The service on a real socket, with one task."""
 
-from __future__ import annotations
-
 import re
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """What a connection may do before it asks, how many there may be, and what is logged of it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import resource

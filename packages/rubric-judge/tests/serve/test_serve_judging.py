@@ -1,7 +1,5 @@
 """Judging over a real socket, in time and in bounds, and what is seen of it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

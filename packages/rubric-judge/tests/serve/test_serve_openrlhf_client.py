@@ -1,7 +1,5 @@
 """OpenRLHF's own client of a remote reward, and what it makes of the answer."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import importlib.util

@@ -1,7 +1,5 @@
 """`rubric-judge serve` in a process of its own: load, signals, and its own OpenAPI."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

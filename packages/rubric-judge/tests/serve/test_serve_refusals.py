@@ -1,7 +1,5 @@
 """What the service refuses, and whom."""
 
-from __future__ import annotations
-
 import json
 import socket
 import time

@@ -1,7 +1,5 @@
 """The endpoint for OpenRLHF's remote reward."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Responses on which a check takes as long as it may, sent to the service."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from collections.abc import Callable

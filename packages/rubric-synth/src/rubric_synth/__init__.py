@@ -1,7 +1,5 @@
 """From technical documents to tasks with rubrics."""
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 from rubric_synth import collect
 

@@ -1,7 +1,5 @@
 """Every file and task of a dataset folder, against each other, the manifest and its rules."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib import import_module

@@ -3,8 +3,6 @@
 Every reason for which a document or a question does not reach the dataset is here too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import defaultdict

@@ -4,8 +4,6 @@ structlog is loaded at the first event, because it loads rich; it is configured 
 and applications, not here.
 """
 
-from __future__ import annotations
-
 
 def log_finished(event: str, **values: object) -> None:
     """Log the end of one step, with what came of it."""

@@ -1,7 +1,5 @@
 """Files that appear whole or not at all, several of them together."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Words and sentences of English technical prose, as the extractive stages see them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final

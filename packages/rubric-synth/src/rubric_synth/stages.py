@@ -4,8 +4,6 @@ A stage that cannot work with a document raises `StageRefusal` with a counted re
 what a stage proposed, valid or not; the quality checks decide whether a draft becomes a task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol, runtime_checkable
 

@@ -7,8 +7,6 @@ The model answers the three stages from the prompt alone. It writes what the ext
 its drafts are real, and most pass the quality checks.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import re

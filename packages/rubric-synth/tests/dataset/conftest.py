@@ -1,7 +1,5 @@
 """Outcomes of small documents, written by hand, and the datasets made of them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from pathlib import Path

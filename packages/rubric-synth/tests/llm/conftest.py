@@ -1,7 +1,5 @@
 """A document, a model behind a real endpoint, and replies to spoil."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager

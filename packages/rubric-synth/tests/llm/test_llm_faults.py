@@ -1,7 +1,5 @@
 """Whatever an endpoint answers: tasks that are valid, or counted refusals; no exception."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable

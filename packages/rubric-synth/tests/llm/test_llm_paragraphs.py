@@ -1,7 +1,5 @@
 """Which paragraphs of a document are shown, and what is cut out of it."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What the model is told, and that no document can speak as whoever tells it."""
 
-from __future__ import annotations
-
 import json
 import re
 from importlib import resources

@@ -1,7 +1,5 @@
 """Replies are read strictly: each departure has its reason, and nothing else is ever raised."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

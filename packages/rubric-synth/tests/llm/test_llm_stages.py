@@ -1,7 +1,5 @@
 """The three stages against a real endpoint, over both transports."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The scripted model and the generated documents: real enough, distinct, the same every time."""
 
-from __future__ import annotations
-
 import runpy
 from collections import Counter
 from itertools import combinations

@@ -6,8 +6,6 @@ Axes: P prompts, G responses per prompt, B = P·G rows (prompt-major), M criteri
 Names load at their first use: torch and transformers take seconds to import.
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __version__ = "0.1.0"

@@ -18,8 +18,6 @@ Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
 a line are in errors.toml, in the order of the modules that raise them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path

@@ -3,8 +3,6 @@
 Apart from `policy`, which loads torch and transformers: reading a configuration takes neither.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import ClassVar, Literal, Self

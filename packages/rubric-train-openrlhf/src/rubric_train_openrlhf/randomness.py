@@ -3,8 +3,6 @@
 No generator outlives the step that made it, so a resumed run draws what a killed one would have.
 """
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """Whether a run begins or goes on in its folder, and what may have changed where it goes on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Layouts of a cluster: what they derive, and what they refuse."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -6,8 +6,6 @@ a line of its own: `{"run": [WORD, …], "errors": FILE, "largest": BYTES}` star
 [WORD, …]}` runs any other command, where the disk of a run is mounted for this process alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """The loss and its gradient stay finite wherever the log-probabilities are."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

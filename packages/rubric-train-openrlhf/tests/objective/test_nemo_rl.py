@@ -3,8 +3,6 @@
 The numbers are float32, so agreement ends near 1e-6. `nemo_rl.json` says where they are from.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

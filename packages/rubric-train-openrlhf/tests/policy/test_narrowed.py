@@ -1,7 +1,5 @@
 """The k best tokens, and the fewest that hold probability p."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from rubric_train_openrlhf.run.folder import describe_environment

@@ -3,8 +3,6 @@
 A dataset file holds passages and rubrics: it is for the judge's side and for synthesis.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ A GGUF file's tokenizer, say, names `<|im_start|>` where the chat template write
 model that learned the template then never ends by the tokenizer's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast

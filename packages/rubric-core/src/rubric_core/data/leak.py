@@ -1,7 +1,5 @@
 """Does a question already hold its passage or its rubric? Counted in runs of shared words."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterable, Iterator

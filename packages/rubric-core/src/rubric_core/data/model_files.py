@@ -1,7 +1,5 @@
 """A model folder by content: two are one model only where every byte that counts is the same."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import lru_cache

@@ -5,8 +5,6 @@ gigabytes. What the file declares is checked first; then repeated values stay st
 each row's size is known.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice

@@ -9,8 +9,6 @@ function of the source's own score, so that group-relative advantages are the sa
 `source_scale` gives the function. The formats and their fields: `docs/formats.md`.
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

@@ -1,7 +1,5 @@
 """Checklists in rows: a question and a list of criteria, each with points or without."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

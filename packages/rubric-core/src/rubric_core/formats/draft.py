@@ -1,7 +1,5 @@
 """What a foreign record says, before it becomes a task; signed weights are made non-negative."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Sequence

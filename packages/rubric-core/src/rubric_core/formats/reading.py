@@ -1,7 +1,5 @@
 """Reads a file of a named format into tasks."""
 
-from __future__ import annotations
-
 import tomllib
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator

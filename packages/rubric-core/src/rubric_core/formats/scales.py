@@ -1,7 +1,5 @@
 """Criteria with a scale of their own: shares of shares, and levels such as 1 to 5."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final

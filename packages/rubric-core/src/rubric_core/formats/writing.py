@@ -1,7 +1,5 @@
 """Writes tasks into the formats that other stacks read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final

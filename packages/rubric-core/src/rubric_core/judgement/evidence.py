@@ -1,7 +1,5 @@
 """Quotes that a judge gives for its scores, and whether they stand where it says they do."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from functools import cache, lru_cache

@@ -3,8 +3,6 @@
 Nothing is repaired or clipped: a reply is either wholly valid or it earns nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, cast

@@ -7,8 +7,6 @@ under `rubric.responders`, where the target is `factory(options)` that returns a
 of a setting, such as advantage estimators, are found by `rubric_core.plugins.variants`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path

@@ -3,8 +3,6 @@
 A responder gets `PolicyView`s, which cannot hold a passage or a criterion.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from enum import StrEnum

@@ -5,8 +5,6 @@ NAME = "module:Class"`, where `Class` is an `AdvantageEstimator`. Ours are regis
 way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar, LiteralString, Self, TypeVar, cast
 

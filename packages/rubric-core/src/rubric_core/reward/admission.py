@@ -1,7 +1,5 @@
 """Which criteria of a rubric enter the reward, and binary scores corrected for a judge's errors."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Group-relative advantages: how much better a response is than its siblings."""
 
-from __future__ import annotations
-
 from typing import Final, Literal, TypeAlias
 
 import numpy as np

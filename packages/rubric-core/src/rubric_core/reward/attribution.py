@@ -1,7 +1,5 @@
 """Which criterion drove a response's advantage."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -4,8 +4,6 @@ The formulas are functions in `advantage` and `attribution`; here each is given 
 adds one under the entry point `rubric.advantages`.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

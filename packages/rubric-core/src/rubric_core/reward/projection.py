@@ -1,7 +1,5 @@
 """From a judgement to a reward, and from a reward back to its criteria."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """What schemas are made of: frozen, closed models, silent about their values, and their fields."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, Self, TypeVar
 

@@ -1,7 +1,5 @@
 """Answers: list those needed, reuse stored ones, check the weights, ask for the rest."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterator, Sequence

@@ -1,7 +1,5 @@
 """A file of answers that grows: each is written before it is used."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import suppress

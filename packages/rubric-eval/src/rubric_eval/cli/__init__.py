@@ -3,8 +3,6 @@
 The module of a command imports nothing heavy before it is called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

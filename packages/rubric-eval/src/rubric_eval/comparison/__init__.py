@@ -7,8 +7,6 @@ pairing      which values may be compared, each model's score, and each tested d
 results      what is found: comparison.json
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

@@ -1,7 +1,5 @@
 """Evaluations side by side: every model's score, every paired difference, in parts too."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations

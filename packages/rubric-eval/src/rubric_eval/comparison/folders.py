@@ -1,7 +1,5 @@
 """Evaluations on disk, compared: comparison.json, with the hash of what it was made from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Models' scores and paired differences on the same questions, or a refusal that says why."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence

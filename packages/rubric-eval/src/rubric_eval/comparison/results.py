@@ -1,7 +1,5 @@
 """What a comparison of evaluations found: comparison.json. Ids, names and numbers alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Literal
 

@@ -6,8 +6,6 @@ started from at that one's best temperature, chosen on other questions than thos
 (`best_temperature`).
 """
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence

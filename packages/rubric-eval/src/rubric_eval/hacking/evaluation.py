@@ -1,7 +1,5 @@
 """All signs of judge hacking with their warnings; of an evaluation on disk, as hacking.json."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

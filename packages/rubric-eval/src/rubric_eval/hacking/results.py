@@ -1,7 +1,5 @@
 """Reward against length, and what the panel found: hacking.json. No word of an answer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, Unpack, cast

@@ -1,7 +1,5 @@
 """Length, hedging, appeals and echoes of answers, and what a judge that was not trained on says."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Held-out rubric reward: responses to questions that no training used, all judged alike."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What is to be evaluated, checked as a whole before anything is asked or written."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

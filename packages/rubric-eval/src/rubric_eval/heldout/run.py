@@ -3,8 +3,6 @@
 Models answer one after the other; what they answer is judged meanwhile by all judges.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing

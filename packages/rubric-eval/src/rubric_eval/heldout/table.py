@@ -3,8 +3,6 @@
 All are from the rows of a finished evaluation; a correction is refused where labels do not apply.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain, combinations

@@ -8,8 +8,6 @@ answers       what counts as a response's answer, and as the right one
 heldout_task  held-out rubric reward as a task of lm-eval: all responses judged at once
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -5,8 +5,6 @@ concurrently, before any of them is scored, so its means, standard errors and sa
 for every other task. What it logs holds neither a passage nor a judge's words.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import Counter

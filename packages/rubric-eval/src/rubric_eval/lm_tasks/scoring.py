@@ -5,8 +5,6 @@ no_answer    1 where none is stated
 truncated    1 where the response was cut; only of a model that says so
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 

@@ -3,8 +3,6 @@
 Rows are those of a folder of files, of the small set, or of the Hub.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Digests of an evaluation's files: written at its end, and held against the files by readers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager

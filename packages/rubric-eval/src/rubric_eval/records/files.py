@@ -1,7 +1,5 @@
 """The records of an evaluation on disk: rows in JSON Lines, one type per file, and the manifest."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence

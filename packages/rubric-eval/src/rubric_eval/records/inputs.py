@@ -1,7 +1,5 @@
 """Where the files of an evaluation lie, and what a derived one was made from."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

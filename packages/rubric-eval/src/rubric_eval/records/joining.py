@@ -1,7 +1,5 @@
 """What a folder holds already, and whether something may be added to it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress

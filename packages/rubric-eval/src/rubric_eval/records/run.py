@@ -1,7 +1,5 @@
 """What was evaluated, on what and how: the manifest, and measured values."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Figure 3: what training and validation rewarded, and how many answers earned nothing."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

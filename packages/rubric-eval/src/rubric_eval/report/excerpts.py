@@ -3,8 +3,6 @@
 A judge's words, passages and criteria are read only where they are asked for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import combinations, zip_longest
 from typing import Any, Final

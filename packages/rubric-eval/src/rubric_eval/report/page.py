@@ -1,7 +1,5 @@
 """The report of an evaluation: a page that needs no network, and beside it the tables as files."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

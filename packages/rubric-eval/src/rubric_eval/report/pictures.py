@@ -3,8 +3,6 @@
 Every picture shows numbers of the report's tables, at the size at which it is printed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from itertools import product

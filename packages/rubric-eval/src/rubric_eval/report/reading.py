@@ -1,7 +1,5 @@
 """Evaluation folders, read and checked, whole or not at all, and what their numbers say."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

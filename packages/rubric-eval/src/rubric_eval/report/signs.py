@@ -1,7 +1,5 @@
 """What speaks against a gain: signs that a policy learned the judge, and the judge's own noise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

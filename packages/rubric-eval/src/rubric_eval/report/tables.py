@@ -1,7 +1,5 @@
 """The paper's tables, with the intervals, tests and failures that it does not report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Final

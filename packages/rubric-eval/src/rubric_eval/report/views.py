@@ -1,7 +1,5 @@
 """Tables and bars that the page alone shows: the paper's tables in the form that a reader scans."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial

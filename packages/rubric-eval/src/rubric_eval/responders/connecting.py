@@ -1,7 +1,5 @@
 """Chat models behind a server, and how a specification becomes one."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How tokens are drawn where transformers generates: each row by its own seed, to its own end."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Sequence

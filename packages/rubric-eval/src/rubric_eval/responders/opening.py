@@ -3,8 +3,6 @@
 Controls are written from the tasks before anything is asked; what a model may see is not concerned.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack

@@ -1,7 +1,5 @@
 """Answers beside what judges gave them, held against each other and against run.json."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

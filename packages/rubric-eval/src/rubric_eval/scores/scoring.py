@@ -1,7 +1,5 @@
 """Named judges, and the scoring of one model by one judge; written when all answers are judged."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter

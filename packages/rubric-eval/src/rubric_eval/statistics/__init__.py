@@ -9,8 +9,6 @@ paired       the tests: mean, p-value, limits and detectable difference that agr
              at once, and the power of McNemar's
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

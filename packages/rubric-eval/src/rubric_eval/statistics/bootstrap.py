@@ -4,8 +4,6 @@ SciPy draws; what is made of the draws stands here, so that limits at every leve
 come from the same ones and cannot contradict each other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ The unit that is resampled is the document, or the question where each has its o
 question are averaged first, since they are not independent of each other.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from itertools import combinations

@@ -4,8 +4,6 @@ Each test's limits at confidence 1 − α leave out 0 exactly where its p-value 
 tests at once are corrected for how many they are (`decide`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """A model's score on one benchmark, by one judge: its mean, the interval, and what explains it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from statistics import fmean
 from typing import Final, Unpack

@@ -1,7 +1,5 @@
 """The sign-flip permutation test of paired differences, clusters flipped whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field

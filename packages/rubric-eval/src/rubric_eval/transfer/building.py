@@ -1,7 +1,5 @@
 """Benchmarks as lm-eval's tasks, with their prompts, and answers scored by them."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Generator, Mapping, Sequence

@@ -4,8 +4,6 @@ lm-eval keys its cache by prompt and decoding and not by model: one path used fo
 the second one the first one's answers. So the path that is given gets the model's fingerprint.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

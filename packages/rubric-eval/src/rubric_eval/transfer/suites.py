@@ -1,7 +1,5 @@
 """The benchmarks of Table 2: our own pinned tasks, in two suites, and lm-eval's as another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The paper's Table 2, and the values of every model on every benchmark that it is made of."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

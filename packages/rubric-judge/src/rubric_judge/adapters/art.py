@@ -1,7 +1,5 @@
 """ART: an `after_each` for `gather_trajectory_groups`."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Unpack
 

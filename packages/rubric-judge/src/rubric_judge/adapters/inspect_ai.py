@@ -1,7 +1,5 @@
 """inspect_ai: a scorer for a task."""
 
-from __future__ import annotations
-
 from typing import Any, Unpack
 
 from rubric_core import Outcome

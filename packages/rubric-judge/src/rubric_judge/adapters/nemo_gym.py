@@ -3,8 +3,6 @@
 The classes are bound to the stack when they are first asked for, so they are not in `__all__`.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 

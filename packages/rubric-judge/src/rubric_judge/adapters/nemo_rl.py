@@ -4,8 +4,6 @@
 NeMo-RL has no way to leave a sample out: an unavailable judgement is 0, or ends the training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cache
 from statistics import fmean

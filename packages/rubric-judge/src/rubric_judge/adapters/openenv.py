@@ -3,8 +3,6 @@
 `RubricModule` is bound to the stack when it is first asked for, so it is not in `__all__`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, Unpack, cast

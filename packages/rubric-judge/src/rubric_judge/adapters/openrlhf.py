@@ -4,8 +4,6 @@ OpenRLHF logs an exception of a reward at INFO and dies of a missing reward late
 wrong with a row is logged here, and what goes wrong with a judge is a number and a log entry.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from typing import Final, Unpack, cast

@@ -1,7 +1,5 @@
 """When a judge stops judging, and when it judges again: a log line for each."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from typing import Final

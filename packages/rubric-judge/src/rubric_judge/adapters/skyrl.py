@@ -4,8 +4,6 @@
 no way to leave a trajectory out: an unavailable judgement is 0, or ends the training.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Tinker cookbook: a group builder whose rewards are a rubric's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean

@@ -1,7 +1,5 @@
 """TRL: a reward function for `GRPOTrainer` and its kin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean

@@ -1,7 +1,5 @@
 """verifiers: a reward for a v1 `Task`, plugged by name or called from a method of it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from typing import Any, Unpack, cast
 

@@ -4,8 +4,6 @@ verl takes the keys of the first sample for all of them, so the keys here never 
 judge's failure is a key and no exception.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What an attack is made of, and what it is made on."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

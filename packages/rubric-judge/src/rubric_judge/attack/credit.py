@@ -1,7 +1,5 @@
 """From judgements of attacks to over-credit rates."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean

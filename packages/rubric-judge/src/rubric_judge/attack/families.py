@@ -5,8 +5,6 @@ answer that was made longer deserves. Texts that speak to the judge stand in a w
 the passage beside one.
 """
 
-from __future__ import annotations
-
 import base64
 import codecs
 import json

@@ -1,7 +1,5 @@
 """Which attacks are made on which tasks, and what they are compared with."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

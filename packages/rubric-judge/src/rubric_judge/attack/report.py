@@ -1,7 +1,5 @@
 """What an attack found, as `attack.json` holds it (ids and numbers, no text), and its figure."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Final

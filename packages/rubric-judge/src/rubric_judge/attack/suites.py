@@ -3,8 +3,6 @@
 What is read is data: strings that are put into a response or a passage, and never followed.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

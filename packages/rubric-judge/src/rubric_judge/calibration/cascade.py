@@ -1,7 +1,5 @@
 """A cascade's thresholds from people's labels: the very judge is run at each threshold in turn."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias

@@ -1,7 +1,5 @@
 """The figures of a calibration: J by criterion, and both rewards of each response."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

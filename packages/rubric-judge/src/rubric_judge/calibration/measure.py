@@ -1,7 +1,5 @@
 """From a judge's judgements and people's labels to a calibration."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Final

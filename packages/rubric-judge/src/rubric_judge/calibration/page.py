@@ -1,7 +1,5 @@
 """A calibration as one page that needs no other file and no network."""
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from pathlib import Path

@@ -3,8 +3,6 @@
 Axes as in `rubric_judge.reliability.ratings`; of people, **J** counts the raters.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

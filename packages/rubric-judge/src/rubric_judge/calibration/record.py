@@ -1,7 +1,5 @@
 """What a calibration found, as it is written to `calibration.json`, and whom it is valid for."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable

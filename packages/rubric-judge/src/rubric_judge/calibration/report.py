@@ -1,7 +1,5 @@
 """A calibration as people read it: a sentence, tables, a page in Markdown, and what to do next."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple

@@ -1,7 +1,5 @@
 """The whole reward under a judge, against the reward that people's labels give."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from rubric_core.arrays import FloatArray

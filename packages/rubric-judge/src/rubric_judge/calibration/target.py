@@ -1,7 +1,5 @@
 """What is promised of a cascade, in Python and on the command line."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from cyclopts import Parameter

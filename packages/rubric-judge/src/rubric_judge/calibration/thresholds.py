@@ -1,7 +1,5 @@
 """Tests of thresholds, for a finite-sample promise: learn then test."""
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np

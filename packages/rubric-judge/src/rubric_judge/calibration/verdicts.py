@@ -15,8 +15,6 @@ teaches the opposite. A judge that says the same of every response (TPR = FPR = 
 nothing of the wording: stronger_judge, unless people are known not to agree.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Final, NamedTuple, cast
 

@@ -1,7 +1,5 @@
 """The cascade itself: judges in order, each criterion decided by the first that is sure of it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

@@ -1,7 +1,5 @@
 """What people should label next: a line for each criterion that a cascade's judges differ on."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The calibration of a cascade, as it is written to `cascade.json`, and whom it is valid for."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, Self
 

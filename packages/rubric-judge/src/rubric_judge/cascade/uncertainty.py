@@ -1,7 +1,5 @@
 """How sure a judge is of each criterion, seen from several of its answers."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

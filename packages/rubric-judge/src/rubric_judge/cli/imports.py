@@ -1,7 +1,5 @@
 """`rubric-judge import`, `export` and `init`: rubrics of other formats, and files to start from."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """Progress on a terminal: a bar for each phase."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """Where progress is shown: bars on a terminal, a line now and then elsewhere, or nowhere."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 from collections.abc import Callable, Mapping

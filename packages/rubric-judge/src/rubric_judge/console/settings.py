@@ -1,7 +1,5 @@
 """Settings of libraries that are read from the environment when these are loaded."""
 
-from __future__ import annotations
-
 import os
 
 

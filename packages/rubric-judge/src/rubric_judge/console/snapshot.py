@@ -1,7 +1,5 @@
 """How far a phase is at one moment, and the line that says so."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Final, Literal, NamedTuple, TypeAlias
 

@@ -1,7 +1,5 @@
 """The page, what it asks for, and the process that serves it to whom it may."""
 
-from __future__ import annotations
-
 import re
 import secrets
 import socket

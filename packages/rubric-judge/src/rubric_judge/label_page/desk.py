@@ -1,7 +1,5 @@
 """What there is to label, for whom, in which order: what the page asks for, without HTTP."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from functools import cached_property

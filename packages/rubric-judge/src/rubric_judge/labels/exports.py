@@ -1,7 +1,5 @@
 """Where other tools keep a score: a table, Label Studio's JSON, Argilla's records."""
 
-from __future__ import annotations
-
 import csv
 import io
 from codecs import BOM_UTF8

@@ -1,7 +1,5 @@
 """Labels out of a table or another tool's export, checked against what was labelled."""
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """A person's score of one criterion of one response, as a line of a file of labels."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

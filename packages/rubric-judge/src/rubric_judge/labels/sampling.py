@@ -3,8 +3,6 @@
 **N** responses, **C** cells (a response and one of its criteria), **S** strata.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The file that labels are typed into: one process writes it, and no kill loses what it kept."""
 
-from __future__ import annotations
-
 import glob
 import math
 import os

@@ -1,7 +1,5 @@
 """The file under a ledger: made whole or not at all, and refused unless it is a sound ledger."""
 
-from __future__ import annotations
-
 import glob
 import os
 import secrets

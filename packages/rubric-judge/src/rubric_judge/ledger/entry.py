@@ -1,7 +1,5 @@
 """One judgement as the ledger holds it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, field, fields

@@ -1,7 +1,5 @@
 """The ledger itself: look up, record, read back."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -4,8 +4,6 @@ Its guards are against lists, loops, copies, words out of order and denials of t
 rules that miss some: read samples of a policy that was trained on it for long.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator
 from functools import lru_cache

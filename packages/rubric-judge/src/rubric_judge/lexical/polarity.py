@@ -1,7 +1,5 @@
 """Whether a sentence of a response denies what the passage says, or the other way round."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator

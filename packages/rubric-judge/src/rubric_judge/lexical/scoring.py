@@ -7,8 +7,6 @@ sentence earns at most one unit for every two of its words, over all criteria to
 share is scaled by what is not repetition.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Words, function words and stems: the only linguistic knowledge of the lexical judge (English)."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache

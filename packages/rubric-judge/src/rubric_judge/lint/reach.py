@@ -1,7 +1,5 @@
 """Weight that no answer can earn."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches

@@ -1,7 +1,5 @@
 """How criteria are read to be compared: content words, negation, demands, directives."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """The list of checks, and a task file through all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain

@@ -1,7 +1,5 @@
 """Criteria that a judge cannot tell apart or make sense of, or of which no answer can meet both."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """One judgement by one call for each criterion, so that an error of one is none of another."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,7 +1,5 @@
 """A language model as judge: what all such judges share, and the judge of one response."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time

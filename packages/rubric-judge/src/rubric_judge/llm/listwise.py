@@ -1,7 +1,5 @@
 """A language model as judge of all responses to a task at once, in one call."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from string import ascii_uppercase

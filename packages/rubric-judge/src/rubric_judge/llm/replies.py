@@ -1,7 +1,5 @@
 """The models of valid replies, whose JSON schemas go to the server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Charts as SVG whose colours and type are the page's own: curves, stacks and histograms."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What a page may show of a task where whoever makes it asks for passages and rubrics."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from rubric_core import Task

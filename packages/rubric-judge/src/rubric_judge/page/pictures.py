@@ -4,8 +4,6 @@ Pages draw their own charts (`rubric_judge.page.charts`). matplotlib belongs to 
 write pictures.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

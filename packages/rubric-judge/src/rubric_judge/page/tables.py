@@ -1,7 +1,5 @@
 """A table: numbers as they are, and how pages, Markdown, LaTeX and JSON write them."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

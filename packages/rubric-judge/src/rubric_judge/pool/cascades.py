@@ -1,7 +1,5 @@
 """What the cascades of a pool decided, audited and cost."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 

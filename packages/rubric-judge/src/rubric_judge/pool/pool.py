@@ -1,7 +1,5 @@
 """Many judgements at once: bounded, in order, counted, and never lost to an exception."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import replace

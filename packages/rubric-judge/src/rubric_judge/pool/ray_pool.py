@@ -4,8 +4,6 @@ An actor is a replica whose `judge` is a remote call. Schedule, deadline, hedgin
 are the pool's own, and stay in the process that calls it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import warnings
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Which of several replicas gets a call: a group stays with one, and a dead one is skipped."""
 
-from __future__ import annotations
-
 import time
 from collections import OrderedDict
 from collections.abc import Sequence

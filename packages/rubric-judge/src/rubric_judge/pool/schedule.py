@@ -1,7 +1,5 @@
 """What each call of a step is to judge, in which order calls start, and where each goes."""
 
-from __future__ import annotations
-
 import statistics
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """What a pool counts, and how it is shown."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter, deque
 from dataclasses import dataclass, field

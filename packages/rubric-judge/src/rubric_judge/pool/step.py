@@ -1,7 +1,5 @@
 """One `judge_all`: calls are started, hedged, sent elsewhere and settled until none is left."""
 
-from __future__ import annotations
-
 import math
 import sys
 import threading

@@ -1,7 +1,5 @@
 """What a judge needs of a model, and the chat completion that a server answers, read strictly."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 The same strict reading of an answer as through litellm, at a small part of the work.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """One event loop at a time: what counts calls in flight must not be asked from two at once."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -3,8 +3,6 @@
 Nothing that was sent or received goes into a reason's detail.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import socket

@@ -1,7 +1,5 @@
 """What litellm returns or raises, read as an answer or a reason."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rubric_core import Reason

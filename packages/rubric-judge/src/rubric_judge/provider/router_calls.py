@@ -5,8 +5,6 @@ not chosen are then asked by their ids. Left to itself it goes to a fallback at 
 and does not say which group the fallback stood in for.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping

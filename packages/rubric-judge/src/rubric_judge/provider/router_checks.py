@@ -3,8 +3,6 @@
 litellm's own errors quote the value, which may be a key; these name the key of the file only.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@ What concerns calls is read; what is the proxy server's own (`general_settings`)
 times are the judge's, so that they count towards its deadline.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence

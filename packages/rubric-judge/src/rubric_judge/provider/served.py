@@ -1,7 +1,5 @@
 """What a server says of the model that it serves: its weights, and how long they can read."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterator, Mapping

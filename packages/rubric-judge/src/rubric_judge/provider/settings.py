@@ -1,7 +1,5 @@
 """The only reader of the environment in this package: keys, and a switch of litellm's."""
 
-from __future__ import annotations
-
 import os
 from ipaddress import ip_address
 from urllib.parse import urlsplit

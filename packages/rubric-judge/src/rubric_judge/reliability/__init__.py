@@ -3,8 +3,6 @@
 Needs the extra `reliability`.
 """
 
-from __future__ import annotations
-
 from rubric_core.errors import needing_extra
 
 with needing_extra("rubric-judge", "reliability", by="measuring a judge"):

@@ -4,8 +4,6 @@ A replicate is no second judge: of each judge the first scored judgement of a re
 as training would take it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast

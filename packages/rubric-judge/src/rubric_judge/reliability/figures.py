@@ -1,7 +1,5 @@
 """The figures of a reliability report; each is left out where it would be empty or all 0."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Estimates from the rows of a study, with intervals that know which rows go together."""
 
-from __future__ import annotations
-
 import math
 import warnings
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """From judgements to a reliability report."""
 
-from __future__ import annotations
-
 import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence

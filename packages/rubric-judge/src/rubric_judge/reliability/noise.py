@@ -4,8 +4,6 @@ Replicates of a response differ by the judge's noise alone. All sums here run ov
 replicates; a response with fewer than two says nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A judgement without scores is nan in every array and is counted beside them; it is never a number.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

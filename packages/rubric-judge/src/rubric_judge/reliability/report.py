@@ -1,7 +1,5 @@
 """What a reliability study found, as it is written to `reliability.json`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final

@@ -3,8 +3,6 @@
 Passages and rubrics stay with the server, and no answer and no log line holds one.
 """
 
-from __future__ import annotations
-
 from rubric_core.errors import needing_extra
 from rubric_core.lazy import attach
 

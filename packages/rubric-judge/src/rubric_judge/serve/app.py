@@ -1,7 +1,5 @@
 """The endpoints, with what OpenAPI says of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Coroutine, Iterable
 from importlib.metadata import version

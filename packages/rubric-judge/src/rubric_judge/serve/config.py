@@ -1,7 +1,5 @@
 """What bounds the service, and who may ask it."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """Around the application: the token, the size and pace of bodies, one log line, one boundary."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

@@ -1,7 +1,5 @@
 """OpenRLHF's remote reward over HTTP: the same labels, responses and logs as its adapter's."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, SchemaError

@@ -1,7 +1,5 @@
 """The process: uvicorn, with an end that loses no answer."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import socket

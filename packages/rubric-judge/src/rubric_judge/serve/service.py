@@ -1,7 +1,5 @@
 """What the endpoints share: the pool, the tasks, the queue and the counts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What the service says of itself: counts for Prometheus, and log lines that fill no disk."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """What `init` writes into a folder: configurations that ship with a package, and examples."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from importlib import resources

@@ -1,7 +1,5 @@
 """`python -m rubric_judge.testing`: an endpoint to try commands with where there is no model."""
 
-from __future__ import annotations
-
 import threading
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """An OpenAI-compatible server on 127.0.0.1 that answers and fails as a test tells it to."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -4,8 +4,6 @@ Among it are texts that break the readers of replies: a set of our own, and any 
 files. None of them is a valid reply, so none ever awards anything.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

@@ -1,7 +1,5 @@
 """Judges that do what a test tells them to."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 

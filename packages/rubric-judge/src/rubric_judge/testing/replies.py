@@ -1,7 +1,5 @@
 """The chat completion that a fake endpoint sends: valid, wrong in one way, or plain text."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Mapping

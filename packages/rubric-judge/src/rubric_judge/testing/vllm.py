@@ -1,7 +1,5 @@
 """A real vLLM server on 127.0.0.1, on the CPU, for what no fake endpoint can show."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

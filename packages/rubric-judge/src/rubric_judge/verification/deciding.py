@@ -1,7 +1,5 @@
 """Decide a check that runs no code of the response: within bounds, or not at all."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The grammar of `verification_method`: what a program can execute, and where terms count."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace

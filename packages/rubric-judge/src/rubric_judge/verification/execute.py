@@ -4,8 +4,6 @@ They start with the first such check and end by themselves. A process of its own
 what holds the interpreter's lock would hold the event loop too, and no thread can be ended.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import json

@@ -4,8 +4,6 @@ Negation is not understood: "it does not diverge" contains "diverge". Use it for
 that a right answer cannot do without, not for claims.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Processes of the judge's own, and what is said to them: an order in, an answer out."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

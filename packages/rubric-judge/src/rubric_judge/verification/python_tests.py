@@ -15,8 +15,6 @@ can be used by its name or imported from `solution`. Tests import only the stand
 The score is the share of tests that pass; code that runs past a limit scores 0.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 import symtable

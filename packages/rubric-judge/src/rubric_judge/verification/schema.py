@@ -4,8 +4,6 @@ The response's JSON is the whole response, or its only fenced block that is mark
 marked. `$ref` may point into the schema itself; nothing is fetched.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Iterable, Iterator

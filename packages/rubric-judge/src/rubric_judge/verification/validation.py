@@ -8,8 +8,6 @@ the machine, its load or the caller's stack.
 `jsonschema`, which checks the schemas themselves, keeps nothing and has no bound.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable, Collection, Generator, Mapping

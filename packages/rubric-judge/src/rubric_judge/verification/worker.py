@@ -5,8 +5,6 @@ in:       pickles of (check, text, regex_timeout_s, cpu_s)
 out:      a line of JSON at the start, and one for each check: {"share", "note"} or {"broken"}
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

@@ -5,8 +5,6 @@ as docstrings use it, formulas, code, tables, doctests, footnotes, version notes
 dropped whole; notes, warnings and every other paragraph are kept, without inline markup.
 """
 
-from __future__ import annotations
-
 import html
 import re
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Running heads, page numbers, tables of contents and the list of references go; w
 parted at the end of a line are whole again.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

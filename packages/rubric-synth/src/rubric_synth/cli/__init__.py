@@ -1,7 +1,5 @@
 """`rubric-synth collect | run | stats | show | check | questions`: parse, call, print; no logic."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """`python -m rubric_synth.cli`."""
 
-from __future__ import annotations
-
 from rubric_synth.cli import main
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """All commands, registered with the application."""
 
-from __future__ import annotations
-
 from rubric_synth.cli import describing, running
 from rubric_synth.cli.console import app
 

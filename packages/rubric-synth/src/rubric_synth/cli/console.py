@@ -1,7 +1,5 @@
 """What the commands share: the application, tables, lines and messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn

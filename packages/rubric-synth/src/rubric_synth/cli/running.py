@@ -1,7 +1,5 @@
 """`rubric-synth collect | run`: documents, and the dataset that is made of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Sources to one folder of distinct, cleaned documents, with everything left out counted."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections import Counter

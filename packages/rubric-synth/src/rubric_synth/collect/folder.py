@@ -1,7 +1,5 @@
 """The files of a collected folder, and reading its documents back."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What was read from the sources: texts on disk, and what is compared and counted in memory."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 from collections import Counter

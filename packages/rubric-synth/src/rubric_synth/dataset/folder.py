@@ -1,7 +1,5 @@
 """The folder of a dataset: its manifest, one split in two files, and all of it read back."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

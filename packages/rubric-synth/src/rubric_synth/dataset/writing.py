@@ -1,7 +1,5 @@
 """Outcomes in, a dataset folder out: split, checked for repeated questions, counted and hashed."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping

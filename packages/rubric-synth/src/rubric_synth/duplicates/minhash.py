@@ -1,7 +1,5 @@
 """Near duplicates of prose: MinHash signatures of shingles, compared where they share a band."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, cast

@@ -1,7 +1,5 @@
 """Which documents are twins of an earlier one: equal, nearly equal by MinHash, or equally named."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, cast

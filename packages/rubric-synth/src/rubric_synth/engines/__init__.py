@@ -1,7 +1,5 @@
 """Where the work on documents is done: in this process, or on the actors of a Ray cluster."""
 
-from __future__ import annotations
-
 from rubric_synth.engines.ray import RayEngine
 from rubric_synth.engines.worker import LocalEngine, WorkerSpec
 

@@ -1,7 +1,5 @@
 """The engine of a Ray cluster: workers in actors, which Ray places, starts again and feeds."""
 
-from __future__ import annotations
-
 import signal
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Process one document; what an engine is given and reports; the engine of one process."""
 
-from __future__ import annotations
-
 import json
 import traceback
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable

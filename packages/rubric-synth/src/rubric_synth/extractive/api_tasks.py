@@ -3,8 +3,6 @@
 All are built from the same facts, so that they agree: purpose, parameters, result, details, caveat.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Passages of prose that are worth a question, and which of their sentences to ask about."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

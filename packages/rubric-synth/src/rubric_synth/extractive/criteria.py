@@ -9,8 +9,6 @@ specific terms beside the words of the question is not asked for.
 Source: paper, Definition 1.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence

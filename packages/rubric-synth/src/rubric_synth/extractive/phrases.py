@@ -3,8 +3,6 @@
 Words have TF-IDF weights, sentences may be boilerplate; a phrase has two or three words.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """The three stages without a model; questions, rubrics and reference answers about prose."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

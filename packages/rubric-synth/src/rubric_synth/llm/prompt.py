@@ -5,8 +5,6 @@ document once for the three questions about it. A long document is shown in part
 say most, in their order, gaps marked. A passage is cut out of the same paragraphs.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

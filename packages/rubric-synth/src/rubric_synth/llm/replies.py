@@ -9,8 +9,6 @@ Of a check that a program runs, the model fills typed fields, never the grammar 
 it fills is checked here for form, and `rubric_synth.quality` runs it.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema

@@ -4,8 +4,6 @@ Each asks one question about the document and reads the reply strictly. Stage 2 
 with rubrics, and each draft of its reply stands alone; stage 3 adds to criteria and changes none.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final

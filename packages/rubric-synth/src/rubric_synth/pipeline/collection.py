@@ -1,7 +1,5 @@
 """The inputs of a run: the digest of the settings that shape it, and its documents."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Record what an engine reports in the work folder; decide when and why the run stops."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

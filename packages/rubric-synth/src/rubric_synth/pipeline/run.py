@@ -1,7 +1,5 @@
 """From collected documents to a dataset: find what is done, do the rest, write the dataset."""
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator

@@ -12,8 +12,6 @@ for an empty answer would look like a pass: it refuses the draft with a reason o
 nothing is known of it.
 """
 
-from __future__ import annotations
-
 import ast
 import random
 import re

@@ -3,8 +3,6 @@
 `pointers.toml` lists turns of phrase that point at a text which the reader does not have.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence

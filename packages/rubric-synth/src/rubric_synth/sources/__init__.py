@@ -1,7 +1,5 @@
 """Where documents come from: folders, files, data sets and installed packages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path

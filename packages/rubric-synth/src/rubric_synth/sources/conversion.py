@@ -3,8 +3,6 @@
 reStructuredText, LaTeX, Word and their like are read by pandoc, which has no access to files.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

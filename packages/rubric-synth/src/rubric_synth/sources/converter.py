@@ -5,8 +5,6 @@ and one answer a line, as JSON, and the file that a job is about as an open desc
 that takes too long ends the process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import mmap

@@ -4,8 +4,6 @@ Modules are imported, never executed as scripts; private modules, tests and comm
 modules are left alone. An object is read once, under the shortest public path that names it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import importlib.util

@@ -3,8 +3,6 @@
 Files are opened so that reading can neither block nor follow a link out of their folder.
 """
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import errno

@@ -1,7 +1,5 @@
 """Records with an id, a title and a text, whatever file or table they come from; files of JSON."""
 
-from __future__ import annotations
-
 import codecs
 import contextlib
 import gzip

@@ -4,8 +4,6 @@ Printed beside every dataset, because a reward is only worth training on if an a
 nothing earns much less of it than the reference answer.
 """
 
-from __future__ import annotations
-
 import random
 import re
 from collections import Counter, defaultdict, deque

@@ -1,7 +1,5 @@
 """Tasks and refused drafts to read on the page: a sample with a fixed seed."""
 
-from __future__ import annotations
-
 import hashlib
 import heapq
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The statistics as one page that needs no other file and no network: bars, histograms, words."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping

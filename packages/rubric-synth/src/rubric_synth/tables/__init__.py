@@ -1,7 +1,5 @@
 """Words, criteria, remedies, patterns and queries: data that stands beside the code."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from functools import cache

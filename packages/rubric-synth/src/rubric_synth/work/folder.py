@@ -7,8 +7,6 @@ README.txt            what this is, and the version of its format
 lock                  held by the run that is at work
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress

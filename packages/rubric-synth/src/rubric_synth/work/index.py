@@ -3,8 +3,6 @@
 All of it can be made again from the files that it points into, so rows are written in batches.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -4,8 +4,6 @@ A line is handed to the kernel with one write before it is used, so that a kille
 loses nothing that was used. A power cut may take the last seconds: nothing here waits for a disk.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import zlib

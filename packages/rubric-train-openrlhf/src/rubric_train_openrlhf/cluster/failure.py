@@ -1,7 +1,5 @@
 """What ended a run: found under the errors that Ray wraps it in, and carried to the command."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import traceback

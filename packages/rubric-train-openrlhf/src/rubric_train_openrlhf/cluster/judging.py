@@ -5,8 +5,6 @@ restarts. The policy's side hands in a task id and a response, and gets a reward
 judgement.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import ChainMap
 from collections.abc import Iterable, Sequence

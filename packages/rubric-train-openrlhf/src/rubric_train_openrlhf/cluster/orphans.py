@@ -4,8 +4,6 @@ A temporary folder is locked by the process that made it for as long as that pro
 system frees the lock however it ends. Whoever can take the lock may clear the folder.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Where and how OpenRLHF runs: machines, engines, DeepSpeed, Ray. Read by `backend: openrlhf`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, Self, cast
 

@@ -1,7 +1,5 @@
 """Sections of the configuration; the defaults are the paper's main run."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path  # pydantic resolves it at runtime

@@ -3,8 +3,6 @@
 A configuration is a YAML file with dotted overrides over it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from math import inf, isfinite

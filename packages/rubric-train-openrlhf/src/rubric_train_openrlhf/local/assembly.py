@@ -1,7 +1,5 @@
 """All that a run of the loop holds, put together from its configuration or a checkpoint."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Generator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """What a run reads before torch is loaded, so that a wrong path is said within a second."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rubric-grounded GRPO: the paper's Algorithm 1 as one loop."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from functools import partial

@@ -3,8 +3,6 @@
 Neither torch nor a weight is loaded; `full` reads the tokenizer too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from math import ceil
 from pathlib import Path

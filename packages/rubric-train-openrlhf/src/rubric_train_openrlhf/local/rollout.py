@@ -1,7 +1,5 @@
 """Sampling and judging, side by side: while one part is judged, the next is sampled."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """The policy update of Algorithm 1: several optimiser updates on one batch of rollouts."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -8,8 +8,6 @@ Axes: B responses (prompt-major), T response tokens, right-padded.
 Names load at their first use: a configuration is read without torch.
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

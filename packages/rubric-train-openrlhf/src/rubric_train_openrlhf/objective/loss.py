@@ -5,8 +5,6 @@ the micro-batches, and their gradients, then add up exactly to those of the whol
 long the responses of each micro-batch are.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Probability ratios of a response, and the weights that correct for the sampler it came from."""
 
-from __future__ import annotations
-
 from typing import Final, Literal
 
 import torch

@@ -1,7 +1,5 @@
 """The optimizer and its learning rate: torch's own classes with the paper's values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

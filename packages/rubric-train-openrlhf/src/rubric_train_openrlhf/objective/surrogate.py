@@ -1,7 +1,5 @@
 """Terms of a token's loss: the clipped surrogate, and the divergence from the reference."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 

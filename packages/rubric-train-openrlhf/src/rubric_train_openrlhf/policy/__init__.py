@@ -14,8 +14,6 @@
 Everything random takes a `torch.Generator` or a seed; torch's global random state is not touched.
 """
 
-from __future__ import annotations
-
 from rubric_core.lazy import attach
 
 __getattr__, __all__ = attach(__name__, __file__)

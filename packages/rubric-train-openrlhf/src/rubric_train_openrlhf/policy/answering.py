@@ -3,8 +3,6 @@
 Apart from `sampling`, which draws groups to learn from and keeps the log-probability of each token.
 """
 
-from __future__ import annotations
-
 import threading
 from bisect import bisect_left
 from collections import defaultdict

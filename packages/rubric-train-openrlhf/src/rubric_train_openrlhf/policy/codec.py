@@ -1,7 +1,5 @@
 """Between text and tokens: what a policy is asked, and what its tokens say; names as slots."""
 
-from __future__ import annotations
-
 import json
 import re
 from abc import ABC, abstractmethod

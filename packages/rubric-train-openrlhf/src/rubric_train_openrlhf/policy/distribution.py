@@ -1,7 +1,5 @@
 """The policy's next-token distribution: one definition for sampling and for recomputing."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -1,7 +1,5 @@
 """Load, save or build a policy and its codec."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Log-probabilities of given responses under a policy, with gradients, never holding all logits."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast

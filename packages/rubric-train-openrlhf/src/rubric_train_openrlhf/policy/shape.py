@@ -1,7 +1,5 @@
 """Sizes of a decoder, read from its config.json; no weights are loaded."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Final, cast

@@ -1,7 +1,5 @@
 """Supervised steps before any reward is seen: pre-training on text, a warm start on answers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice

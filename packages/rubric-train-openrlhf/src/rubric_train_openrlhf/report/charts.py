@@ -1,7 +1,5 @@
 """What the report draws of a run: series by name, role and style. `charts.toml` says which."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain

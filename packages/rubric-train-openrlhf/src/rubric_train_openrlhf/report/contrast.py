@@ -4,8 +4,6 @@ Whoever evaluates the run writes it; only what the page shows is read. What the 
 questions is read from the tasks, where whoever makes the page asks for it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 A page is of one run, or of several: their results, what their settings differ in, their curves.
 """
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Rows of a run folder with the place of a broken one, and which rollouts the page holds."""
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

@@ -3,8 +3,6 @@
 With it goes what the run was made with: versions, machine, seed, and digests of its model.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

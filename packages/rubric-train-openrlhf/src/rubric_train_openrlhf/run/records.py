@@ -1,7 +1,5 @@
 """Typed rows of the run folder's files."""
 
-from __future__ import annotations
-
 from operator import not_
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Writes that a kill or a full disk cannot leave half done; TensorBoard's event files too."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Configurations of training runs, as `rubric-train init` writes them into a folder."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rubric_judge.starting import preset, write_new

@@ -1,7 +1,5 @@
 """Which criteria a calibration admits to the reward of a run, and at what weight."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Both backends ask `Crediting`. What crosses to the policy's side holds numbers, 
 and names of reasons; the rows of the judgements stay with the judge.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

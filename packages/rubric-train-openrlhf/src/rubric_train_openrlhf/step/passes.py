@@ -1,7 +1,5 @@
 """Sampling passes: a training step's, with DAPO's resampling, and the held-out one."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Whether the judge of a run can be made and answers, before anything is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, suppress
 

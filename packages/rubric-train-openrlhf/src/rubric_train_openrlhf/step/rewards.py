@@ -1,7 +1,5 @@
 """From judgements to rewards, shaped rewards and advantages: pure functions, in float64."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Self, TypeAlias

@@ -1,7 +1,5 @@
 """From a step to the rows of the run folder, whichever backend ran it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

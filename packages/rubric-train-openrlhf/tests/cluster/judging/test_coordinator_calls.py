@@ -1,7 +1,5 @@
 """How long a coordinator that died is waited for; it is a stand-in with a clock of its own."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

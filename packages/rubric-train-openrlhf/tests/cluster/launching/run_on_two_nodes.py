@@ -3,8 +3,6 @@
 python run_on_two_nodes.py ADDRESS NOTES CONFIG...
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

@@ -1,7 +1,5 @@
 """What a worker of Ray does first."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -3,8 +3,6 @@
 The model is one that this machine has; `test_stage` has one that it lacks.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

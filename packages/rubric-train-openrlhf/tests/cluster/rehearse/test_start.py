@@ -1,7 +1,5 @@
 """The check of compiled packages, on the packages that are installed here."""
 
-from __future__ import annotations
-
 import py_compile
 import sys
 from importlib.util import find_spec

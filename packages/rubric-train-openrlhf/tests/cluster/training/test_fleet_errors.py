@@ -1,7 +1,5 @@
 """What is said of an engine that Ray does not start again."""
 
-from __future__ import annotations
-
 import pytest
 
 pytest.importorskip("ray")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from rubric_train_openrlhf.cluster.training.trainer_states import TrainPosition
 
 

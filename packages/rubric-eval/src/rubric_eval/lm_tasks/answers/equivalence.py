@@ -6,8 +6,6 @@ or fill whoever evaluates it. That process has a time and a memory limit, and wh
 not the same.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import logging

@@ -1,7 +1,5 @@
 """A mathematical expression as MATH asks for it, and a number as GSM8K does."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from typing import Final

@@ -1,7 +1,5 @@
 r"""Where a response states an answer: `\boxed{…}`, `#### …`, "the answer is …"."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -15,5 +15,3 @@ no other process, no file, bounded memory and time.
 
 `tester`, `subject` and what they import run under `python -I -S`: the standard library only.
 """
-
-from __future__ import annotations

@@ -3,8 +3,6 @@
 Files are closed by Landlock, Linux's since 5.13, which needs no privilege and works in containers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """Run unit tests against code in two confined processes, from the judge's side."""
 
-from __future__ import annotations
-
 import json
 import secrets
 import signal

@@ -9,8 +9,6 @@ needs no memory to speak of to take them all: after that, nobody on the machine 
 So the subject has the tester asked before it starts one.
 """
 
-from __future__ import annotations
-
 import _socket
 import contextlib
 import ctypes

@@ -1,7 +1,5 @@
 """The process that runs the response's code and answers calls; it holds no test."""
 
-from __future__ import annotations
-
 import _socket
 import builtins
 import contextlib

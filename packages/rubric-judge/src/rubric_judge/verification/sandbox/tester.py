@@ -8,8 +8,6 @@ The subject is forked before the standard input is read: nothing of the tests is
 it inherits, and `hide_memory` keeps it out of this process's.
 """
 
-from __future__ import annotations
-
 import _socket
 import _thread
 import ast

@@ -5,8 +5,6 @@ are in `flags.toml`, and what is computed of several keys is here. Every flag is
 configuration; a value of None or False puts nothing on the command line.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from math import isinf

@@ -1,7 +1,5 @@
 """What OpenRLHF 0.11.2 cannot run, by our reading and by its own parser."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import contextlib

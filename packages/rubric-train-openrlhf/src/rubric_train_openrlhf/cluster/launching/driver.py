@@ -4,8 +4,6 @@
 on this machine or by Ray on the head node of a cluster.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Starting the driver of a run, wherever it runs, and showing its phases to its end."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shlex

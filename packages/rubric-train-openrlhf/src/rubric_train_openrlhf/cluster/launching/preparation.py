@@ -1,7 +1,5 @@
 """What is done before Ray starts: input is checked, and what OpenRLHF reads is written."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast

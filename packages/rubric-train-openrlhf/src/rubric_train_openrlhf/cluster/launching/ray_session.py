@@ -3,8 +3,6 @@
 The cluster is this machine's own, or one that is there already.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Generator

@@ -3,8 +3,6 @@
 It is done once: the folder says what it was made of, and is found again when a run is resumed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

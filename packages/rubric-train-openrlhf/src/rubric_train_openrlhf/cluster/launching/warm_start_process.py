@@ -3,8 +3,6 @@
 On a CPU with what OpenRLHF assumes of a GPU replaced; the module itself is the one installed.
 """
 
-from __future__ import annotations
-
 import os
 import runpy
 import signal

@@ -1,7 +1,5 @@
 """What every worker of Ray does before anything else of a run; loads nothing heavy."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 

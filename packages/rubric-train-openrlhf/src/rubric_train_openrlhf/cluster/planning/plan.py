@@ -3,8 +3,6 @@
 Its last lines are traps: settings that run, but seldom do what was meant.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable
 from functools import partial

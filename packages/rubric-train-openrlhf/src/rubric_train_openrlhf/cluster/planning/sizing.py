@@ -1,7 +1,5 @@
 """Memory and seconds of a run on each GPU, worked out from sizes: nothing is loaded or measured."""
 
-from __future__ import annotations
-
 from typing import Any, Final, NamedTuple
 
 from rubric_core.files import toml_beside

@@ -3,8 +3,6 @@
 And does the policy's side hold a text of the judge's? That is asked of all that it reads.
 """
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator

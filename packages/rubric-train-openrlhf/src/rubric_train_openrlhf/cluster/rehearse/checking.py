@@ -1,7 +1,5 @@
 """What is rehearsed, checks that find out about it, and the report of all that they found."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Can OpenRLHF run the configuration, and have the machines what it takes?"""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

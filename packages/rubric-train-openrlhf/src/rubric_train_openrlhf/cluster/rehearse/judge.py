@@ -1,7 +1,5 @@
 """Who judges a rehearsal, whether that judge is there, and whether it keeps to its contract."""
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Generator, Sequence
 from contextlib import aclosing, contextmanager

@@ -1,7 +1,5 @@
 """Is the model there, whole, and one that a policy can be made of?"""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path

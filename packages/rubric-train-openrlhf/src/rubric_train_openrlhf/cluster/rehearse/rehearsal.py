@@ -1,7 +1,5 @@
 """A rehearsal from its first check to its report."""
 
-from __future__ import annotations
-
 import shutil
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What a rehearsal runs on: smaller, otherwise the same; and its process, log and deadline."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import signal

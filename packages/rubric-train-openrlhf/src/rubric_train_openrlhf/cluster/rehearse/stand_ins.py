@@ -4,8 +4,6 @@ The model is of the same class, with random weights: same vocabulary, special to
 template; few layers and narrow ones.
 """
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterable
 from itertools import chain

@@ -1,7 +1,5 @@
 """Are the tasks there, well formed, apart from each other, and short enough to be asked?"""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast

@@ -1,7 +1,5 @@
 """What OpenRLHF's engines load by path: `AgentExecutor`, which judges while others generate."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from openrlhf.utils.agent import AgentExecutorBase

@@ -1,7 +1,5 @@
 """The engine that samples: OpenRLHF's vLLM actor, started with what its flags cannot say."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, cast
 

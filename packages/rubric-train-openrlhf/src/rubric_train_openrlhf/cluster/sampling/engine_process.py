@@ -1,7 +1,5 @@
 """vLLM's own process behind an engine, which ends with the engine's."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import os

@@ -4,8 +4,6 @@ Ray starts a dead engine again, with the weights that the run began with. Whatev
 lost and is asked for again, once it holds the policy's weights like the others.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

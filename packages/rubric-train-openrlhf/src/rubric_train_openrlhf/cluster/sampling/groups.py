@@ -5,8 +5,6 @@ of a token has a seed of its own, so a resumed run asks for what the killed one 
 repeat it as far as their kernels give the same numbers for batches of another make-up.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """How the other processes of a run ask the judge's side, which may die and come back."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Sequence

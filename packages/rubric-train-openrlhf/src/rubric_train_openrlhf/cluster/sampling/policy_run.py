@@ -3,8 +3,6 @@
 The driver writes it, and the trainer, the policy and the engines read it in their processes.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path  # pydantic resolves it at runtime
 from typing import Self

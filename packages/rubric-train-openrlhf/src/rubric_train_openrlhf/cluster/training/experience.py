@@ -5,8 +5,6 @@
 OpenRLHF's own reward arithmetic, penalties and normalisations are not run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast

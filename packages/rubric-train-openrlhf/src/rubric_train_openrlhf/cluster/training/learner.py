@@ -4,8 +4,6 @@ OpenRLHF shuffles responses between updates, weighs means that are normalised al
 gradient of the last update alone, and divides by zero where every response of a pass is masked.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial

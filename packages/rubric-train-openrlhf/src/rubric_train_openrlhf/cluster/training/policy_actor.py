@@ -5,8 +5,6 @@ before the actor builds it: number format, groups of the optimiser, schedule and
 """
 
 # ruff: noqa: SLF001
-from __future__ import annotations
-
 import contextlib
 import math
 from collections.abc import Callable

@@ -5,8 +5,6 @@ process of the policy reports what reached its loss: the tokens, which of them c
 advantage.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from collections.abc import Mapping, Sequence

@@ -5,8 +5,6 @@ OpenRLHF's evaluates neither before training nor after it, keeps the value of an
 pass beside a checkpoint, and ends an epoch in a partial batch.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """DeepSpeed's states, of which the last whole one is marked, and the policies beside them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Weights on their way from the policy to the engines, any of which may die over them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
