@@ -4,14 +4,13 @@ Each of them loads transformers, and most DeepSpeed or vLLM: what these load for
 and for torch's compiler takes a process longer than all else that it does in a short run.
 """
 
-# ruff: noqa: SLF001
 import gc
 import sys
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial, wraps
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
 from importlib import metadata
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 from rubric_train_openrlhf.cluster import settings
@@ -43,18 +42,13 @@ def putting(**values: object) -> Patch:
     return patch
 
 
-def _without(*names: str, **stand_ins: object) -> Patch:
-    """Load a module without others, whose names it imports and does not use here."""
-    return lambda _: replaced({name: _Unused(name) for name in names} | stand_ins)
-
-
 class _Unused(ModuleType):
-    """A module whose names are imported and, without a GPU, not used."""
+    """A module whose names are imported and not used here, unless as types of dictionaries."""
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):
             raise AttributeError(name)
-        return _Unused(f"{self.__name__}.{name}")
+        return dict
 
 
 def _as_it_is(function: Any = None, *_args: object, **_options: object) -> Any:
@@ -62,93 +56,47 @@ def _as_it_is(function: Any = None, *_args: object, **_options: object) -> Any:
     return _as_it_is if function is None else function
 
 
-class _Tracer(ModuleType):
-    """What functions that are not compiled are marked with."""
+class _Tracer(_Unused):
+    """What functions are marked with for torch's compiler."""
 
     allow_in_graph = assume_constant_result = disable = staticmethod(_as_it_is)
 
 
-_TRACER: Final = {"torch._dynamo": _Tracer("torch._dynamo")}
+def _without(*names: str, **stand_ins: object) -> Patch:
+    """Load a module without others, whose names it imports."""
+    unused = {name: _Unused(name) for name in names}
+    return lambda _: replaced(unused | stand_ins)
 
 
-@contextmanager
-def _uncompiled(_module: ModuleType) -> Generator[None]:
-    """Leave functions as they are that would be compiled where they are first called, if at all."""
+def _without_tracer(*parts: str) -> Patch:
+    """Load a module that marks functions for torch's compiler without any of that."""
+    name = "torch._dynamo"
+    return _without(*(f"{name}.{part}" for part in parts), **{name: _Tracer(name)})
+
+
+def _eagerly(patch: Patch, otherwise: Patch = lambda _: nullcontext()) -> Patch:
+    """Enter a patch in a process in which torch compiles nothing."""
+
+    def chosen(module: ModuleType) -> AbstractContextManager[None]:
+        return (patch if settings.is_eager() else otherwise)(module)
+
+    return chosen
+
+
+def _no(*_: object) -> bool:
+    return False
+
+
+def _use_grad(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark an optimiser's step as torch does, where no tracer needs a break around it."""
     import torch
 
-    compiler: Any = torch
-    decorator, compiler.compile = compiler.compile, _as_it_is
-    try:
-        yield
-    finally:
-        compiler.compile = decorator
+    @wraps(step)
+    def run(optimizer: Any, *args: Any, **options: Any) -> Any:
+        with torch.set_grad_enabled(optimizer.defaults["differentiable"]):
+            return step(optimizer, *args, **options)
 
-
-def _if_traced(run: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """Call one function where torch's tracer is loaded, and another where nothing is traced."""
-
-    @wraps(otherwise)
-    def either(*args: Any, **options: Any) -> Any:
-        return (run if "torch._dynamo" in sys.modules else otherwise)(*args, **options)
-
-    return either
-
-
-@contextmanager
-def _untraced(module: Any) -> Generator[None]:
-    """Do not load torch's tracer just to switch it off for a function."""
-    yield
-    through_tracer = module._disable_dynamo
-
-    def disable(function: Any = None, recursive: bool = True) -> Any:  # noqa: FBT001, FBT002  # torch's
-        if function is None:
-            return partial(disable, recursive=recursive)
-        return _if_traced(through_tracer(function, recursive), function)
-
-    module._disable_dynamo = disable
-
-
-@contextmanager
-def _unbroken(module: Any) -> Generator[None]:
-    """Nor just to break what it would trace before and after an optimiser's step."""
-    yield
-    import torch
-
-    through_tracer = module._use_grad_for_differentiable
-
-    def use_grad(step: Callable[..., Any]) -> Callable[..., Any]:
-        @wraps(step)
-        def plain(optimizer: Any, *args: Any, **options: Any) -> Any:
-            with torch.set_grad_enabled(optimizer.defaults["differentiable"]):
-                return step(optimizer, *args, **options)
-
-        return _if_traced(through_tracer(step), plain)
-
-    module._use_grad_for_differentiable = use_grad
-
-
-@contextmanager
-def _eagerly(_module: ModuleType) -> Generator[None]:
-    """Load what vLLM gives to torch's compiler without that, in a run that compiles nothing."""
-    stand_in = SimpleNamespace(CustomGraphPass=object)
-    with replaced({"torch._inductor.custom_graph_pass": stand_in} if settings.is_eager() else {}):
-        yield
-
-
-def _only_with(needed: str, *names: str) -> Patch:
-    """Have tests of a type say no, unasked, where the type's module is not loaded."""
-
-    @contextmanager
-    def patch(module: ModuleType) -> Generator[None]:
-        yield
-        for name in names:
-            vars(module)[name] = partial(_asked, needed, vars(module)[name])
-
-    return patch
-
-
-def _asked(needed: str, test: Callable[[object], bool], value: object) -> bool:
-    return needed in sys.modules and test(value)
+    return run
 
 
 class _Distributions(dict[str, list[str]]):
@@ -156,11 +104,9 @@ class _Distributions(dict[str, list[str]]):
 
     def __missing__(self, package: str) -> list[str]:
         try:
-            self[package] = [metadata.distribution(package).name]
+            return [metadata.distribution(package).name]
         except metadata.PackageNotFoundError:
-            self.update(_of_all_packages())
-        # As a dictionary does.
-        return self[package] if package in self else self.pop(package)
+            return _of_all_packages()[package]
 
 
 _of_all_packages = metadata.packages_distributions
@@ -175,10 +121,15 @@ def _looking_up(module: Any) -> Generator[None]:
     finally:
         metadata.packages_distributions = _of_all_packages
     named = module.fetch__all__
-    module.fetch__all__ = lambda text: named(text[text.rfind("\n__all__") + 1 :])
-    # For images and scores, and for the data of a trainer that is not used.
-    for name in ("sklearn", "scipy", "datasets"):
-        setattr(module, f"is_{name}_available", lambda: False)
+
+    def named_last(text: str) -> list[str]:
+        return named(text[text.rfind("\n__all__") + 1 :])
+
+    # Without scikit-learn and SciPy, for images and scores, and the data of another trainer.
+    unused = dict.fromkeys(
+        (f"is_{name}_available" for name in ("sklearn", "scipy", "datasets")), _no
+    )
+    vars(module).update(unused, fetch__all__=named_last)
 
 
 @contextmanager
@@ -194,62 +145,69 @@ def _keeping_all(_module: ModuleType) -> Generator[None]:
             gc.enable()
 
 
+@contextmanager
+def _uncompiling(module: Any) -> Generator[None]:
+    """Load torch, and let it load its compiler for no function that then stays as it is."""
+    with _keeping_all(module):
+        yield
+    module.compile = _as_it_is
+
+
 _LARGE: Final = (
-    "torch",
     *("openrlhf.datasets", "openrlhf.models", "openrlhf.trainer.ppo_trainer"),
     *("openrlhf.trainer.ray", "openrlhf.utils"),
     "rubric_train_openrlhf.cluster.launching.preparation",
     "vllm.v1.engine.core",
 )
 """Modules behind which whole packages are loaded that stay to the end of the process."""
-
-_SHARDS: Final = "torch.distributed.tensor"
 _COMPILER: Final = (
     *("backend", "custom_ops", "init_sp", "init_tp", "init_z1_and_2", "init_z3"),
     *("passes", "passes.contract"),
 )
 """Parts of DeepSpeed's compiler for CUDA, which load torch's."""
+_SHARDS: Final = "torch.distributed.tensor"
+_OF_CLIENTS: Final = "openai.types"
 
 PATCHES: Final[dict[str, Patch]] = {
     **dict.fromkeys(_LARGE, _keeping_all),
-    "torch._compile": _untraced,
-    "torch.optim.optimizer": _unbroken,
-    # Types of a client, which are behind a name in an annotation.
-    "vllm.reasoning.abs_reasoning_parsers": _without(
-        **{"vllm.entrypoints.mcp.tool_server": SimpleNamespace(ToolServer=object)}
-    ),
-    # Without SciPy's filters no audio is read; without pandas no kernel is tuned.
-    "vllm.multimodal.audio": _without(**{"scipy.signal": None}),
-    "vllm._aiter_ops": _without("vllm.v1.attention.ops.rocm_aiter_mla_sparse", pandas=None),
-    "accelerate.utils.imports": putting(is_boto3_available=lambda: False),
     "transformers.utils.import_utils": _looking_up,
+    "accelerate.utils.imports": putting(is_boto3_available=_no),
     # Rewards of another method.
     "openrlhf.utils.math_utils": _without("sympy", "sympy.parsing"),
-    # Weights that are spread over processes, which DeepSpeed spreads in its own way.
+    # Weights that are spread over processes: DeepSpeed does it in its own way.
     "transformers.distributed.fsdp": _without(
         "torch.distributed._composable.fsdp", "torch.distributed.fsdp"
     ),
     "transformers.distributed.sharding_utils": _without(
         _SHARDS, f"{_SHARDS}._utils", f"{_SHARDS}.placement_types"
     ),
-    "transformers.distributed.utils": _only_with(_SHARDS, "is_dtensor"),
-    # torch's compiler, which vLLM's own process alone has a use for, if any.
-    "accelerate.utils.other": _only_with(
-        "torch._dynamo", "is_compiled_module", "has_compiled_regions"
+    "transformers.distributed.utils": putting(is_dtensor=_no),
+    # Servers and what they are asked by; audio's filters; AMD's kernels and what tunes them.
+    "vllm.reasoning.abs_reasoning_parsers": _without("vllm.entrypoints.mcp.tool_server"),
+    "vllm.entrypoints.chat_utils": _without(
+        *(f"{_OF_CLIENTS}.chat", f"{_OF_CLIENTS}.responses"),
+        f"{_OF_CLIENTS}.chat.chat_completion_content_part_input_audio_param",
     ),
-    "deepspeed": _without(
-        "torch._dynamo.compiled_autograd",
-        *(f"deepspeed.compile.{part}" for part in _COMPILER),
-        **_TRACER,
-    ),
-    "deepspeed.moe.sharded_moe": _uncompiled,
-    "openrlhf.models.utils": _uncompiled,
-    "transformers.masking_utils": _without(
-        "torch._dynamo._trace_wrapped_higher_order_op", **_TRACER
-    ),
-    "transformers.modeling_utils": _without(**_TRACER),
+    "vllm.v1.engine.async_llm": _without("vllm.entrypoints.serve.elastic_ep.middleware"),
+    "vllm.multimodal.audio": _without(**{"scipy.signal": None}),
+    "vllm._aiter_ops": _without("vllm.v1.attention.ops.rocm_aiter_mla_sparse", pandas=None),
+    # torch's compiler, which DeepSpeed has for GPUs and vLLM adjusts.
     "vllm": _without("vllm.env_override"),
-    "vllm.compilation.passes.inductor_pass": _eagerly,
-    "vllm.utils.deep_gemm": _uncompiled,
+    "deepspeed.runtime.engine": _without(*(f"deepspeed.compile.{part}" for part in _COMPILER)),
+    "torch": _eagerly(_uncompiling, _keeping_all),
+    "torch._compile": _eagerly(putting(_disable_dynamo=_as_it_is)),
+    "torch.optim.optimizer": _eagerly(putting(_use_grad_for_differentiable=_use_grad)),
+    "accelerate.utils.other": _eagerly(putting(is_compiled_module=_no, has_compiled_regions=_no)),
+    "deepspeed.compile.util": _eagerly(_without("deepspeed.compile.custom_ops")),
+    "deepspeed": _eagerly(_without_tracer("compiled_autograd")),
+    "transformers.masking_utils": _eagerly(_without_tracer("_trace_wrapped_higher_order_op")),
+    "transformers.modeling_utils": _eagerly(_without_tracer()),
+    "vllm.compilation.decorators": _eagerly(_without_tracer("symbolic_convert")),
+    "vllm.compilation.passes.inductor_pass": _eagerly(
+        _without("torch._inductor.custom_graph_pass")
+    ),
+    "vllm.v1.worker.cpu_model_runner": _eagerly(
+        putting(_set_global_compilation_settings=nullcontext)
+    ),
 }
 """By the full name of the module that each is for."""

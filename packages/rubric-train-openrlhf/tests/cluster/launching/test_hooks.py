@@ -81,7 +81,7 @@ def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwar
 
 @pytest.mark.openrlhf
 def test_nothing_is_loaded_that_is_for_no_text_or_compiles() -> None:
-    """Each of a run's processes would pay a second for these; it can have them afterwards."""
+    """Each of a run's processes would pay a second for these."""
     program = (
         "import gc, sys; from rubric_train_openrlhf.cluster import cpu; cpu.install()\n"
         "import openrlhf.trainer.ppo_trainer, torch\n"
@@ -90,17 +90,14 @@ def test_nothing_is_loaded_that_is_for_no_text_or_compiles() -> None:
         "from transformers.distributed.utils import is_dtensor\n"
         "weight = torch.nn.Parameter(torch.ones(1)); weight.sum().backward()\n"
         "torch.optim.AdamW([weight]).step(); assert not is_dtensor(weight)\n"
-        "print('loaded', *set(sys.argv) & set(sys.modules)); print('collects', gc.isenabled())\n"
-        "traced = []; note = lambda: traced.append(torch.compiler.is_compiling())\n"
-        "aside = torch._disable_dynamo(note); torch._dynamo.config.disable = False\n"
-        "torch._dynamo.optimize('eager')(lambda: (note(), aside()))(); print(*traced)"
+        "print('loaded', *set(sys.argv) & set(sys.modules)); print('collects', gc.isenabled())"
     )
-    names = ("boto3", "openai", "scipy", "sklearn", "sympy", "torch._dynamo", "torch._inductor")
-    names += ("torch.distributed.fsdp", "torch.distributed.tensor", "vllm", "vllm.v1.engine.core")
+    names = ("boto3", "fastapi", "openai", "scipy", "sklearn", "sympy", "vllm.v1.engine.core")
+    names += ("torch._dynamo", "torch._inductor", "torch.distributed.tensor", "vllm")
     environment = inherited() | {"DS_ACCELERATOR": "cpu", "TORCH_COMPILE_DISABLE": "1"}
     words = [sys.executable, "-c", program, *names]
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
-    assert done.stdout.decode().splitlines()[-3:] == ["loaded vllm", "collects True", "True False"]
+    assert done.stdout.decode().splitlines()[-2:] == ["loaded vllm", "collects True"]
 
 
 def test_what_transformers_looks_up_is_what_it_would_read_everything_for() -> None:
