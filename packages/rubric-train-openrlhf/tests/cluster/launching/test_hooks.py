@@ -106,7 +106,7 @@ def test_what_transformers_looks_up_is_what_it_would_read_everything_for() -> No
     with PATCHES[module.__name__](module):
         found = importlib.metadata.packages_distributions()
     everything = importlib.metadata.packages_distributions()
-    for package in ("numpy", "PIL", "torch", "yaml"):
+    for package in ("PIL", "torch"):
         assert found[package][0].lower() == everything[package][0].lower()
     assert "no_such_package" not in found
     with pytest.raises(KeyError):
