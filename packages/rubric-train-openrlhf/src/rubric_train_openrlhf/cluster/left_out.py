@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import wraps
-from importlib import metadata
+from importlib import import_module, metadata
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -133,6 +133,19 @@ def _looking_up(module: Any) -> Generator[None]:
 
 
 @contextmanager
+def _loading_late(module: Any) -> Generator[None]:
+    """Load parts of a package where they are first used, as if something had imported them."""
+    yield
+
+    def load(name: str) -> ModuleType:
+        if name not in {"fsdp", "tensor"}:
+            raise AttributeError(name)
+        return import_module(f"{module.__name__}.{name}")
+
+    module.__getattr__ = load
+
+
+@contextmanager
 def _keeping_all(_module: ModuleType) -> Generator[None]:
     """Look for no garbage meanwhile: of the time that a large package takes, a fifth goes there."""
     collects = gc.isenabled()
@@ -175,6 +188,7 @@ PATCHES: Final[dict[str, Patch]] = {
     # Rewards of another method.
     "openrlhf.utils.math_utils": _without("sympy", "sympy.parsing"),
     # Weights that are spread over processes: DeepSpeed does it in its own way.
+    "torch.distributed": _loading_late,
     "transformers.distributed.fsdp": _without(
         "torch.distributed._composable.fsdp", "torch.distributed.fsdp"
     ),
