@@ -7,26 +7,23 @@ needs it is first imported, so that a judge's worker does not pay for torch.
 
 from __future__ import annotations
 
-import gc
 import importlib.util
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from datetime import timedelta
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
-from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, cast
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
+from rubric_train_openrlhf.cluster import left_out
+from rubric_train_openrlhf.cluster.left_out import Patch, putting, replaced
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-
-Patch: TypeAlias = "Callable[[ModuleType], AbstractContextManager[None]]"
-"""Entered before the code of a module runs and left after it."""
 
 
 def install() -> None:
@@ -155,20 +152,8 @@ def _without_flash_attention(_module: ModuleType) -> Generator[None]:
     stand_ins = {name: ModuleType(name) for name in _FLASH_ATTENTION}
     for name, functions in _FLASH_ATTENTION.items():
         vars(stand_ins[name]).update({one: _absent(f"{name}.{one}") for one in functions})
-    with _replaced(stand_ins):
+    with replaced(stand_ins):
         yield
-
-
-@contextmanager
-def _replaced(stand_ins: Mapping[str, object]) -> Generator[None]:
-    """Have imports find other modules, or none, unless the right ones are loaded already."""
-    missing = [name for name in stand_ins if name not in sys.modules]
-    sys.modules.update({name: stand_ins[name] for name in missing})  # pyright: ignore[reportCallIssue, reportArgumentType]
-    try:
-        yield
-    finally:
-        for name in missing:
-            del sys.modules[name]
 
 
 def _absent(name: str) -> Callable[..., NoReturn]:
@@ -176,17 +161,6 @@ def _absent(name: str) -> Callable[..., NoReturn]:
         raise ClusterError.told("no_flash_attention", name=name)
 
     return refuse
-
-
-def _putting(**values: object) -> Patch:
-    """Put values in the place of a module's own, once that is loaded."""
-
-    @contextmanager
-    def patch(module: ModuleType) -> Generator[None]:
-        yield
-        vars(module).update(values)
-
-    return patch
 
 
 @contextmanager
@@ -211,101 +185,15 @@ def _on_cpus(module: Any) -> Generator[None]:
     strategy.get_ds_train_config = get_ds_train_config
 
 
-_TOOLS: Final = {"vllm.entrypoints.mcp.tool_server": SimpleNamespace(ToolServer=object)}
-"""Types of OpenAI's client, which are behind a name in an annotation."""
-
-
-class _Unused(ModuleType):
-    """A module whose names are imported and, without a GPU, not used."""
-
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _Unused(f"{self.__name__}.{name}")
-
-
-_COMPILER: Final = (
-    *("backend", "init_sp", "init_tp", "init_z1_and_2", "init_z3"),
-    *("passes", "passes.contract"),
-)
-"""Parts of DeepSpeed's compiler for CUDA, which load torch's."""
-_STAND_INS: Final = {
-    name: _Unused(name)
-    for name in ("vllm.env_override", *(f"deepspeed.compile.{part}" for part in _COMPILER))
-}
-
-
-@contextmanager
-def _uncompiled(_module: ModuleType) -> Generator[None]:
-    """Leave functions as they are that would be compiled where they are first called, if at all."""
-    import torch
-
-    def as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
-        return function
-
-    compiler: Any = torch
-    decorator, compiler.compile = compiler.compile, as_it_is
-    try:
-        yield
-    finally:
-        compiler.compile = decorator
-
-
-@contextmanager
-def _keeping_all(_module: ModuleType) -> Generator[None]:
-    """Look for no garbage meanwhile: of the time that a large package takes, a fifth goes there."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.freeze()
-            gc.enable()
-
-
-_LARGE: Final = (
-    "torch",
-    *("openrlhf.datasets", "openrlhf.models", "openrlhf.trainer.ppo_trainer"),
-    *("openrlhf.trainer.ray", "openrlhf.utils"),
-    "rubric_train_openrlhf.cluster.launching.preparation",
-    "vllm.v1.engine.core",
-)
-"""Modules behind which whole packages are loaded that stay to the end of the process."""
-
-
-def _leaving_out(package: str) -> Patch:
-    """Load a module without the parts of a package that are not used here."""
-    parts = {name: one for name, one in _STAND_INS.items() if name.startswith(package)}
-    return lambda _: _replaced(parts)
-
-
 PATCHES: Final[dict[str, Patch]] = {
-    **dict.fromkeys(_LARGE, _keeping_all),
+    **left_out.PATCHES,
     "openrlhf": _without_cuda,
     "openrlhf.models.ring_attn_utils": _without_flash_attention,
     # Weights go to the engines through gloo; vLLM's communicator is NCCL's alone.
-    "openrlhf.utils.distributed_util": _putting(stateless_init_process_group=GlooGroup),
+    "openrlhf.utils.distributed_util": putting(stateless_init_process_group=GlooGroup),
     "openrlhf.utils.deepspeed.deepspeed": _on_cpus,
     # Ranks sum by gloo; what DeepSpeed has for ranks on one machine is compiled first.
-    "deepspeed.comm.torch": _putting(build_shm_op=_nothing()),
-    # A rehearsal is half a dozen processes that load transformers and vLLM, and little more: what
-    # they load for others than text costs each of them a second. That is scikit-learn and SciPy,
-    # for images and scores; SciPy's filters, without which no audio is read; a client's types;
-    # pandas, for the data of a trainer that is not used, and Amazon's client; and torch's compiler,
-    # which DeepSpeed has for GPUs and vLLM adjusts, but only its own process computes.
-    "transformers.utils.import_utils": _putting(
-        is_sklearn_available=lambda: False,
-        is_scipy_available=lambda: False,
-        is_datasets_available=lambda: False,
-    ),
-    "accelerate.utils.imports": _putting(is_boto3_available=lambda: False),
-    "deepspeed.moe.sharded_moe": _uncompiled,
-    "deepspeed.runtime.engine": _leaving_out("deepspeed."),
-    "openrlhf.models.utils": _uncompiled,
-    "vllm": _leaving_out("vllm."),
-    "vllm.multimodal.audio": lambda _: _replaced({"scipy.signal": None}),
-    "vllm.reasoning.abs_reasoning_parsers": lambda _: _replaced(_TOOLS),
+    "deepspeed.comm.torch": putting(build_shm_op=_nothing()),
 }
 """By the full name of the module that each is for."""
 

@@ -43,6 +43,11 @@ def is_on_cpu() -> bool:
     return os.environ.get("DS_ACCELERATOR") == _VARIABLES["on_cpu"]["DS_ACCELERATOR"]
 
 
+def is_eager() -> bool:
+    """Whether torch compiles nothing in this process."""
+    return os.environ.get("TORCH_COMPILE_DISABLE") == _VARIABLES["eager"]["TORCH_COMPILE_DISABLE"]
+
+
 def inherited() -> dict[str, str]:
     """The environment of this process, for one that it starts."""
     return dict(os.environ)
@@ -105,6 +110,8 @@ def process_environment(config: TrainConfig) -> dict[str, str]:
     }
     if threads := config.threads or (1 if on_cpu else None):
         variables["OMP_NUM_THREADS"] = str(threads)
+    if on_cpu and config.cluster.engines.enforce_eager:
+        variables |= _VARIABLES["eager"]
     return variables | (_VARIABLES["on_cpu"] if on_cpu else {})
 
 

@@ -89,4 +89,9 @@ def test_a_run_on_a_cpu_tells_its_processes_so(make_config: Callable[..., TrainC
     on_cpu = process_environment(make_config(cluster={"device": "cpu", "gpus_per_node": 1}))
     assert on_cpu["DS_ACCELERATOR"] == "cpu"
     assert on_cpu["OMP_NUM_THREADS"] == "1"
+    assert "TORCH_COMPILE_DISABLE" not in on_cpu
     assert "DS_ACCELERATOR" not in process_environment(make_config())
+    eager = make_config(
+        cluster={"device": "cpu", "gpus_per_node": 1, "engines": {"enforce_eager": True}}
+    )
+    assert process_environment(eager) == on_cpu | {"TORCH_COMPILE_DISABLE": "1"}

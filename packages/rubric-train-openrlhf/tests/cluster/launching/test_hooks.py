@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from transformers.utils import import_utils
 
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.cpu import PATCHES, PatchingFinder
@@ -15,7 +18,6 @@ from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
     from types import ModuleType
 
 
@@ -78,18 +80,43 @@ def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwar
 
 
 @pytest.mark.openrlhf
-def test_nothing_is_loaded_that_is_for_no_text() -> None:
-    """Each of a run's processes would pay a second for these."""
+def test_nothing_is_loaded_that_is_for_no_text_or_compiles() -> None:
+    """Each of a run's processes would pay a second for these; what is used comes late."""
     program = (
-        "import gc, sys; from rubric_train_openrlhf.cluster import cpu; cpu.install(); "
-        "import openrlhf.trainer.ppo_trainer, openrlhf.trainer.ray.ppo_actor; "
-        "print('loaded', *set(sys.argv) & set(sys.modules)); print('collects', gc.isenabled())"
+        "import gc, sys; from rubric_train_openrlhf.cluster import cpu; cpu.install()\n"
+        "import openrlhf.trainer.ppo_trainer, torch\n"
+        "import rubric_train_openrlhf.cluster.training.policy_actor\n"
+        "import rubric_train_openrlhf.cluster.sampling.engine_actor\n"
+        "from transformers.distributed.utils import is_dtensor\n"
+        "weight = torch.nn.Parameter(torch.ones(1)); weight.sum().backward()\n"
+        "torch.optim.AdamW([weight]).step(); assert not is_dtensor(weight)\n"
+        "print('loaded', *set(sys.argv) & set(sys.modules)); print('collects', gc.isenabled())\n"
+        "parts = torch.distributed\n"
+        "print(isinstance(weight, parts.tensor.DTensor), hasattr(parts, 'x'))"
     )
-    names = ("boto3", "openai", "scipy", "sklearn", "torch._inductor.lowering", "vllm")
-    environment = inherited() | {"DS_ACCELERATOR": "cpu"}
+    names = ("boto3", "fastapi", "openai", "scipy", "sklearn", "sympy", "vllm.v1.engine.core")
+    names += ("torch._dynamo", "torch._inductor", "torch.distributed.tensor", "vllm")
+    environment = inherited() | {"DS_ACCELERATOR": "cpu", "TORCH_COMPILE_DISABLE": "1"}
     words = [sys.executable, "-c", program, *names]
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
-    assert done.stdout.decode().splitlines()[-2:] == ["loaded vllm", "collects True"]
+    assert done.stdout.decode().splitlines()[-3:] == ["loaded vllm", "collects True", "False False"]
+
+
+def test_what_transformers_looks_up_is_what_it_would_read_everything_for() -> None:
+    module = type(sys)("transformers.utils.import_utils")
+    vars(module)["fetch__all__"] = read = import_utils.fetch__all__
+    with PATCHES[module.__name__](module):
+        found = importlib.metadata.packages_distributions()
+    everything = importlib.metadata.packages_distributions()
+    for package in ("PIL", "torch"):
+        assert found[package][0].lower() == everything[package][0].lower()
+    assert "no_such_package" not in found
+    with pytest.raises(KeyError):
+        found["no_such_package"]
+    files = Path(import_utils.__file__).parents[1].glob("models/l*/*.py")
+    texts = [file.read_text("utf-8") for file in files]
+    assert [module.fetch__all__(text) for text in texts] == [read(text) for text in texts]
+    assert sum(bool(read(text)) for text in texts) > 50
 
 
 def test_what_is_left_out_can_be_loaded_afterwards() -> None:

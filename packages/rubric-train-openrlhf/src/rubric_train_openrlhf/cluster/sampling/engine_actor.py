@@ -5,7 +5,6 @@ from typing import Any, cast
 
 from openrlhf.trainer.ray import vllm_engine
 from transformers import AutoTokenizer
-from vllm.v1.engine.exceptions import EngineDeadError
 
 from rubric_train_openrlhf.cluster import cpu, failure, orphans
 from rubric_train_openrlhf.cluster.sampling import engine_process, policy_run
@@ -57,6 +56,8 @@ class RubricRolloutActor(_EngineActor):
         self, prompt_token_ids: Any, sampling_params: Any, multi_modal_data: Any = None
     ) -> Any:
         """Sample one response; where vLLM's own process died, end this one, to be restarted."""
+        from vllm.v1.engine.exceptions import EngineDeadError  # loaded by then
+
         try:
             return await super().generate(prompt_token_ids, sampling_params, multi_modal_data)
         except EngineDeadError:

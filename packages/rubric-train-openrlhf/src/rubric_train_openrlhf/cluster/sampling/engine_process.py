@@ -1,4 +1,8 @@
-"""vLLM's own process behind an engine, which ends with the engine's."""
+"""vLLM's own process behind an engine, which ends with the engine's.
+
+What handles of engines bring along loads this module in all processes of a run: vLLM's core is
+loaded where it runs.
+"""
 
 import contextlib
 import importlib
@@ -15,17 +19,21 @@ if settings.is_on_cpu():
     # Ray's set-up hook does it in the engine's process; vLLM's own begins with this module.
     cpu.install()
 
-from vllm.v1.engine.core import EngineCoreProc
 
-_run: Any = EngineCoreProc.run_engine_core
+def _run(*args: Any, **options: Any) -> None:
+    from vllm.v1.engine.core import EngineCoreProc
+
+    run: Any = EngineCoreProc.run_engine_core
+    run(*args, **options)
 
 
 def run_engine_core(*args: Any, **options: Any) -> None:
     """Run vLLM's process: it is started with this function, by name, after `end_with_engine`."""
     # An orphan would keep its share of the GPU's memory, also from the engine that Ray restarts.
     orphans.end_with(os.getppid(), by=signal.SIGKILL)
-    # Left out in the processes that do not compute with vLLM.
-    importlib.import_module("vllm.env_override")
+    if not settings.is_eager():
+        # How torch's compiler is adjusted: left out in processes that do not compute with vLLM.
+        importlib.import_module("vllm.env_override")
     try:
         _run(*args, **options)
     except Exception as error:
@@ -36,6 +44,8 @@ def run_engine_core(*args: Any, **options: Any) -> None:
 
 def end_with_engine() -> None:
     """Have the process that this one starts for vLLM end when this one does, by kill -9 too."""
+    from vllm.v1.engine.core import EngineCoreProc
+
     EngineCoreProc.run_engine_core = staticmethod(run_engine_core)
 
 
