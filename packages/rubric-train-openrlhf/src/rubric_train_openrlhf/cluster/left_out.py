@@ -7,9 +7,8 @@ and for torch's compiler takes a process longer than all else that it does in a 
 import gc
 import sys
 from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import wraps
-from importlib import import_module, metadata
+from contextlib import AbstractContextManager, contextmanager
+from importlib import metadata
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -56,47 +55,14 @@ def _as_it_is(function: Any = None, *_args: object, **_options: object) -> Any:
     return _as_it_is if function is None else function
 
 
-class _Tracer(_Unused):
-    """What functions are marked with for torch's compiler."""
-
-    allow_in_graph = assume_constant_result = disable = staticmethod(_as_it_is)
-
-
 def _without(*names: str, **stand_ins: object) -> Patch:
     """Load a module without others, whose names it imports."""
     unused = {name: _Unused(name) for name in names}
     return lambda _: replaced(unused | stand_ins)
 
 
-def _without_tracer(*parts: str) -> Patch:
-    """Load a module that marks functions for torch's compiler without any of that."""
-    name = "torch._dynamo"
-    return _without(*(f"{name}.{part}" for part in parts), **{name: _Tracer(name)})
-
-
-def _eagerly(patch: Patch, otherwise: Patch = lambda _: nullcontext()) -> Patch:
-    """Enter a patch in a process in which torch compiles nothing."""
-
-    def chosen(module: ModuleType) -> AbstractContextManager[None]:
-        return (patch if settings.is_eager() else otherwise)(module)
-
-    return chosen
-
-
 def _no(*_: object) -> bool:
     return False
-
-
-def _use_grad(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark an optimiser's step as torch does, where no tracer needs a break around it."""
-    import torch
-
-    @wraps(step)
-    def run(optimizer: Any, *args: Any, **options: Any) -> Any:
-        with torch.set_grad_enabled(optimizer.defaults["differentiable"]):
-            return step(optimizer, *args, **options)
-
-    return run
 
 
 class _Distributions(dict[str, list[str]]):
@@ -133,19 +99,6 @@ def _looking_up(module: Any) -> Generator[None]:
 
 
 @contextmanager
-def _loading_late(module: Any) -> Generator[None]:
-    """Load parts of a package where they are first used, as if something had imported them."""
-    yield
-
-    def load(name: str) -> ModuleType:
-        if name not in {"fsdp", "tensor"}:
-            raise AttributeError(name)
-        return import_module(f"{module.__name__}.{name}")
-
-    module.__getattr__ = load
-
-
-@contextmanager
 def _keeping_all(_module: ModuleType) -> Generator[None]:
     """Look for no garbage meanwhile: of the time that a large package takes, a fifth goes there."""
     collects = gc.isenabled()
@@ -160,10 +113,11 @@ def _keeping_all(_module: ModuleType) -> Generator[None]:
 
 @contextmanager
 def _uncompiling(module: Any) -> Generator[None]:
-    """Load torch, and let it load its compiler for no function that then stays as it is."""
+    """Load torch, and where nothing is compiled let it mark no function for its compiler."""
     with _keeping_all(module):
         yield
-    module.compile = _as_it_is
+    if settings.is_eager():
+        module.compile = _as_it_is
 
 
 _LARGE: Final = (
@@ -178,24 +132,12 @@ _COMPILER: Final = (
     *("passes", "passes.contract"),
 )
 """Parts of DeepSpeed's compiler for CUDA, which load torch's."""
-_SHARDS: Final = "torch.distributed.tensor"
 _OF_CLIENTS: Final = "openai.types"
 
 PATCHES: Final[dict[str, Patch]] = {
     **dict.fromkeys(_LARGE, _keeping_all),
     "transformers.utils.import_utils": _looking_up,
     "accelerate.utils.imports": putting(is_boto3_available=_no),
-    # Rewards of another method.
-    "openrlhf.utils.math_utils": _without("sympy", "sympy.parsing"),
-    # Weights that are spread over processes: DeepSpeed does it in its own way.
-    "torch.distributed": _loading_late,
-    "transformers.distributed.fsdp": _without(
-        "torch.distributed._composable.fsdp", "torch.distributed.fsdp"
-    ),
-    "transformers.distributed.sharding_utils": _without(
-        _SHARDS, f"{_SHARDS}._utils", f"{_SHARDS}.placement_types"
-    ),
-    "transformers.distributed.utils": putting(is_dtensor=_no),
     # Servers and what they are asked by; audio's filters; AMD's kernels and what tunes them.
     "vllm.reasoning.abs_reasoning_parsers": _without("vllm.entrypoints.mcp.tool_server"),
     "vllm.entrypoints.chat_utils": _without(
@@ -208,20 +150,6 @@ PATCHES: Final[dict[str, Patch]] = {
     # torch's compiler, which DeepSpeed has for GPUs and vLLM adjusts.
     "vllm": _without("vllm.env_override"),
     "deepspeed.runtime.engine": _without(*(f"deepspeed.compile.{part}" for part in _COMPILER)),
-    "torch": _eagerly(_uncompiling, _keeping_all),
-    "torch._compile": _eagerly(putting(_disable_dynamo=_as_it_is)),
-    "torch.optim.optimizer": _eagerly(putting(_use_grad_for_differentiable=_use_grad)),
-    "accelerate.utils.other": _eagerly(putting(is_compiled_module=_no, has_compiled_regions=_no)),
-    "deepspeed.compile.util": _eagerly(_without("deepspeed.compile.custom_ops")),
-    "deepspeed": _eagerly(_without_tracer("compiled_autograd")),
-    "transformers.masking_utils": _eagerly(_without_tracer("_trace_wrapped_higher_order_op")),
-    "transformers.modeling_utils": _eagerly(_without_tracer()),
-    "vllm.compilation.decorators": _eagerly(_without_tracer("symbolic_convert")),
-    "vllm.compilation.passes.inductor_pass": _eagerly(
-        _without("torch._inductor.custom_graph_pass")
-    ),
-    "vllm.v1.worker.cpu_model_runner": _eagerly(
-        putting(_set_global_compilation_settings=nullcontext)
-    ),
+    "torch": _uncompiling,
 }
 """By the full name of the module that each is for."""

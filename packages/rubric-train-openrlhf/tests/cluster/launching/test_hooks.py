@@ -80,26 +80,21 @@ def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwar
 
 
 @pytest.mark.openrlhf
-def test_nothing_is_loaded_that_is_for_no_text_or_compiles() -> None:
-    """Each of a run's processes would pay a second for these; what is used comes late."""
+def test_nothing_is_loaded_that_is_for_no_text() -> None:
+    """Each of a run's processes would pay a second for these."""
     program = (
         "import gc, sys; from rubric_train_openrlhf.cluster import cpu; cpu.install()\n"
-        "import openrlhf.trainer.ppo_trainer, torch\n"
+        "import openrlhf.trainer.ppo_trainer\n"
         "import rubric_train_openrlhf.cluster.training.policy_actor\n"
         "import rubric_train_openrlhf.cluster.sampling.engine_actor\n"
-        "from transformers.distributed.utils import is_dtensor\n"
-        "weight = torch.nn.Parameter(torch.ones(1)); weight.sum().backward()\n"
-        "torch.optim.AdamW([weight]).step(); assert not is_dtensor(weight)\n"
-        "print('loaded', *set(sys.argv) & set(sys.modules)); print('collects', gc.isenabled())\n"
-        "parts = torch.distributed\n"
-        "print(isinstance(weight, parts.tensor.DTensor), hasattr(parts, 'x'))"
+        "print('loaded', *set(sys.argv) & set(sys.modules)); print('collects', gc.isenabled())"
     )
-    names = ("boto3", "fastapi", "openai", "scipy", "sklearn", "sympy", "vllm.v1.engine.core")
-    names += ("torch._dynamo", "torch._inductor", "torch.distributed.tensor", "vllm")
+    names = ("boto3", "fastapi", "openai", "scipy", "sklearn", "vllm.v1.engine.core")
+    names += ("torch._inductor.lowering", "vllm")
     environment = inherited() | {"DS_ACCELERATOR": "cpu", "TORCH_COMPILE_DISABLE": "1"}
     words = [sys.executable, "-c", program, *names]
     done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, check=True)
-    assert done.stdout.decode().splitlines()[-3:] == ["loaded vllm", "collects True", "False False"]
+    assert done.stdout.decode().splitlines()[-2:] == ["loaded vllm", "collects True"]
 
 
 def test_what_transformers_looks_up_is_what_it_would_read_everything_for() -> None:
