@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +58,19 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(os.cpu_count() or 1, 8) if whole and not asked else 0
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Leave what all tests import and collect out of every search for garbage.
 
     These are millions of objects, and looking through them took longer than many a test.
     """
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_runtest_teardown(item: pytest.Item) -> None:
