@@ -85,7 +85,7 @@ def test_more_are_drawn_as_often_as_is_said(make_source: Callable[..., LabelSour
 
     assert all({a.line for a in first} <= {b.line for b in both} for first, both in draws)
     assert all(
-        first == draw(source, levels, count=80, seed=s) for s, (first, _) in enumerate(draws)
+        first == draw(source, levels, count=80, seed=s) for s, (first, _) in enumerate(draws[:50])
     )
     assert said.keys() == (source.views or {}).keys()
     assert 50 <= sum(said.values()) < 51  # as many as one draw of 200 labels
