@@ -32,6 +32,11 @@ os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # noqa: TID251  
 # Nothing is downloaded: where there is no network, every look at a hub is tried six times.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # noqa: TID251  # read when the hub's client is imported
 
+# The tests are small, and each core has a process of its own: a second thread would only wait for
+# the first, and one that waits by looking again and again takes the core from another test.
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # noqa: TID251  # read when torch is imported
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # noqa: TID251  # as above
+
 # A deadline measures the machine, not the code; shared machines are slow at random moments.
 settings.register_profile(
     "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
