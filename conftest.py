@@ -78,16 +78,10 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Forget where a command of the test logged to: its standard error is closed by now.
-
-    A run of rubric-synth ends by looking for garbage everywhere again; no other test needs that.
-    """
+def pytest_runtest_teardown() -> None:
+    """Forget where a command of the test logged to: its standard error is closed by now."""
     if "structlog" in sys.modules:
         sys.modules["structlog"].reset_defaults()
-    if "rubric-synth" in item.nodeid:
-        gc.collect(1)
-        gc.freeze()
 
 
 def _is_loopback(host: str) -> bool:
