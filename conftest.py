@@ -8,11 +8,12 @@ import ipaddress
 import os
 import signal
 import socket
+import stat
 import sys
 import sysconfig
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -128,6 +129,21 @@ def loopback_only() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk() -> Iterator[None]:
+    """Let no test wait for the disk: they end processes, at any moment, and never the machine."""
+    sync = os.fsync
+
+    def quick(file: int | IO[Any]) -> None:
+        kind = os.fstat(file if isinstance(file, int) else file.fileno()).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            sync(file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", quick)
         yield
 
 
