@@ -9,7 +9,6 @@ of a setting, such as advantage estimators, are found by `rubric_core.plugins.va
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
@@ -193,15 +192,13 @@ def _loaded(name: str, *, group: str) -> object:
 
 def _installed(group: str) -> EntryPoints:
     # To read those of a few hundred packages takes longer than the rest of a configuration does.
-    changed_ns: dict[str, int] = {}
-    for place in sys.path:
-        with suppress(OSError):
-            changed_ns[place] = Path(place).stat().st_mtime_ns
-    return _read(tuple(changed_ns.items()), group)
+    places = [Path(place) for place in sys.path]
+    changed = [(str(one), one.stat().st_mtime_ns) for one in places if one.exists()]
+    return _read(tuple(changed), group)
 
 
 @lru_cache(maxsize=16)
-def _read(_changed_ns: tuple[tuple[str, int], ...], group: str) -> EntryPoints:
+def _read(_changed: tuple[tuple[str, int], ...], group: str) -> EntryPoints:
     return entry_points(group=group)
 
 
