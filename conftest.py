@@ -8,11 +8,12 @@ import ipaddress
 import os
 import signal
 import socket
+import stat
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -31,6 +32,11 @@ os.environ.setdefault("RAY_prestart_worker_first_driver", "0")  # noqa: TID251  
 
 # Nothing is downloaded: where there is no network, every look at a hub is tried six times.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # noqa: TID251  # read when the hub's client is imported
+
+# The tests are small, and each core has a process of its own: a second thread would only wait for
+# the first, and one that waits by looking again and again takes the core from another test.
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # noqa: TID251  # read when torch is imported
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # noqa: TID251  # as above
 
 # A deadline measures the machine, not the code; shared machines are slow at random moments.
 settings.register_profile(
@@ -58,25 +64,24 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return min(os.cpu_count() or 1, 8) if whole and not asked else 0
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
     """Leave what all tests import and collect out of every search for garbage.
 
     These are millions of objects, and looking through them took longer than many a test.
     """
-    gc.collect()
-    gc.freeze()
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
-def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Forget where a command of the test logged to: its standard error is closed by now.
-
-    A run of rubric-synth ends by looking for garbage everywhere again; no other test needs that.
-    """
+def pytest_runtest_teardown() -> None:
+    """Forget where a command of the test logged to: its standard error is closed by now."""
     if "structlog" in sys.modules:
         sys.modules["structlog"].reset_defaults()
-    if "rubric-synth" in item.nodeid:
-        gc.collect(1)
-        gc.freeze()
 
 
 def _is_loopback(host: str) -> bool:
@@ -124,6 +129,21 @@ def loopback_only() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_disk() -> Iterator[None]:
+    """Let no test wait for the disk: they end processes, at any moment, and never the machine."""
+    sync = os.fsync
+
+    def quick(file: int | IO[Any]) -> None:
+        kind = os.fstat(file if isinstance(file, int) else file.fileno()).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            sync(file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", quick)
         yield
 
 

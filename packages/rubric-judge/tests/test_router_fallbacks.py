@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -140,6 +142,23 @@ def test_all_dead_is_unavailable(tmp_path: Path, views: list[JudgeView]) -> None
     (result,) = results(judge, views[:1])
     assert (result.reason, result.attempts) == (Reason.CONNECTION, 6)
     assert result.answered_by is None
+
+
+def test_litellm_tells_the_router_of_a_judge_that_is_closed_of_no_further_call(
+    tmp_path: Path, views: list[JudgeView]
+) -> None:
+    litellm: Any = import_module("litellm")
+    told = list(litellm.failure_callback)
+    judge = LLMJudge(config(tmp_path))
+
+    async def run() -> int:
+        async with judge:
+            await judge.judge(views[0])
+            return len(litellm.failure_callback)
+
+    for _ in range(2):  # closed, it can be used again
+        assert anyio.run(run) == len(told) + 1
+        assert litellm.failure_callback == told
 
 
 def test_a_server_that_dies_in_the_middle_costs_no_judgement(

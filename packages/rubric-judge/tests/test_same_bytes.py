@@ -332,6 +332,7 @@ def test_no_connection_outlives_its_event_loop_and_the_judge(
         judge = LLMJudge(JudgeConfig.model_validate(settings))
         asyncio.run(judge_once(close=True))  # what is opened once
         gc.collect()
+        gc.freeze()  # litellm need not be searched each time
         before = open_files()
         for close in (True, False, False, True):
             asyncio.run(judge_once(close=close))

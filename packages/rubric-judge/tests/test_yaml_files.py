@@ -38,7 +38,7 @@ from rubric_judge.yaml_files import read_yaml, yaml_place, yaml_value
         ("a: !!timestamp sk-live-1", "a.yaml:1:4: this is no date, or no value of its tag"),
         ("a: [!!int '']", "a.yaml:1:5: this is no date, or no value of its tag"),
         ("a: [!!float '-']", "a.yaml:1:5: this is no date, or no value of its tag"),
-        ("[" * 5000, "a.yaml: is not YAML; it nests too deep"),
+        ("[" * 2000, "a.yaml: is not YAML; it nests too deep"),
         ("a: &sk-live-1 [*sk-live-1]", "a.yaml:1:16: this alias stands within what it stands for"),
         ("a: &x {<<: *x}", "a.yaml:1:12: this alias stands within what it stands for"),
         ("{? [a] : 1}", "a.yaml:1:4: a list or a mapping is no key here"),

@@ -161,8 +161,9 @@ async def test_a_failure_is_no_answer(transport: str, fault: Fault, reason: Reas
     ],
 )
 async def test_an_answer_that_came_is_one(
-    transport: str, fault: Fault, finish: Finish, text: str
+    transport: str, fault: Fault, finish: Finish, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("rubric_judge.testing.endpoint._DRIP_INTERVAL_S", 0.001)
     name = "fake" if transport == "direct" else "hosted_vllm/fake"
     spec_options = {"transport": transport, "model": name}
     with FakeEndpoint(served=ServedModel(), faults=[fault]) as endpoint:

@@ -116,6 +116,8 @@ class LiteLLMClient(Transport):
         if not self._is_ready:
             await anyio.to_thread.run_sync(self._make_ready)
             self._is_ready = True
+        if self._groups is not None and self._router is None:
+            self._make_router(self._groups)
 
     def _make_ready(self) -> None:
         config = self._config
@@ -126,9 +128,11 @@ class LiteLLMClient(Transport):
         if self._groups is None:
             _require_provider(litellm, config)
             self._unset = _unset(litellm, config.model) if self._key is None else ()
-            return
+
+    def _make_router(self, groups: Groups) -> None:
+        # In the event loop, where what its strategies do from time to time is done.
         try:
-            self._router = make_router(litellm.Router, self._groups, timeout_s=config.timeout_s)
+            self._router = make_router(_litellm().Router, groups, timeout_s=self._config.timeout_s)
         except ConfigError as error:
             raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
 
@@ -180,6 +184,9 @@ class LiteLLMClient(Transport):
     async def aclose(self) -> None:
         """Close litellm's connections, which are those of all its users, with the last of them."""
         _in_use.discard(self)
+        if self._router is not None:
+            self._router.discard()  # or litellm goes on telling it of every call
+            self._router = None
         if not _in_use and _litellm.cache_info().currsize:
             litellm = _litellm()
             await litellm.close_litellm_async_clients()

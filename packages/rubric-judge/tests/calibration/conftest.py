@@ -29,13 +29,13 @@ def _tasks(names: tuple[str, ...], count: int) -> dict[str, Task]:
     return {task.task_id: task for task in tasks}
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_tasks() -> MakeTasks:
     """Return a function that makes tasks, by id, whose criteria weigh 2 each."""
     return _tasks
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def planted() -> Callable[..., Paired]:
     """Return a function that draws what people call met, and a judge with planted rates."""
 

@@ -15,13 +15,17 @@ from rubric_judge.calibration.record import Verdict, read_calibration
 _ABSENT = object()
 
 
-@pytest.fixture
-def written(planted: Callable[..., Paired], tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def calibrated(planted: Callable[..., Paired]) -> str:
     """calibration.json of two criteria, the first masked, the second admitted."""
     paired = planted({"good": (0.95, 0.05), "wrong": (0.2, 0.8)}, tasks=40)
-    report = calibrate(paired, fingerprint="x", settings=Settings(resamples=20))
+    return calibrate(paired, fingerprint="x", settings=Settings(resamples=20)).model_dump_json()
+
+
+@pytest.fixture
+def written(calibrated: str, tmp_path: Path) -> Path:
     path = tmp_path / "calibration.json"
-    path.write_text(report.model_dump_json(), encoding="utf-8")
+    path.write_text(calibrated, encoding="utf-8")
     return path
 
 

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from rubric_core import JudgeResult
 from rubric_core.errors import RubricFileError
+from rubric_judge.labels import sampling
 from rubric_judge.labels.rows import LabelSource
 from rubric_judge.labels.sampling import draw, draw_more, in_order, judged_levels
 from rubric_judge.responses import JudgedResponse, write_judgements
@@ -48,6 +50,21 @@ def test_where_all_is_drawn_a_larger_count_draws_nothing_more(
     assert again == all_drawn
 
 
+@pytest.fixture
+def one_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compute the probabilities once for each count: of one source, they differ with no seed."""
+    compute: Callable[..., Any] = sampling._inclusion
+    found: dict[float, Any] = {}
+
+    def once(*arrays: Any, wanted: float) -> Any:
+        if wanted not in found:
+            found[wanted] = compute(*arrays, wanted=wanted)
+        return found[wanted]
+
+    monkeypatch.setattr(sampling, "_inclusion", once)
+
+
+@pytest.mark.usefixtures("one_source")
 def test_each_response_is_drawn_as_often_as_is_said(
     make_source: Callable[..., LabelSource],
 ) -> None:
@@ -73,6 +90,7 @@ def test_each_response_is_drawn_as_often_as_is_said(
     assert np.mean(means) == pytest.approx(truth, abs=4 * np.std(means) / np.sqrt(600))
 
 
+@pytest.mark.usefixtures("one_source")
 def test_more_are_drawn_as_often_as_is_said(make_source: Callable[..., LabelSource]) -> None:
     source = make_source(tasks=30)
     levels = {

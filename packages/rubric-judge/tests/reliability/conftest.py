@@ -58,13 +58,13 @@ def _simulated(
     return ratings
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def make_tasks() -> Callable[[int], dict[str, Task]]:
     """Return a function that makes tasks, by id, whose criteria weigh 3, 1 and 1."""
     return _tasks
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def simulated() -> Callable[..., list[Rating]]:
     """Return a function that judges made-up responses to tasks."""
     return _simulated

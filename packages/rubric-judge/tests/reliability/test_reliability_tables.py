@@ -1,6 +1,7 @@
 """The tables of a reliability report can be read in a terminal of 80 columns."""
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -14,16 +15,17 @@ NAMES = tuple(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def measured(
     make_tasks: Callable[[int], dict[str, Task]], simulated: Callable[..., list[Rating]]
 ) -> Callable[[int], ReliabilityReport]:
     """Return a function that measures so many judges with long names."""
 
+    @cache
     def report(judges: int) -> ReliabilityReport:
         tasks = make_tasks(9)
         noise = dict.fromkeys(NAMES[:judges], 0.1)
-        return measure(collect(simulated(tasks, noise=noise, group=3), tasks), resamples=30)
+        return measure(collect(simulated(tasks, noise=noise, group=3), tasks), resamples=15)
 
     return report
 

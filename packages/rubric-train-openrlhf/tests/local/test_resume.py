@@ -226,22 +226,23 @@ def test_a_checkpoint_of_before_the_digests_goes_on(
 
 
 def test_the_model_that_a_run_started_from_is_not_read_again(
-    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
+    make_config: MakeConfig,
+    whole_run: Callable[[int], Path],
+    spread_judge: ScriptedJudge,
+    tmp_path: Path,
 ) -> None:
     """Step 0 holds it: what becomes of `model.path` later has no influence."""
     model = tmp_path / "model"
     shutil.copytree(str(getattr(make_config().model, "path", "")), model)
     changes = {"model": {"type": "path", "path": model}}
-    whole = make_config(steps=3, out=tmp_path / "whole", **changes)
-    run_grpo(whole, judge=spread_judge)
     run_grpo(make_config(steps=2, **changes), judge=spread_judge)
     shutil.rmtree(model)
 
-    config = make_config(steps=3, **changes)
+    config = make_config(steps=4, **changes)
     run_grpo(config, judge=spread_judge, resume=True)
 
-    last = "checkpoints/step_000003/model.safetensors"
-    assert (config.out / last).read_bytes() == (whole.out / last).read_bytes()
+    last = "checkpoints/step_000004/model.safetensors"
+    assert (config.out / last).read_bytes() == (whole_run(4) / last).read_bytes()
 
 
 def test_rows_without_a_checkpoint_are_never_wiped(

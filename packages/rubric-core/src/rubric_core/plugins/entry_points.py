@@ -7,8 +7,10 @@ under `rubric.responders`, where the target is `factory(options)` that returns a
 of a setting, such as advantage estimators, are found by `rubric_core.plugins.variants`.
 """
 
+import sys
 from collections.abc import Callable, Mapping
-from importlib.metadata import entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Final, Protocol, TypeVar, cast, runtime_checkable
 
@@ -87,7 +89,7 @@ def responder_names() -> tuple[str, ...]:
 
 def plugin_names(group: str) -> tuple[str, ...]:
     """Return the names in one group of entry points, sorted, without loading them."""
-    return tuple(sorted(entry_points(group=group).names))
+    return tuple(sorted(_installed(group).names))
 
 
 def find_judge(name: str) -> JudgeFactory:
@@ -161,7 +163,7 @@ def _callable(name: str, *, group: str) -> Callable[..., object]:
 
 
 def _loaded(name: str, *, group: str) -> object:
-    found = entry_points(group=group, name=name)
+    found = _installed(group).select(name=name)
     if not found:
         known = plugin_names(group)
         close = nearest_key(name, known)
@@ -186,6 +188,18 @@ def _loaded(name: str, *, group: str) -> object:
         raise PluginError(
             f"{name!r} in {group!r} points to {entry.value!r}, which does not load: {reason}"
         ) from error
+
+
+def _installed(group: str) -> EntryPoints:
+    # To read those of a few hundred packages takes longer than the rest of a configuration does.
+    places = [Path(place) for place in sys.path]
+    changed = [(str(one), one.stat().st_mtime_ns) for one in places if one.exists()]
+    return _read(tuple(changed), group)
+
+
+@lru_cache(maxsize=16)
+def _read(_changed: tuple[tuple[str, int], ...], group: str) -> EntryPoints:
+    return entry_points(group=group)
 
 
 def _shown(target: object) -> str:

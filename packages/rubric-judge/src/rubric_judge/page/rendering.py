@@ -8,6 +8,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -84,13 +85,28 @@ def render_page(
         scripts: names of scripts, the package's own or the kit's, run in this order at the end.
         asks: whether the scripts may ask the server that the page came from.
     """
+    home = package or ""
+    sources = [_asset(home, script) for script in scripts]
+    return (
+        _environment(home)
+        .get_template(f"{name}.html.j2")
+        .render(
+            **content,
+            page_style=_asset(_KIT, "page.css") + _asset(home, f"{style or name}.css"),
+            page_asks=asks,
+            page_scripts=sources,
+            page_hashes=[_sha256(source) for source in sources],
+        )
+    )
+
+
+@cache  # a run writes the same page again and again
+def _environment(home: str) -> jinja2.Environment:
     # Loaded at its first use: the packages with pages stay quick to import.
     import jinja2
 
-    home = package or ""
-    loaders = [jinja2.PackageLoader(home), jinja2.PackageLoader(_KIT)]
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader(loaders),
+        loader=jinja2.ChoiceLoader([jinja2.PackageLoader(home), jinja2.PackageLoader(_KIT)]),
         autoescape=True,
         finalize=_shown,
         undefined=jinja2.StrictUndefined,
@@ -99,16 +115,10 @@ def render_page(
     )
     cast("dict[str, Any]", environment.filters).update(_FILTERS)
     cast("dict[str, Any]", environment.globals)["svg"] = svg
-    sources = [_asset(home, script) for script in scripts]
-    return environment.get_template(f"{name}.html.j2").render(
-        **content,
-        page_style=_asset(_KIT, "page.css") + _asset(home, f"{style or name}.css"),
-        page_asks=asks,
-        page_scripts=sources,
-        page_hashes=[_sha256(source) for source in sources],
-    )
+    return environment
 
 
+@lru_cache(maxsize=8)
 def text_template(text: str, **filters: Callable[..., object]) -> jinja2.Template:
     """Read a template of a text that is no page: nothing is escaped, and what is missing an error.
 

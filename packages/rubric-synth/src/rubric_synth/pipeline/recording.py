@@ -139,23 +139,17 @@ class Stop:
 
 @contextmanager
 def rare_garbage_collection() -> Generator[None]:
-    """Run the garbage collector rarely, and not over what is there already: modules and schemas.
+    """Run the garbage collector rarely, and hardly ever over what is there already.
 
-    Looking through these time and again was a tenth of a run. Few cycles are made by a document,
-    and they are small. What the caller has frozen stays so: Python can only unfreeze everything.
+    Looking through modules and schemas time and again was a tenth of a run. Few cycles are made by
+    a document, and they are small.
     """
     before = gc.get_threshold()
-    is_frozen = gc.get_freeze_count() > 0
-    if not is_frozen:
-        gc.collect()
-        gc.freeze()
     gc.set_threshold(20_000, 20, 50)
     try:
         yield
     finally:
         gc.set_threshold(*before)
-        if not is_frozen:
-            gc.unfreeze()
 
 
 class Progress(NamedTuple):
