@@ -1,7 +1,7 @@
 """What the stack loads for others than a run on a CPU, left out of its half a dozen processes.
 
-Each of them loads transformers, and most DeepSpeed or vLLM: what these load for images, for GPUs
-and for torch's compiler takes a process longer than all else that it does in a short run.
+Each of them loads transformers, and most DeepSpeed or vLLM: what these load for images, servers
+and GPUs is not used there.
 """
 
 import gc
