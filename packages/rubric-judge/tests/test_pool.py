@@ -10,7 +10,7 @@ import structlog
 import structlog.testing
 from anyio.from_thread import start_blocking_portal
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Thought, Unanswered, Usage
 from rubric_judge import JudgePool
 from rubric_judge.pool import step as step_module
 from rubric_judge.testing import FailingJudge, ScriptedJudge
@@ -328,3 +328,24 @@ async def test_a_step_that_keeps_its_deadline_leaves_no_watcher(make_view: ViewF
     before = threading.active_count()
     await JudgePool(ScriptedJudge(1.0)).judge_all([make_view("a")], deadline_s=600)
     assert threading.active_count() == before
+
+
+async def test_no_judge_is_asked_about_a_response_without_an_answer(make_view: ViewFactory) -> None:
+    judge = ScriptedJudge(1.0)
+    unclosed = make_view("").model_copy(update={"thought": Thought.UNCLOSED})
+    pool = JudgePool(judge)
+    seen: list[int] = []
+    results = await pool.judge_all(
+        [make_view("a"), make_view(" \n"), unclosed, make_view("b")],
+        on_result=lambda position, _: seen.append(position),
+    )
+    assert [one.unanswered for one in results] == [
+        None, Unanswered.EMPTY, Unanswered.UNCLOSED_THOUGHT, None,
+    ]  # fmt: skip
+    assert [one.total == 0 for one in results] == [False, True, True, False]
+    assert sorted(seen) == [0, 1, 2, 3]
+    statistics = pool.statistics()
+    assert statistics.done == 4
+    assert statistics.attempts == 2
+    assert dict(statistics.unanswered) == {Unanswered.EMPTY: 1, Unanswered.UNCLOSED_THOUGHT: 1}
+    assert pool.knows([unclosed])

@@ -64,6 +64,15 @@ from rubric_core.reward.projection import normalized_reward as normalized_reward
 from rubric_core.reward.projection import project as project
 from rubric_core.reward.projection import raw_reward as raw_reward
 from rubric_core.reward.projection import reward_delta as reward_delta
+from rubric_core.schema.answer import KNOWN_TAGS as KNOWN_TAGS
+from rubric_core.schema.answer import Answer as Answer
+from rubric_core.schema.answer import Thought as Thought
+from rubric_core.schema.answer import Thoughts as Thoughts
+from rubric_core.schema.answer import ThoughtTags as ThoughtTags
+from rubric_core.schema.answer import Unanswered as Unanswered
+from rubric_core.schema.answer import answer_of as answer_of
+from rubric_core.schema.answer import answer_of_tokens as answer_of_tokens
+from rubric_core.schema.answer import opens_thought as opens_thought
 from rubric_core.schema.rubric import Criterion as Criterion
 from rubric_core.schema.rubric import Grounding as Grounding
 from rubric_core.schema.rubric import Rubric as Rubric

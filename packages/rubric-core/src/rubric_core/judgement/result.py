@@ -12,6 +12,7 @@ from rubric_core.errors import ReplyError
 from rubric_core.judgement.evidence import Evidence, find_quote
 from rubric_core.judgement.reply import read_reply
 from rubric_core.outcome import Outcome, Reason
+from rubric_core.schema.answer import Unanswered
 from rubric_core.schema.rubric import Rubric
 from rubric_core.schema.sealed import Amount, Count, Identifier, Many, Sealed, Text
 
@@ -156,10 +157,10 @@ def call_shares(call: Call, count: int) -> list[Call]:
 class JudgeResult(Sealed):
     """Scores, or the reason why there are none. A failure is never a number.
 
-    Make one with `from_reply`, `from_quoting_reply`, `scored`, `invalid` or `unavailable`, which
-    check the scores against the rubric. `repr` leaves out the reasoning and the quotes, which may
-    be the passage's; `model_dump` keeps them, for the judgement files that only the judge's side
-    reads.
+    Make one with `from_reply`, `from_quoting_reply`, `scored`, `without_answer`, `invalid` or
+    `unavailable`, which check the scores against the rubric. `repr` leaves out the reasoning and
+    the quotes, which may be the passage's; `model_dump` keeps them, for the judgement files that
+    only the judge's side reads.
     """
 
     outcome: Outcome
@@ -182,6 +183,9 @@ class JudgeResult(Sealed):
 
     reason: Reason | None = None
     """Why there are no scores; None when there are."""
+
+    unanswered: Unanswered | None = None
+    """Why there was nothing to judge: every score is 0 and no judge was asked. None otherwise."""
 
     judge: Text = ""
     """Name of the judge."""
@@ -219,6 +223,8 @@ class JudgeResult(Sealed):
             raise ValueError(
                 "a scored result has scores, total and max_total; any other has only a reason"
             )
+        if self.unanswered is not None and (not scored or any(self.scores.values())):
+            raise ValueError("a response without an answer has a score of 0 for every criterion")
         if unscored := self.evidence.keys() - self.scores.keys():
             raise ValueError(f"there is evidence for {len(unscored)} criteria without a score")
         return self
@@ -302,6 +308,13 @@ class JudgeResult(Sealed):
             judge=judge,
             latency_s=latency_s,
         )
+
+    @classmethod
+    def without_answer(cls, rubric: Rubric, why: Unanswered, *, judge: str) -> Self:
+        """Record that a response has no answer: 0 for every criterion, and no judge was asked."""
+        scores = dict.fromkeys(rubric.ids, 0.0)
+        found = cls.scored(rubric, scores, judge=judge, latency_s=0.0)
+        return found.model_copy(update={"unanswered": why, "attempts": 0})
 
     @classmethod
     def invalid(cls, reason: Reason, *, detail: str = "", **call: Unpack[Call]) -> Self:

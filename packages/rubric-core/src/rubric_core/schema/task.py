@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from rubric_core.errors import NotJsonError, SchemaError
 from rubric_core.files import decode
+from rubric_core.schema.answer import Answer, Thought, Unanswered, answer_of, unanswered
 from rubric_core.schema.rubric import Criteria, Grounding, Rubric
 from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text, not_blank
 
@@ -42,10 +43,18 @@ class JudgeView(Sealed):
     """g: the passage to check against."""
 
     response: Text = Field(repr=False, exclude=True)
-    """y: the policy's answer, untrusted text."""
+    """y: the policy's answer, untrusted text; its thought is no part of it."""
 
     rubric: Rubric
     """R: what to score."""
+
+    thought: Thought = Thought.NONE
+    """What the policy wrote before its answer."""
+
+    @property
+    def unanswered(self) -> Unanswered | None:
+        """Why there is nothing to judge; None where there is an answer."""
+        return unanswered(self.response, self.thought)
 
 
 class SftExample(Sealed):
@@ -190,13 +199,20 @@ class Task(Sealed):
         """Return what the policy may see."""
         return PolicyView(task_id=self.task_id, question=self.question)
 
-    def judge_view(self, response: str) -> JudgeView:
-        """Return what the judge needs to score this response."""
+    def judge_view(self, response: str | Answer) -> JudgeView:
+        """Return what the judge needs to score this response.
+
+        Args:
+            response: a completion, of which the answer is taken as `answer_of` does by default; or
+                the answer of one.
+        """
+        answer = answer_of(response) if isinstance(response, str) else response
         return JudgeView(
             task_id=self.task_id,
             question=self.question,
             grounding=self.grounding,
-            response=response,
+            response=answer.text,
+            thought=answer.thought,
             rubric=self.rubric,
         )
 

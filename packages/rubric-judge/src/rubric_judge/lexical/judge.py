@@ -96,6 +96,8 @@ class LexicalJudge:
     def _scored(
         self, view: JudgeView, compiled: scoring.CompiledRubric, verdicts: dict[str, CheckResult]
     ) -> JudgeResult:
+        if (why := view.unanswered) is not None:
+            return JudgeResult.without_answer(view.rubric, why, judge=self.name)
         reading = scoring.read_response(
             compiled,
             question=view.question,

@@ -207,8 +207,11 @@ class LLMJudge(ModelJudge[JudgeConfig]):
             view: everything the judge sees.
 
         Returns:
-            Scored; invalid, for an answer outside of the contract; or unavailable.
+            Scored; invalid, for a reply outside of the contract; or unavailable. A response
+            without an answer scores 0, and the model is not asked.
         """
+        if (why := view.unanswered) is not None:
+            return JudgeResult.without_answer(view.rubric, why, judge=self.name)
         if not self._is_by_criterion:
             return await self._judge_at_once(view)
         return await judge_by_criterion(self._judge_at_once, view, warm=self.warm_call)

@@ -92,6 +92,7 @@ class JudgePool:
         """Judge every view.
 
         With a ledger, what it holds is not asked for, and what is the same twice is asked for once.
+        Nor is a response without an answer, which scores 0: see `JudgeResult.unanswered`.
 
         Args:
             views: any number of views, in any order.
@@ -134,6 +135,7 @@ class JudgePool:
                     self._ledger.record(one.key, one.view, result, judge=judge, replicate=replicate)
                 place(one.positions, result)
 
+        self._place_unanswered(views, place=place)
         calls = self._calls(views, replicate=replicate, place=place)
         with watched_deadline(deadline_s, judge=self._judge.name):
             await Step(calls, self._state, settle=settle).run()
@@ -146,7 +148,7 @@ class JudgePool:
         """Return whether the ledger holds every judgement, so that none will be asked for."""
         ledger = self._ledger
         if ledger is None:
-            return not views
+            return not _answered(views)
         calls = self._wanted(views, replicate=replicate)
         return all(ledger.find(one.key) is not None for wanted in calls for one in wanted)
 
@@ -192,16 +194,27 @@ class JudgePool:
             limiters=tuple(limiter.statistics() for limiter in limiters.values()),
         )
 
+    def _place_unanswered(
+        self, views: Sequence[JudgeView], *, place: Callable[[Sequence[int], JudgeResult], None]
+    ) -> None:
+        """Settle the responses without an answer."""
+        for position, view in enumerate(views):
+            if (why := view.unanswered) is not None:
+                result = JudgeResult.without_answer(view.rubric, why, judge=self._judge.name)
+                self._state.tally.not_asked(result)
+                place((position,), result)
+
     def _wanted(self, views: Sequence[JudgeView], *, replicate: int) -> list[list[Wanted]]:
-        ledger, judge = self._ledger, fingerprint(self._judge)
+        """Part the views that have an answer into calls."""
+        ledger, judge, answered = self._ledger, fingerprint(self._judge), _answered(views)
         if ledger is None:
-            return wanted_of(views, self._judge, key=None)
+            return wanted_of(views, self._judge, key=None, among=answered)
 
         def key(view: JudgeView, group: str) -> str:
             by = f"{judge} in group {group}" if group else judge
             return ledger.key(view, judge=by, replicate=replicate)
 
-        return wanted_of(views, self._judge, key=key)
+        return wanted_of(views, self._judge, key=key, among=answered)
 
     def _calls(
         self,
@@ -233,6 +246,11 @@ class JudgePool:
             detail=f"{doing} when the step's deadline_s={deadline_s} was over",
             attempts=call.spent + begun,
         )
+
+
+def _answered(views: Sequence[JudgeView]) -> list[int]:
+    """Return the positions of the responses that have an answer."""
+    return [position for position, view in enumerate(views) if view.unanswered is None]
 
 
 def _check(deadline_s: float | None, replicate: int) -> None:

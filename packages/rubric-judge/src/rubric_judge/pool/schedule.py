@@ -87,11 +87,14 @@ Key: TypeAlias = Callable[[JudgeView, str], str]
 """From a view, and what identifies the group that it is judged in, to the ledger's key."""
 
 
-def wanted_of(views: Sequence[JudgeView], judge: Judge, *, key: Key | None) -> list[list[Wanted]]:
+def wanted_of(
+    views: Sequence[JudgeView], judge: Judge, *, key: Key | None, among: Sequence[int]
+) -> list[list[Wanted]]:
     """Part views into calls.
 
     Args:
         views: in any order.
+        among: the positions of those that are to be judged.
         judge: for a `GroupJudge` the views of a task are one call, and a response that stands in
             it twice is shown once.
         key: of the ledger; without one, a judge of single responses judges each view.
@@ -103,21 +106,23 @@ def wanted_of(views: Sequence[JudgeView], judge: Judge, *, key: Key | None) -> l
         JudgeSetupError: a group is larger than the judge takes.
     """
     if isinstance(judge, GroupJudge):
-        return _groups(views, judge, key=key)
+        return _groups(views, judge, key=key, among=among)
     if key is None:
-        return [[Wanted([position], view)] for position, view in enumerate(views)]
+        return [[Wanted([position], views[position])] for position in among]
     by_key: dict[str, Wanted] = {}
-    for position, view in enumerate(views):
+    for position in among:
+        view = views[position]
         name = key(view, "")
         by_key.setdefault(name, Wanted([], view, name)).positions.append(position)
     return [[one] for one in by_key.values()]
 
 
 def _groups(
-    views: Sequence[JudgeView], judge: GroupJudge, *, key: Key | None
+    views: Sequence[JudgeView], judge: GroupJudge, *, key: Key | None, among: Sequence[int]
 ) -> list[list[Wanted]]:
     groups: dict[object, dict[str, Wanted]] = {}
-    for position, view in enumerate(views):
+    for position in among:
+        view = views[position]
         group = groups.setdefault((view.task_id, view.question, view.grounding, view.rubric), {})
         group.setdefault(view.response, Wanted([], view)).positions.append(position)
     for group in groups.values():

@@ -4,7 +4,15 @@ import statistics
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason, Usage
+from rubric_core import (
+    Answerer,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    Unanswered,
+    Usage,
+)
 from rubric_judge.pool.cascades import CascadeStatistics
 from rubric_judge.provider.limits import LimiterStatistics
 
@@ -71,6 +79,8 @@ class PoolStatistics:
     """Judgements that were found, not asked for."""
     invalid_from_ledger: int = 0
     """Those of them that are invalid."""
+    unanswered: Counter[Unanswered] = field(default_factory=Counter[Unanswered])
+    """Responses without an answer, which score 0 and are not asked for."""
     passages_truncated: int = 0
     """Judgements asked for whose passage was cut."""
     criteria: int = 0
@@ -139,6 +149,12 @@ class PoolStatistics:
         self.from_ledger += times
         self.invalid_from_ledger += times * (result.outcome is Outcome.INVALID)
         self._outcome(result, times, is_asked=False)
+
+    def not_asked(self, result: JudgeResult) -> None:
+        """Count a response without an answer."""
+        if result.unanswered is not None:
+            self.unanswered[result.unanswered] += 1
+        self._outcome(result, 1, is_asked=False)
 
     def judged(
         self, view: JudgeView, result: JudgeResult, latency_s: float | None, times: int
