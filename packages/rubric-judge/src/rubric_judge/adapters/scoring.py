@@ -29,6 +29,7 @@ from rubric_core.errors import ConfigError, MissingExtraError, UnavailableReward
 from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
 from rubric_judge.adapters.outages import Outage
 from rubric_judge.adapters.rows import Tasks, task_source
+from rubric_judge.adapters.ties import tied_reward
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
 from rubric_judge.errors import says
@@ -118,14 +119,14 @@ class Judgement:
 
     @property
     def reward(self) -> float | None:
-        """The normalised reward; None for a response to be masked.
+        """The normalised reward, in a trainer's bits (`ties`); None for a response to be masked.
 
         Raises:
             UnavailableRewardError: no judgement, under "raise".
         """
         if self.unavailable and self.on_unavailable != "raise":
             return 0.0 if self.on_unavailable == "zero" else None
-        return normalized_reward(self.result, self.view.rubric)
+        return tied_reward(normalized_reward(self.result, self.view.rubric))
 
     @property
     def metrics(self) -> dict[str, float]:
