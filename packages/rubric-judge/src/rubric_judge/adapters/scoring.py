@@ -10,12 +10,12 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
 
@@ -42,7 +42,7 @@ __all__ = [
     "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",
 ]  # fmt: skip
 
-_Function = TypeVar("_Function")
+_Function = TypeVar("_Function", bound=Callable[..., object])
 _THREAD: Final = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
 
@@ -173,7 +173,7 @@ class _Options(BaseModel):
 
 
 def shows_options(function: _Function) -> _Function:
-    """Let `help` show each option of a function that takes `MaskingOptions`, with its default."""
+    """Let `help` show each option of a function that takes `MaskingOptions`, and its own."""
     named = [
         Parameter(
             name,
@@ -182,6 +182,8 @@ def shows_options(function: _Function) -> _Function:
         )
         for name, field in _Options.model_fields.items()
     ]
+    own = signature(function).parameters.values()
+    named += [one for one in own if one.kind is Parameter.KEYWORD_ONLY]
     vars(function)["__signature__"] = Signature(named)
     return function
 
