@@ -43,12 +43,17 @@ class Reason(StrEnum):
     MAX_TOTAL_MISMATCH = "max_total_mismatch", Outcome.INVALID
     EMPTY = "empty", Outcome.INVALID
     EVIDENCE_NOT_FOUND = "evidence_not_found", Outcome.INVALID
+    CONTEXT_FULL = "context_full", Outcome.INVALID
+    """Prompt and reply are longer than what the judge's model can read, so that a long response is
+    no better off than one with a bad score."""
 
     TIMEOUT = "timeout"
     RATE_LIMITED = "rate_limited"
     SERVER_ERROR = "server_error"
     CONNECTION = "connection"
     AUTH = "auth"
+    OUT_OF_CREDIT = "out_of_credit"
+    """The account has no money or quota left; to ask again changes nothing."""
     BAD_REQUEST = "bad_request"
     CANCELLED = "cancelled"
     JUDGE_ERROR = "judge_error"

@@ -24,9 +24,7 @@ class _Ready(BaseModel):
     ready: bool
 
 
-_READY = ChatRequest(
-    user="Are you ready?", system='Answer with JSON: {"ready": true}', reply=_Ready
-)
+_READY = "Are you ready?", 'Answer with JSON: {"ready": true}', _Ready
 
 
 class ChatModel(ClosesItself):
@@ -95,6 +93,7 @@ class ChatModel(ClosesItself):
             "temperature": config.temperature,
             "max_tokens": config.max_tokens,
             "parameters": config.parameters,
+            **_further_identity(config, self.routes),
         }
 
     async def complete(
@@ -116,7 +115,7 @@ class ChatModel(ClosesItself):
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
         client, server = self._replica(affinity)
-        asking = client.ask(ChatRequest(user=user, system=system, reply=reply))
+        asking = client.ask(self._request(user, system, reply))
         return await self._finished(asking, server)
 
     async def answer(
@@ -165,7 +164,8 @@ class ChatModel(ClosesItself):
         """
         for client, address in zip(self._clients, self._config.addresses, strict=False):
             try:
-                answer = await client.hurried().ask(_READY)
+                answer = await client.hurried().ask(self._request(*_READY))
+                self._require_room(answer)
                 if why := _departure(answer):
                     where = chat.server_of(address)
                     events.probe_out_of_schema(
@@ -221,6 +221,19 @@ class ChatModel(ClosesItself):
         detail = says("other_model", model=by.model, where=where, first=first)
         raise JudgeTransportError(Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts)
 
+    def _require_room(self, answer: ChatReply) -> None:
+        """Refuse a server in whose context not even the question of the check has room."""
+        if answer.finish == "full":
+            detail = says("no_room", max_tokens=self._config.max_tokens)
+            raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=answer.attempts)
+
+    def _request(self, user: str, system: str, reply: type[BaseModel]) -> ChatRequest:
+        """Return a request for a reply, with its schema wherever that is to stand."""
+        form = self._config.reply_form
+        if form != "json_schema":
+            system = f"{system}\n\n{chat.SCHEMA_FOLLOWS}\n{json.dumps(reply.model_json_schema())}"
+        return ChatRequest(user=user, system=system, reply=reply, asks_for=form)
+
     def _priced(self, usage: Usage | None) -> Usage | None:
         prices = self._config.prices
         if usage is None or prices is None:
@@ -256,3 +269,14 @@ def _transports(config: ModelConfig) -> list[chat.Transport]:
     make = direct.DirectClient if config.is_direct else LiteLLMClient
     addresses = config.addresses
     return [make(config.model_copy(update={"api_base": address})) for address in addresses]
+
+
+def _further_identity(config: ModelConfig, routes: Iterable[str]) -> dict[str, str]:
+    """Return what may change an answer and did not always exist, where it is not as it was."""
+    form: dict[str, str] = {}
+    if config.reply_form != "json_schema":
+        form["schema"] = config.reply_form
+    is_neutral = config.api_base is not None or all(
+        route.startswith("hosted_vllm/") for route in routes
+    )
+    return form | ({"decoding": "neutral"} if is_neutral else {})

@@ -10,8 +10,9 @@ import asyncio
 import logging
 import threading
 import warnings
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -23,6 +24,7 @@ import anyio.to_thread
 from rubric_core import ConfigError, Reason
 from rubric_core.errors import needing_extra
 from rubric_judge.errors import JudgeTransportError, says
+from rubric_judge.provider import decoding
 from rubric_judge.provider.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
 from rubric_judge.provider.model_config import ModelConfig
@@ -32,7 +34,10 @@ from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_
 
 _Complete = Callable[..., Awaitable[Any]]
 _OPENAI_FIELDS = frozenset({"max_tokens", "seed", "stop", "temperature", "top_p"})
-_TALKATIVE = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpcore", "httpx", "instructor")
+_TALKATIVE = (
+    *("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "instructor"),
+    *("httpcore", "httpcore2", "httpx", "httpx2"),
+)
 """Loggers whose lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
 rubrics and keys; what is under them by a dot follows."""
 _LATE = ("openai.resources", "litellm._service_logger", "litellm.proxy.spend_tracking.savings")
@@ -110,6 +115,7 @@ class LiteLLMClient(Transport):
         self._router: Any = None
         self._is_ready = False
         self._unset: tuple[str, ...] = ()
+        self._fields = decoding.Fields(config, owner=decoding.known_owner(config, self._models()))
 
     async def prepare(self) -> None:
         """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
@@ -152,20 +158,36 @@ class LiteLLMClient(Transport):
         """Send one request; see `Transport.ask`."""
         await self.prepare()
         _in_use.add(self)
-        litellm = _litellm()
         _keep_replies_out_of_warnings()
+        if self._fields.owner is None:
+            self._fields.served_by(await decoding.owner_of(self._config))
+        calls = 0
+        while True:
+            fields = self._fields.of(request)
+            try:
+                reply = await self._asked_once(request, fields)
+            except JudgeTransportError as error:
+                calls = error.attempts = calls + error.attempts
+                if not self._fields.learnt(error, request, fields):
+                    raise
+            else:
+                return replace(reply, attempts=reply.attempts + calls) if calls else reply
+
+    async def _asked_once(self, request: ChatRequest, fields: Mapping[str, object]) -> ChatReply:
+        litellm = _litellm()
         routed = self._groups and RoutedCall(litellm, self._router, self._groups, self._config)
         complete = routed.complete if routed else _complete
-        fields = {**self._parameters(), **request.parameters, "messages": request.messages}
+        sent = {**self._parameters(), **fields, "messages": request.messages}
         try:
             try:
-                answer = chat_reply(await _completion(complete, fields, request))
+                answer = chat_reply(await _completion(complete, sent, request))
             except JudgeTransportError:
                 raise
             except Exception as error:  # noqa: BLE001  # litellm's errors have no common base
                 import openai
 
-                answer = refusal_or_raise(error, litellm, unreachable=openai.APIConnectionError)
+                unreachable = openai.APIConnectionError
+                answer = refusal_or_raise(error, litellm, unreachable=unreachable, sent=fields)
         except JudgeTransportError as error:
             if self._unset:
                 error.detail += f"; not set: {', '.join(self._unset)}"
@@ -185,7 +207,8 @@ class LiteLLMClient(Transport):
         """Close litellm's connections, which are those of all its users, with the last of them."""
         _in_use.discard(self)
         if self._router is not None:
-            self._router.discard()  # or litellm goes on telling it of every call
+            # Or litellm goes on telling it of every call. Before 1.109 it was called `discard`.
+            (getattr(self._router, "retire", None) or self._router.discard)()
             self._router = None
         if not _in_use and _litellm.cache_info().currsize:
             litellm = _litellm()
@@ -195,7 +218,7 @@ class LiteLLMClient(Transport):
 
     def _parameters(self) -> dict[str, object]:
         config = self._config
-        parameters = {"model": config.model, "timeout": config.timeout_s, **config.sent_fields}
+        parameters: dict[str, object] = {"model": config.model, "timeout": config.timeout_s}
         if self._groups is None:
             parameters["api_base"] = config.api_base
             parameters["api_key"] = self._key.get_secret_value() if self._key else None
@@ -211,7 +234,9 @@ async def _completion(complete: _Complete, fields: dict[str, object], request: C
     Raises:
         Exception: what litellm raised.
     """
-    if request.reply is None:
+    if request.asks_for == "json_object" and request.reply is not None:
+        fields["response_format"] = {"type": "json_object"}
+    if request.reply is None or request.asks_for != "json_schema":
         return await complete(**fields)
     import instructor
     from instructor.core.exceptions import IncompleteOutputException, InstructorRetryException

@@ -57,6 +57,11 @@ class ModelJudgeConfig(ModelConfig):
     passage_chars: int = Field(default=50_000, ge=1)
     """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
 
+    on_full_context: Literal["invalid", "unavailable"] = "invalid"
+    """What a judgement is where prompt and reply do not fit into what the model can read.
+    `invalid` earns 0, so that no response is too long for a bad score; `unavailable` earns
+    nothing, and is masked by default."""
+
     keep_invalid: bool = False
     """Keep the text of an invalid reply, as the `reasoning` of its judgement; it may quote the
     passage."""

@@ -52,6 +52,10 @@ class JudgeSetupError(RubricError, ValueError):
     """A judge was asked for that cannot be called: what is missing, and where to put it."""
 
 
+class JudgeContractError(RubricError, RuntimeError):
+    """A judge answers outside of its contract too often for its rewards to mean anything."""
+
+
 @dataclass(eq=False, repr=False)
 class JudgeTransportError(RubricError, RuntimeError):
     """A call of a model brought no answer."""
@@ -69,6 +73,10 @@ class JudgeTransportError(RubricError, RuntimeError):
     """What they consumed, where the server says so all the same."""
     latency_s: float | None = None
     """Seconds since the first of them; None for a single attempt."""
+    refused: str = ""
+    """The field of the request that it was refused for, where that is known."""
+    instead: str = ""
+    """The field that is wanted in its place."""
 
     def __post_init__(self) -> None:
         super().__init__(f"{self.reason.value} after {self.attempts} attempt(s): {self.detail}")

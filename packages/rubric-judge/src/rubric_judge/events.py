@@ -68,6 +68,19 @@ def probe_out_of_schema(*, role: str, model: str, server: str, why: str) -> None
     )
 
 
+def decoding_filled_in(*, model: str, owner: str, fields: Sequence[str], refused: bool) -> None:
+    """Log which fields a server fills in itself, because it does not take them of a request."""
+    _log().warning(
+        "judge.decoding.filled_in",
+        model=model,
+        owner=owner,
+        fields=list(fields),
+        why="the server refuses them" if refused else "requests cannot say them",
+        what_to_do="see that the server's own values are neutral, or that all of a comparison are "
+        "served alike",
+    )
+
+
 def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) -> None:
     """Log an exception that a judge let out: its type and place, not its message."""
     _log().error("judge.pool.unexpected", judge=judge, task_id=task_id, error=error, where=where)
@@ -105,6 +118,23 @@ def judgements_missing(*, lost: int, of: int, reason: str, detail: str, policy: 
 def judgements_back(*, missing: int) -> None:
     """Log that judgements are no longer missing, and how many were."""
     _log().warning("judge.reward.back", missing=missing)
+
+
+def judgements_invalid(*, lost: int, of: int, reason: str, detail: str) -> None:
+    """Log that judgements begin to be invalid for a reason: once, until all are valid again."""
+    _log().warning(
+        "judge.reward.invalid",
+        invalid=lost,
+        of=of,
+        reason=reason,
+        detail=detail,
+        what_to_do="each earns 0; where they do not end, see that the judge keeps to its format",
+    )
+
+
+def judgements_valid(*, missing: int) -> None:
+    """Log that judgements are no longer invalid, and how many were."""
+    _log().warning("judge.reward.valid", invalid=missing)
 
 
 def prompt_of_other_task(*, task_id: str, question_of: str) -> None:

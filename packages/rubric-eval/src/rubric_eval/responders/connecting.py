@@ -3,13 +3,14 @@
 import math
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias, cast
+from typing import Final, Literal, TypeAlias, cast, get_args
 
 import anyio
 from pydantic import JsonValue, StrictBool
 
 from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError
 from rubric_core.configuration import Source, validated
+from rubric_core.schema.sealed import Many
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
 from rubric_judge import (
@@ -26,8 +27,8 @@ _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512
 """More than what a usual chat template puts around a question."""
 VLLM_ROUTE: Final = "hosted_vllm/"
-_VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p": 0.0}
-"""What vLLM would otherwise take from the model's generation_config.json."""
+Sampling: TypeAlias = Literal["seed", "stop", "temperature", "top_k", "top_p"]
+"""Fields of a decoding that a model may refuse."""
 
 
 class ChatConfig(ModelConfig):
@@ -35,6 +36,10 @@ class ChatConfig(ModelConfig):
 
     takes_seed: StrictBool = True
     """Whether requests name a seed; without, draws cannot be made again."""
+
+    leaves_out: Many[Sampling] = ()
+    """Fields of the decoding that the model refuses, as OpenAI's gpt-5 and o-series refuse
+    `temperature`: it is asked without, and decodes as its provider has it. The record says so."""
 
     checks_weights: StrictBool = True
     """Whether the server is asked what its model makes of a fixed text."""
@@ -61,7 +66,8 @@ class ChatResponder:
         self._served = served
         self.weights = weights
         """What tells it from another model of the same name; no part of its identity."""
-        self._model = ChatModel(config, role="model")
+        # Each question says how it is decoded, or leaves it out.
+        self._model = ChatModel(config.model_copy(update={"temperature": None}), role="model")
         self._server: ModelServer | None = None
         address = next(addresses(config), None)
         if address is not None and served is not None and served.positions is not None:
@@ -84,6 +90,7 @@ class ChatResponder:
             "parameters": dict(self._config.parameters),
             **{name: getattr(served, name, None) for name in ("root", "parent", "positions")},
             "takes_seed": self._config.takes_seed,
+            **_further_identity(self._config, told),
         }
 
     async def respond(
@@ -128,7 +135,10 @@ class ChatResponder:
                 ask.view.question, parameters=fields, affinity=ask.view.task_id
             )
         except JudgeTransportError as error:
-            return Reply.unavailable(error.reason, error.detail)
+            detail = error.detail
+            if error.refused in get_args(Sampling):
+                detail = _REFUSED.format(field=error.refused)
+            return Reply.unavailable(error.reason, detail)
         return _read(answer)
 
     async def _room(self, question: str, wanted: int) -> int | None:
@@ -143,6 +153,7 @@ class ChatResponder:
         return None if tokens is None else served.positions - tokens
 
     def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
+        """Return the fields of a decoding; neutral values of all others are the transport's."""
         fields: dict[str, JsonValue] = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -152,23 +163,14 @@ class ChatResponder:
             fields["seed"] = ask.seed
         if decoding.stop:
             fields["stop"] = list(decoding.stop)
-        if self._is_vllm:
-            # -1 is all tokens: left out, vLLM takes the model's own default.
-            fields |= {"top_k": decoding.top_k or -1, **_VLLM_PLAIN}
-        elif decoding.top_k is not None:
+        if decoding.top_k is not None:
             fields["top_k"] = decoding.top_k
-        return fields
-
-    @property
-    def _is_vllm(self) -> bool:
-        """Whether whoever answers takes vLLM's fields: it says so, or all its routes do."""
-        if self._served is not None and self._served.owner == "vllm":
-            return True
-        return all(model.startswith(VLLM_ROUTE) for model in self._model.routes)
+        return {name: it for name, it in fields.items() if name not in self._config.leaves_out}
 
     async def _refuse_unsendable(self, decoding: Decoding) -> None:
         names = ["max_tokens", *(["seed"] if self._config.takes_seed else [])]
         names += [*(["stop"] if decoding.stop else []), "temperature", "top_p"]
+        names = [name for name in names if name not in self._config.leaves_out]
         try:
             refused = await self._model.unsupported(names)
         except JudgeTransportError as error:
@@ -181,11 +183,30 @@ class ChatResponder:
             raise EvalConfigError.told("not_sent", **lacks)
 
 
+_REFUSED: Final = (
+    "the model does not take `{field}`: set `leaves_out: [{field}]` in its file of models, and it is "
+    "asked without"
+)
+_UNREAD: Final = {
+    "oversized": (Reason.SERVER_ERROR, "the answer exceeds the size limit"),
+    "unsaid": (Reason.SERVER_ERROR, "the finish_reason is missing or unknown: it may be cut off"),
+}
+
+
+def _further_identity(config: ChatConfig, told: Mapping[str, object]) -> dict[str, JsonValue]:
+    """Return what did not always exist, where it is not as it was."""
+    left_out: list[JsonValue] = [*sorted(config.leaves_out)]
+    known = {"leaves_out": left_out} if left_out else dict[str, JsonValue]()
+    return known | {name: str(told[name]) for name in ("decoding",) if name in told}
+
+
 def _read(answer: ChatReply) -> Reply:
-    if answer.finish == "oversized":
-        detail = "the answer exceeds the size limit"
-        return Reply.unavailable(Reason.SERVER_ERROR, detail)
-    finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
+    if answer.finish in _UNREAD:
+        return Reply.unavailable(*_UNREAD[answer.finish])
+    if answer.finish == "full" and not answer.text:
+        why = "the question and the answer's tokens are longer than the model's context"
+        return Reply.unavailable(Reason.BAD_REQUEST, why)
+    finish = dict.fromkeys(("truncated", "full"), Finish.TRUNCATED) | {"complete": Finish.COMPLETE}
     # Half of a surrogate pair, which only an escape can hold, can stand in no file.
     text = answer.text.encode("utf-8", "replace").decode().strip()  # as a model of a folder has it
     tokens = answer.usage.completion_tokens if answer.usage else None
@@ -200,9 +221,11 @@ def addresses(config: ModelConfig) -> Iterator[str]:
 _Served: TypeAlias = "tuple[ServedModel | None, Weights | None]"
 """What a server says of its model, and what that makes of a fixed text; None where it does not."""
 
-_OF_DECODING: Final = frozenset(
-    {"max_tokens", "min_p", "repetition_penalty", "seed", "stop", "temperature", "top_k", "top_p"}
+_OF_DECODING: Final = frozenset({"max_tokens", "seed", "stop", "temperature", "top_k", "top_p"})
+_NEUTRAL: Final = frozenset(
+    {"frequency_penalty", "min_p", "presence_penalty", "repeat_penalty", "repetition_penalty"}
 )
+"""Of these every model is asked for the value that changes nothing, where its server takes them."""
 
 
 async def open_chat(spec: ModelSpec) -> ChatResponder:
@@ -239,6 +262,8 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
     named = set(options) | set(parameters if isinstance(parameters, dict) else ())
     if wrong := sorted(named & _OF_DECODING):
         raise EvalConfigError.told("own_decoding", spec=spec, wrong=", ".join(wrong))
+    if wrong := sorted(named & _NEUTRAL):
+        raise EvalConfigError.told("own_penalty", spec=spec, wrong=", ".join(wrong))
     return options
 
 

@@ -1,43 +1,102 @@
-"""When a judge stops judging, and when it judges again: a log line for each."""
+"""When a judge stops judging, or stops keeping to its contract, and when it judges again.
+
+A log line for each, and the end of a training whose judge breaks its contract for good: a stack
+sees rewards of 0, and goes on.
+"""
 
 import threading
-from collections.abc import Sequence
-from typing import Final
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from rubric_core import JudgeResult, Outcome
 from rubric_judge import events
+from rubric_judge.errors import JudgeContractError, says
 
 _FIRST_CALM: Final = 8
 """Judgements in a row that end the first outage; each later one needs twice as many, so that a
 judge that fails now and then is not told of without end."""
+WINDOW: Final = 512
+"""The latest judgements, of which the share of invalid ones is taken."""
 
 
 class Outage:
     """Tells of each reason once, until the judge judges again; threads may share it."""
 
-    def __init__(self) -> None:
-        """Begin with a judge that judges."""
+    def __init__(self, *, max_invalid_frac: float = 1.0) -> None:
+        """Begin with a judge that judges.
+
+        Args:
+            max_invalid_frac: largest share of invalid ones among the last `WINDOW` judgements.
+        """
         self._lock = threading.Lock()
+        self._episodes = {Outcome.UNAVAILABLE: _Episode(), Outcome.INVALID: _Episode()}
+        self._latest: deque[bool] = deque(maxlen=WINDOW)
+        self._most_invalid = max_invalid_frac
+
+    def seen(self, results: Sequence[JudgeResult], *, on_unavailable: str) -> None:
+        """Log the reasons of a batch that are new, or that an outage has ended.
+
+        Raises:
+            JudgeContractError: of the last judgements, more are invalid than may be.
+        """
+        with self._lock:
+            told = {kind: one.took(results, kind) for kind, one in self._episodes.items()}
+            self._latest.extend(
+                one.outcome is Outcome.INVALID
+                for one in results
+                if one.outcome is not Outcome.UNAVAILABLE
+            )
+            invalid = sum(self._latest)
+            is_broken = len(self._latest) == WINDOW and invalid > self._most_invalid * WINDOW
+        for reason, (count, detail) in told[Outcome.UNAVAILABLE].new.items():
+            events.judgements_missing(
+                lost=count, of=len(results), reason=reason, detail=detail, policy=on_unavailable
+            )
+        for reason, (count, detail) in told[Outcome.INVALID].new.items():
+            events.judgements_invalid(lost=count, of=len(results), reason=reason, detail=detail)
+        ends: Mapping[Outcome, Callable[..., None]] = {
+            Outcome.UNAVAILABLE: events.judgements_back,
+            Outcome.INVALID: events.judgements_valid,
+        }
+        for kind, end in ends.items():
+            if (missing := told[kind].ended_after) is not None:
+                end(missing=missing)
+        if is_broken:
+            limit = f"{self._most_invalid:g}"
+            raise JudgeContractError(says("invalid", invalid=invalid, of=WINDOW, limit=limit))
+
+
+class _Told(NamedTuple):
+    new: Mapping[str, tuple[int, str]]
+    """How many there are of a new reason, and the detail of the first, by reason."""
+    ended_after: int | None
+    """How many an episode took that ends here."""
+
+
+class _Episode:
+    """The results of one outcome, from the first to a calm."""
+
+    def __init__(self) -> None:
         self._told: set[str] = set()
         self._missing = self._in_a_row = 0
         self._calm = _FIRST_CALM
 
-    def seen(self, results: Sequence[JudgeResult], *, on_unavailable: str) -> None:
-        """Log the reasons of a batch that are new, or that an outage has ended."""
-        lost = [one for one in results if one.outcome is Outcome.UNAVAILABLE]
-        with self._lock:
-            new = {str(one.reason): one.detail for one in reversed(lost)}
-            new = {reason: new[reason] for reason in new.keys() - self._told}
-            self._told |= new.keys()
-            missing = self._missing = self._missing + len(lost)
-            self._in_a_row = 0 if lost else self._in_a_row + len(results)
-            has_ended = bool(self._told) and self._in_a_row >= self._calm
-            if has_ended:
-                self._told, self._missing, self._calm = set(), 0, 2 * self._calm
-        for reason, detail in new.items():
-            count = sum(str(one.reason) == reason for one in lost)
-            events.judgements_missing(
-                lost=count, of=len(results), reason=reason, detail=detail, policy=on_unavailable
-            )
-        if has_ended:
-            events.judgements_back(missing=missing)
+    def took(self, results: Sequence[JudgeResult], kind: Outcome) -> _Told:
+        """Take a batch, and say what is new."""
+        lost = [one for one in results if one.outcome is kind]
+        details = {str(one.reason): one.detail for one in reversed(lost)}
+        new = details.keys() - self._told
+        self._told |= new
+        self._missing += len(lost)
+        self._in_a_row = 0 if lost else self._in_a_row + len(results)
+        ended_after = None
+        if self._told and self._in_a_row >= self._calm:
+            ended_after = self._missing
+            self._told, self._missing, self._calm = set(), 0, 2 * self._calm
+        counts = {
+            reason: (sum(str(one.reason) == reason for one in lost), details[reason])
+            for reason in details
+            if reason in new
+        }
+        return _Told(counts, ended_after)

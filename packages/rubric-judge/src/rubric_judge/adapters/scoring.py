@@ -59,6 +59,9 @@ class ScorerOptions(TypedDict, total=False):
     ledger: Path | str | None
     """File that keeps every judgement, for `rubric-judge rejudge` and the books; what is in it is
     not asked for again."""
+    max_invalid_frac: float
+    """Largest share of invalid judgements, 0.5 unless set, of the last 512; above it the training
+    ends with a `JudgeContractError`."""
 
 
 class MaskingOptions(ScorerOptions, total=False):
@@ -169,6 +172,7 @@ class _Options(BaseModel):
     workers: int = Field(default=32, ge=1)
     on_unavailable: OnUnavailable = "mask"
     ledger: str | Path | None = None
+    max_invalid_frac: float = Field(default=0.5, ge=0, le=1)
     name: str | None = Field(default=None, pattern=r"^[A-Za-z]")
 
 
@@ -213,7 +217,7 @@ class RubricScorer:
 
         Args:
             maskable: whether the stack can leave a response out.
-            options: `judge`, `tasks`, `workers`, `ledger`, `on_unavailable` and `name`.
+            options: those of `MaskingOptions`.
 
         Raises:
             ConfigError: a configuration that is not usable, or a policy that the stack lacks.
@@ -227,7 +231,7 @@ class RubricScorer:
         self._again = partial(RubricScorer, maskable=maskable, **options)
         self._on_unavailable: OnUnavailable = settings.on_unavailable
         self._workers, self._ledger = settings.workers, settings.ledger
-        self._name = settings.name or "rubric"
+        self._name, self._most_invalid = settings.name or "rubric", settings.max_invalid_frac
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judge = judge
@@ -253,6 +257,7 @@ class RubricScorer:
         Raises:
             ConfigError, SchemaError: as `views`.
             JudgeSetupError: at the first call, a judge that is not there or has no right to be.
+            JudgeContractError: too many of the last judgements are invalid.
 
         Cancellation cancels the calls in flight.
         """
@@ -287,7 +292,7 @@ class RubricScorer:
         self._lock = threading.Lock()
         self._first = anyio.Lock()
         self._checked = False
-        self._outage = Outage()
+        self._outage = Outage(max_invalid_frac=self._most_invalid)
         self._exit = ExitStack()
         # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
         weakref.finalize(self, _close, self._exit, pid=self._pid)

@@ -9,6 +9,7 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason
+from rubric_core.files import toml_beside
 from rubric_core.judgement.result import Call
 from rubric_judge import events
 from rubric_judge.chat_model import ChatModel
@@ -23,10 +24,8 @@ _Config = TypeVar("_Config", bound=ModelJudgeConfig)
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
 _KEPT_REPLY_CHARS = 20_000
-_THINKS: Final = (
-    "the reply begins with <think>; start the server with a reasoning parser "
-    "(vLLM: --reasoning-parser)"
-)
+_DEPARTURES: Final[dict[str, str]] = toml_beside(__file__, "departures.toml")
+_THOUGHT_ENDS: Final = ("</think>", "</thinking>", "</thought>", "[/THINK]")
 
 
 class Answered(NamedTuple):
@@ -38,6 +37,8 @@ class Answered(NamedTuple):
     """Why there is no reply to read."""
     call: Call
     """What is known of the call, whatever came of it."""
+    is_whole: bool = True
+    """Whether the server says that the reply ended by itself."""
 
 
 class ModelJudge(chat.ClosesItself, Generic[_Config]):
@@ -118,7 +119,7 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         """
         started_s = time.perf_counter()
         by: Answerer | None = None
-        text = ""
+        text, is_whole = "", True
         try:
             answer = await self._model.complete(
                 system=rendered.system, user=rendered.user, reply=reply, affinity=task_id
@@ -126,8 +127,9 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         except JudgeTransportError as error:
             call, failure = error, JudgeResult.unavailable(error.reason, detail=error.detail)
         else:
-            call, failure, by = answer, _unreadable(answer), answer.answered_by
-            text = answer.text
+            failure = self._too_long(answer, rendered) or _unreadable(answer)
+            call, by, text = answer, answer.answered_by, answer.text
+            is_whole = answer.finish != "unsaid"
         latency_s = call.latency_s
         known = Call(
             judge=self.name,
@@ -137,7 +139,20 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
             attempts=call.attempts,
             passage_truncated=rendered.passage_truncated,
         )
-        return Answered(text, failure, known)
+        return Answered(text, failure, known, is_whole)
+
+    def _too_long(
+        self, answer: chat.ChatReply, rendered: prompt.RenderedPrompt
+    ) -> JudgeResult | None:
+        """Return what becomes of a judgement for which the model's context is too short."""
+        if answer.finish != "full":
+            return None
+        detail = _DEPARTURES["cut_by_context" if answer.text else "full"].format(
+            prompt=len(rendered.system) + len(rendered.user), reply=len(answer.text)
+        )
+        if self._config.on_full_context == "unavailable":
+            return JudgeResult.unavailable(Reason.BAD_REQUEST, detail=detail)
+        return JudgeResult.invalid(Reason.CONTEXT_FULL, detail=detail)
 
     def _kept(self, result: JudgeResult, text: str) -> JudgeResult:
         """Put the reply into an invalid judgement, where the configuration asks for it."""
@@ -149,21 +164,39 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
 
 
 def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
-    size = len(answer.text)
+    text, size = answer.text, len(answer.text)
     if answer.finish == "refused":
         return JudgeResult.invalid(Reason.REFUSED)
     if answer.finish == "truncated":
-        detail = f"the reply was cut off at {size} characters; raise `max_tokens`"
-        return JudgeResult.invalid(Reason.TRUNCATED, detail=detail)
+        why = "cut_in_thought" if answer.beside == "reasoning" else "cut_off"
+        return JudgeResult.invalid(Reason.TRUNCATED, detail=_DEPARTURES[why].format(size=size))
+    if not text and answer.beside:
+        return JudgeResult.invalid(Reason.EMPTY, detail=_DEPARTURES[answer.beside])
+    detail = _departure(answer)
+    return JudgeResult.invalid(Reason.NOT_JSON, detail=detail) if detail else None
+
+
+def _departure(answer: chat.ChatReply) -> str:
+    """Say why a text is not looked into; nothing for one that is."""
+    text, size = answer.text, len(answer.text)
     if answer.finish == "oversized":
-        detail = "the answer exceeds the size limit"
-        return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
+        return "the answer exceeds the size limit"
     if size > _LONGEST_REPLY_CHARS:
-        detail = f"the reply has {size} characters, more than {_LONGEST_REPLY_CHARS}"
-        return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
-    if answer.text.lstrip().startswith("<think>"):
-        return JudgeResult.invalid(Reason.NOT_JSON, detail=_THINKS)
-    return None
+        return f"the reply has {size} characters, more than {_LONGEST_REPLY_CHARS}"
+    if text.lstrip().startswith("<think>"):
+        return _DEPARTURES["thinks"]
+    # In JSON they may stand in a string.
+    if not text.lstrip().startswith("{") and any(end in text for end in _THOUGHT_ENDS):
+        return _DEPARTURES["thought_ends"]
+    return ""
+
+
+def unless_cut(result: JudgeResult, answer: Answered) -> JudgeResult:
+    """Return a judgement whose end was not said only where it is a whole one."""
+    if answer.is_whole or result.outcome is not Outcome.INVALID:
+        return result
+    detail = _DEPARTURES["unsaid"].format(detail=result.detail or result.reason)
+    return JudgeResult.unavailable(Reason.SERVER_ERROR, detail=detail)
 
 
 class LLMJudge(ModelJudge[JudgeConfig]):
@@ -222,6 +255,7 @@ class LLMJudge(ModelJudge[JudgeConfig]):
         reply = replies.reply_model(view.rubric, config.prompt, evidence=config.evidence != "off")
         answer = await self._ask(rendered, reply, task_id=view.task_id)
         result = answer.failure or self._read(view, answer.text, passage=rendered.passage)
+        result = unless_cut(result, answer)
         result = self._kept(result, answer.text).with_call(**answer.call)
         events.call_finished(result, task_id=view.task_id)
         return result

@@ -11,7 +11,7 @@ from rubric_core.judgement.result import call_shares
 from rubric_judge import events
 from rubric_judge.capabilities import check_group, group_identity
 from rubric_judge.config import ListwiseConfig
-from rubric_judge.llm.judge import ModelJudge
+from rubric_judge.llm.judge import ModelJudge, unless_cut
 from rubric_judge.llm.prompt import Prompt, load_prompt
 from rubric_judge.llm.replies import group_reply_model
 
@@ -59,6 +59,7 @@ class ListwiseJudge(ModelJudge[ListwiseConfig]):
         answer = await self._ask(rendered, group_reply_model(rubric, names), task_id=task_id)
         by_name = dict.fromkeys(names, answer.failure) if answer.failure else None
         by_name = by_name or _read(views[0], names, answer.text)
+        by_name = {name: unless_cut(result, answer) for name, result in by_name.items()}
         by_name = {name: self._kept(result, answer.text) for name, result in by_name.items()}
         events.call_finished(by_name[names[0]].with_call(**answer.call), task_id=task_id)
         shares = call_shares(answer.call, len(views))

@@ -1,8 +1,9 @@
 """What a judge needs of a model, and the chat completion that a server answers, read strictly."""
 
+import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Final, Literal, Protocol, Self, cast
@@ -10,13 +11,20 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue
 
-from rubric_core import Answerer, Usage
+from rubric_core import Answerer, Reason, Usage
 from rubric_core.errors import NotJsonError
 from rubric_core.files import decode, toml_beside
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.failures import MOST_TOKENS, retry_after_s, status_error, transport_error
+from rubric_judge.provider.refusals import read_refusal, status_in_success
 
-Finish = Literal["complete", "truncated", "refused", "oversized"]
+ReplyForm = Literal["json_schema", "json_object", "prompt"]
+Finish = Literal["complete", "truncated", "refused", "oversized", "full", "unsaid"]
+"""How an answer ended. `full`: prompt and answer do not fit into what the model can read. `unsaid`:
+the server does not say in words that are known, so that it may be cut off."""
+SCHEMA_FOLLOWS: Final = "The reply is one JSON object and nothing else. It fits this JSON schema:"
+"""What a system message says before the schema, where none goes along."""
+Beside = Literal["", "reasoning", "tools"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,8 @@ class ChatReply:
     """Seconds from the first attempt to the answer; None for a single attempt."""
     answered_by: Answerer | None = None
     """Who answered, as far as the transport knows."""
+    beside: Beside = ""
+    """Where the model wrote something instead, if the text is empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,8 @@ class ChatRequest:
     """None for no such message."""
     reply: type[BaseModel] | None = None
     """Whose JSON schema goes to the server; None for an answer in plain text."""
+    asks_for: ReplyForm = "json_schema"
+    """How the reply's form is asked for: by its schema, as any JSON object, or by the prompt."""
     parameters: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """Fields of this request, over those of the configuration."""
 
@@ -178,33 +190,39 @@ class Answer:
             raise status_error(self.status)
         return _decoded(self.body or b"")
 
-    def chat_reply(self) -> ChatReply:
+    def chat_reply(self, *, sent: Collection[str] = ()) -> ChatReply:
         """Read the answer.
 
+        Args:
+            sent: the fields of the request.
+
         Returns:
-            The model's text, or that it refuses to answer the prompt.
+            The model's text, or that it refuses to answer the prompt, or cannot for its length.
 
         Raises:
             JudgeTransportError: it is no chat completion.
         """
         if not self.is_success:
-            return self._refused()
+            return self._refused(sent)
         if self.body is None:
             return ChatReply("", "oversized")
         return read_completion(_decoded(self.body))
 
-    def _refused(self) -> ChatReply:
+    def _refused(self, sent: Collection[str]) -> ChatReply:
         """Return a refusal to answer the prompt; raise for any other status."""
         try:
-            refusal = _decoded(self.body or b"")
+            body = _decoded(self.body or b"")
         except JudgeTransportError:
-            refusal = {}
-        used = _usage(refusal)
-        if self.status == 400 and _is_content_policy(mapping(refusal.get("error"))):  # noqa: PLR2004
+            body = {}
+        used = _usage(body)
+        refusal = read_refusal(body, status=self.status, sent=sent)
+        if refusal.about == "policy":
             return ChatReply("", "refused", used)
+        if refusal.about == "context":
+            return ChatReply("", "full", used)
         waits = (value for name, value in self.headers if name.lower() == "retry-after")
-        wait_s, about_model = retry_after_s(*waits), _is_about_model(refusal)
-        raise status_error(self.status, about_model=about_model, retry_after=wait_s, usage=used)
+        wait_s = retry_after_s(*waits)
+        raise status_error(self.status, refusal=refusal, retry_after=wait_s, usage=used)
 
 
 def _decoded(body: bytes) -> dict[str, object]:
@@ -230,11 +248,10 @@ def read_completion(completion: Mapping[str, object], *, cost_usd: object = None
 
     Returns:
         The model's text, which may be cut off, or that it refuses to answer the prompt. An answer
-        that calls a tool has no text: no tool was offered.
+        that calls a tool has the text that stands beside the call.
 
     Raises:
-        JudgeTransportError: it is none, or the server did not finish it, or does not say so; with
-            what it consumed.
+        JudgeTransportError: it is none, or the server did not finish it; with what it consumed.
     """
     used = _usage(completion, cost_usd=cost_usd)
     choices = listing(completion.get("choices"))
@@ -242,23 +259,63 @@ def read_completion(completion: Mapping[str, object], *, cost_usd: object = None
         raise transport_error(f"{len(choices)} choices where one was asked for", usage=used)
     choice = mapping(choices[0]) if choices else {}
     message = mapping(choice.get("message"))
-    content, refusal = message.get("content"), message.get("refusal")
+    if failed := completion.get("error") or choice.get("error"):
+        return _failed_success(failed, used)
+    refusal = message.get("refusal")
     of_model = message.get("role", "assistant") == "assistant"
-    is_whole = bool(message) and of_model and not completion.get("error")
-    if not (is_whole and isinstance(content, str | None) and isinstance(refusal, str | None)):
+    if not (message and of_model and isinstance(refusal, str | None)):
         raise transport_error("a success without a chat completion", usage=used)
-    reply = partial(ChatReply, usage=used, answered_by=answerer(completion.get("model")))
+    text = _text(message.get("content"), used)
+    beside: Beside = "reasoning" if any(map(message.get, _SAID["reasoning"])) else ""
+    beside = "tools" if message.get("tool_calls") else beside
+    reply = partial(
+        ChatReply,
+        usage=used,
+        answered_by=answerer(completion.get("model")),
+        beside="" if text else beside,
+    )
     if refusal:
-        return reply(content or "", "refused")
+        return reply(text, "refused")
     why = choice.get("finish_reason")
     why = why if isinstance(why, str) else None
-    if why in _SAID["calls"]:
-        return reply("", "complete")
-    if why not in _FINISH:
-        said = why if why in _SAID["failed"] else "unknown" if why else "missing"
-        what = f"the answer is not finished: its `finish_reason` is {said}"
-        raise transport_error(what, usage=used)
-    return reply(content or "", _FINISH[why])
+    if why in _SAID["failed"]:
+        raise transport_error(
+            f"the answer is not finished: its `finish_reason` is {why}", usage=used
+        )
+    return reply(text, _FINISH.get(why or "", "unsaid"))
+
+
+def _failed_success(error: object, used: Usage | None) -> ChatReply:
+    """Read the error that a server writes into the body of a success, as of its own status.
+
+    Raises:
+        JudgeTransportError: it is no refusal to answer the prompt.
+    """
+    status = status_in_success(error)
+    if status is None:
+        raise transport_error("an error in the body of a success", usage=used)
+    waits = mapping(mapping(mapping(error).get("metadata")).get("headers"))
+    headers = tuple((name, str(value)) for name, value in waits.items())
+    body = json.dumps({"error": error, "usage": used and used.model_dump()})
+    return Answer(status, headers, body.encode()).chat_reply()
+
+
+def _text(content: object, used: Usage | None) -> str:
+    """Return the text of a message; of its parts, those that are no thoughts.
+
+    Raises:
+        JudgeTransportError: it is in a form that is not known; to ask again would bring the same.
+    """
+    if not content or isinstance(content, str):
+        return content if isinstance(content, str) else ""
+    parts = [mapping(part) for part in listing(content)]
+    texts = [part.get("text") for part in parts if part.get("type") in _SAID["text_parts"]]
+    known = {*_SAID["text_parts"], *_SAID["thought_parts"]}
+    is_known = bool(parts) and all(part.get("type") in known for part in parts)
+    if not is_known or not all(isinstance(text, str) for text in texts):
+        what = "an answer whose content is in a form that is not known"
+        raise transport_error(what, Reason.JUDGE_ERROR, usage=used)
+    return "".join(map(str, texts))
 
 
 def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usage | None:
@@ -266,10 +323,14 @@ def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usag
     if not reported:
         return None
     prompt_tokens = _count(reported.get("prompt_tokens")) or 0
+    completion_tokens = _count(reported.get("completion_tokens")) or 0
+    # xAI and Gemini count thoughts apart from the answer; their total has both.
+    if (total := _count(reported.get("total_tokens"))) is not None and prompt_tokens:
+        completion_tokens = max(completion_tokens, total - prompt_tokens)
     cached = _count(mapping(reported.get("prompt_tokens_details")).get("cached_tokens"))
     return Usage(
         prompt_tokens=prompt_tokens,
-        completion_tokens=_count(reported.get("completion_tokens")) or 0,
+        completion_tokens=completion_tokens,
         cached_tokens=None if cached is None else min(cached, prompt_tokens),
         cost_usd=cost_usd if isinstance(cost_usd, float) and 0 < cost_usd < math.inf else None,
     )
@@ -280,18 +341,6 @@ def _count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return int(value) if 0 <= value <= MOST_TOKENS and value == int(value) else None
-
-
-def _is_content_policy(error: dict[str, object]) -> bool:
-    message = error.get("message")
-    # Some providers say it in words only.
-    worded = isinstance(message, str) and "rejected as a result of" in message
-    return worded or any(error.get(name) in _SAID["policy_codes"] for name in ("code", "type"))
-
-
-def _is_about_model(refusal: dict[str, object]) -> bool:
-    error = mapping(refusal.get("error")) or refusal
-    return any("model" in str(error.get(name)).lower() for name in ("message", "code", "param"))
 
 
 def mapping(value: object) -> dict[str, object]:

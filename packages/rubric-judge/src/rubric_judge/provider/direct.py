@@ -3,16 +3,21 @@
 The same strict reading of an answer as through litellm, at a small part of the work.
 """
 
+import asyncio
 import json
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from importlib import import_module
+from weakref import WeakKeyDictionary
 
 import anyio.to_thread
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from rubric_judge.provider import chat, exchange, model_config, settings
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.provider import chat, decoding, exchange, model_config, settings
 
 
 class DirectClient(chat.Transport):
@@ -29,11 +34,13 @@ class DirectClient(chat.Transport):
                 that cannot be a key.
         """
         (address,) = config.addresses
+        self._config = config
         self._url = f"{(address or '').rstrip('/')}/chat/completions"
         self._connections = exchange.Connections(self._url, settings.api_key(config))
-        self._fields = {"model": config.served_name, **config.sent_fields}
-        # What no call changes is encoded once; `_body` puts the rest behind it.
-        self._opening = json.dumps(self._fields).encode().removesuffix(b"}")
+        self._fields = decoding.Fields(config, owner=decoding.known_owner(config, [config.model]))
+        self._opening: tuple[Mapping[str, object], bytes] = {}, b""
+        self._asking: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock]
+        self._asking = WeakKeyDictionary()
 
     async def prepare(self) -> None:
         """Import aiohttp, which takes a few tenths of a second, in a thread."""
@@ -41,31 +48,55 @@ class DirectClient(chat.Transport):
             await anyio.to_thread.run_sync(import_module, "aiohttp")
 
     async def ask(self, request: chat.ChatRequest) -> chat.ChatReply:
-        """Send one request and read its answer; see `Transport.ask`."""
-        answer = await self._connections.post(self._url, self._body(request))
-        return answer.chat_reply()
+        """Send one request and read its answer; see `Transport.ask`.
+
+        One that is refused for a field that can go by another name, or that need not be sent, is
+        sent again.
+        """
+        if self._fields.owner is None:
+            await self._meet()
+        calls = 0
+        while True:
+            fields, calls = self._fields.of(request), calls + 1
+            answer = await self._connections.post(self._url, self._body(request, fields))
+            try:
+                reply = answer.chat_reply(sent=fields)
+            except JudgeTransportError as error:
+                error.attempts = calls
+                if not self._fields.learnt(error, request, fields):
+                    raise
+            else:
+                return reply if calls == 1 else replace(reply, attempts=calls)
 
     async def aclose(self) -> None:
         """Close this event loop's connections, and those of loops that are no more."""
         await self._connections.aclose()
 
-    def _body(self, request: chat.ChatRequest) -> bytes:
+    async def _meet(self) -> None:
+        """Learn who serves; the first calls wait for it."""
+        lock = self._asking.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with lock:
+            if self._fields.owner is None:
+                self._fields.served_by(await decoding.owner_of(self._config))
+
+    def _body(self, request: chat.ChatRequest, fields: Mapping[str, object]) -> bytes:
         messages = request.messages
         try:
             encoded = to_json(messages)
         except ValueError:  # half of a surrogate pair, which only an escape can hold
             encoded = json.dumps(messages).encode()
-        opening = self._opening
-        if request.parameters:
-            fields = {**self._fields, **request.parameters}
-            opening = json.dumps(fields).encode().removesuffix(b"}")
-        parts = [opening, b',"messages":', encoded]
-        if request.reply is not None:
-            parts += [b',"response_format":', _response_format(request.reply)]
+        if self._opening[0] is not fields:  # what no call changes is encoded once
+            head = {"model": self._config.served_name, **fields}
+            self._opening = fields, json.dumps(head).encode().removesuffix(b"}")
+        parts = [self._opening[1], b',"messages":', encoded]
+        if request.reply is not None and request.asks_for != "prompt":
+            parts += [b',"response_format":', _response_format(request.reply, request.asks_for)]
         return b"".join((*parts, b"}"))
 
 
 @lru_cache(maxsize=1024)
-def _response_format(reply: type[BaseModel]) -> bytes:
+def _response_format(reply: type[BaseModel], form: chat.ReplyForm) -> bytes:
+    if form == "json_object":
+        return b'{"type": "json_object"}'
     schema = {"name": reply.__name__, "schema": reply.model_json_schema()}
     return json.dumps({"type": "json_schema", "json_schema": schema}).encode()

@@ -16,6 +16,7 @@ from rubric_core import Reason, Usage
 from rubric_core.files import toml_beside
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.model_config import ModelConfig
+from rubric_judge.provider.refusals import UNREAD, Refusal
 
 TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT})
 """Reasons for which another attempt may bring an answer."""
@@ -23,6 +24,7 @@ TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTI
 _REMEDIES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "remedies.toml")
 _REASON_BY_STATUS = {
     **dict.fromkeys((401, 403), Reason.AUTH),
+    402: Reason.OUT_OF_CREDIT,
     408: Reason.TIMEOUT,
     **dict.fromkeys((409, 425), Reason.SERVER_ERROR),
     429: Reason.RATE_LIMITED,
@@ -43,7 +45,7 @@ def status_error(
     status: int,
     what: str = "",
     *,
-    about_model: bool | None = None,
+    refusal: Refusal = UNREAD,
     retry_after: float | None = None,
     usage: Usage | None = None,
 ) -> JudgeTransportError:
@@ -52,19 +54,36 @@ def status_error(
     Args:
         status: of HTTP; none of a success.
         what: a library's name of the error, if any.
-        about_model: whether the answer is about the model; None where nobody can tell.
+        refusal: what the answer says that it is about.
         retry_after: as in `transport_error`.
         usage: as well.
 
     Returns:
-        The error, with the remedy of the status or of its reason.
+        The error, with the remedy of what it is about, of the status or of its reason.
     """
-    reason = reason_of_status(status)
-    remedy = _REMEDIES["status"].get(str(status))
-    if status == 404 and about_model is not None:  # noqa: PLR2004
-        remedy = _REMEDIES["missing"]["model" if about_model else "page"]
     what = f"{what}, HTTP {status}" if what else f"HTTP {status}"
-    return transport_error(what, reason, remedy=remedy, retry_after=retry_after, usage=usage)
+    reason, remedy = reason_of_status(status), _REMEDIES["status"].get(str(status))
+    if status == 404 and refusal.names_model is not None:  # noqa: PLR2004
+        remedy = _REMEDIES["missing"]["model" if refusal.names_model else "page"]
+    if refusal.about == "credit":
+        reason, remedy = Reason.OUT_OF_CREDIT, None
+        what += f", {refusal.word}" if refusal.word else ""
+    if refusal.about == "field":
+        remedy = field_remedy(refusal.field, who="the server refuses")
+    error = transport_error(what, reason, remedy=remedy, retry_after=retry_after, usage=usage)
+    error.refused, error.instead = refusal.field, refusal.instead
+    return error
+
+
+def field_remedy(field: str, *, who: str) -> str:
+    """Say which setting keeps a field out of the requests.
+
+    Args:
+        field: one of a request.
+        who: who refuses it, with the verb.
+    """
+    remedies = _REMEDIES["field"]
+    return f"{who} `{field}`: " + remedies.get(field, remedies["other"]).format(field=field)
 
 
 def key_remedy(config: ModelConfig) -> str:

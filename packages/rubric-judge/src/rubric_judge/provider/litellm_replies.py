@@ -1,12 +1,22 @@
 """What litellm returns or raises, read as an answer or a reason."""
 
-from typing import Any
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from pydantic import ValidationError
 
 from rubric_core import Reason
+from rubric_core.errors import NotJsonError
+from rubric_core.files import decode
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider import failures
 from rubric_judge.provider.chat import ChatReply, listing, mapping, read_completion
 from rubric_judge.provider.failures import status_error, transport_error, why_unreachable
+from rubric_judge.provider.refusals import UNREAD, read_refusal, unsendable_field
+
+_UNSENT: Final = "litellm refuses it; check `model` and `parameters`"
+_UNREAD: Final = "ask a server that speaks OpenAI's protocol with `transport: direct`"
 
 
 def chat_reply(completion: Any) -> ChatReply:
@@ -30,25 +40,33 @@ def chat_reply(completion: Any) -> ChatReply:
 
 
 def refusal_or_raise(
-    failed: BaseException, litellm: Any, *, unreachable: type[Exception]
+    failed: BaseException, litellm: Any, *, unreachable: type[Exception], sent: Collection[str]
 ) -> ChatReply:
-    """Return a refusal to answer the prompt.
+    """Return a refusal to answer the prompt, or that it is too long for the model.
 
     Args:
         failed: what litellm raised.
         litellm: the module.
         unreachable: what the client beneath it raises where there is no connection.
+        sent: the fields of the request.
 
     Raises:
         JudgeTransportError: any other failure.
     """
     if isinstance(failed, litellm.ContentPolicyViolationError):
         return ChatReply("", "refused")
+    if isinstance(failed, litellm.ContextWindowExceededError):
+        return ChatReply("", "full")
     if no_deployment(failed, litellm):
         pause_s = getattr(failed, "cooldown_time", None)
         what = "no deployment is left for now"
         raise transport_error(what, Reason.RATE_LIMITED, retry_after=pause_s)
-    raise _failure(failed, unreachable)
+    body, status = _body(failed), getattr(failed, "status_code", None)
+    if body and read_refusal(body, status=_whole(status)).about == "context":
+        return ChatReply("", "full")
+    if isinstance(failed, litellm.UnsupportedParamsError):
+        raise _unsent(failed)
+    raise _failure(failed, unreachable, body, sent)
 
 
 def no_deployment(error: BaseException, litellm: Any) -> bool:
@@ -57,7 +75,23 @@ def no_deployment(error: BaseException, litellm: Any) -> bool:
     return isinstance(error, (of_router.RouterRateLimitError, of_router.RouterRateLimitErrorBasic))
 
 
-def _failure(error: BaseException, unreachable: type[Exception]) -> JudgeTransportError:
+def _unsent(error: BaseException) -> JudgeTransportError:
+    """Return the error of a request that litellm would not send."""
+    field = unsendable_field(str(error))
+    who = "litellm does not send this model the field"
+    remedy = failures.field_remedy(field, who=who) if field else _UNSENT
+    what = f"{type(error).__name__}, nothing was sent"
+    failed = transport_error(what, Reason.BAD_REQUEST, remedy=remedy)
+    failed.refused = field
+    return failed
+
+
+def _failure(
+    error: BaseException,
+    unreachable: type[Exception],
+    body: Mapping[str, object],
+    sent: Collection[str],
+) -> JudgeTransportError:
     import aiohttp
     import httpx
 
@@ -73,6 +107,29 @@ def _failure(error: BaseException, unreachable: type[Exception]) -> JudgeTranspo
         return transport_error(why_unreachable(error, ""), Reason.CONNECTION)
     if not is_status:
         return transport_error(type(error).__name__, Reason.JUDGE_ERROR)
+    if any(isinstance(cause, ValidationError) for cause in causes):
+        # It came, and was paid for: another try would bring the same.
+        what = f"{type(error).__name__}, an answer that litellm cannot read"
+        return transport_error(what, Reason.JUDGE_ERROR, remedy=_UNREAD)
+    if not causes and failures.reason_of_status(status) is Reason.BAD_REQUEST:
+        return _unsent(error)
     headers: Any = getattr(error, "litellm_response_headers", None) or {}
     retry_after = failures.retry_after_s(headers.get("retry-after") or "")
-    return status_error(status, type(error).__name__, retry_after=retry_after)
+    refusal = read_refusal(body, status=status, sent=sent) if body else UNREAD
+    return status_error(status, type(error).__name__, refusal=refusal, retry_after=retry_after)
+
+
+def _body(error: BaseException) -> dict[str, object]:
+    """Return what the server answered, where it stands in any of the errors; else nothing."""
+    for cause in failures.causes_of(error):
+        if said := mapping(getattr(cause, "body", None)):
+            return {"error": said}
+        message = getattr(cause, "message", None)
+        if isinstance(message, str) and message.startswith("{"):
+            with suppress(NotJsonError):
+                return mapping(decode(message, finite=True))
+    return {}
+
+
+def _whole(status: object) -> int:
+    return status if isinstance(status, int) else 0

@@ -209,8 +209,16 @@ class ModelConfig(Settings):
     temperature: float | None = Field(default=0.1, ge=0, le=2)
     """Sampling temperature; null for models that refuse the parameter."""
 
-    max_tokens: int = Field(default=16_000, ge=1)
-    """Longest reply, in tokens."""
+    max_tokens: int | None = Field(default=16_000, ge=1)
+    """Longest reply, in tokens; null to leave it to the server. One that wants to be told so as
+    `max_completion_tokens` is told so once it has said it."""
+
+    reply_form: Literal["json_schema", "json_object", "prompt"] = Field(
+        default="json_schema", alias="schema"
+    )
+    """How the form of a reply is asked for. `json_schema`: its schema goes along, for the server to
+    enforce. `json_object`: for servers that enforce JSON alone; the schema stands in the prompt.
+    `prompt`: the schema stands in the prompt, and nothing goes along."""
 
     parameters: Annotated[dict[str, JsonValue], AfterValidator(_more)] = Field(default_factory=dict)
     """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""
@@ -241,6 +249,9 @@ class ModelConfig(Settings):
             "no_attempt_fits": self.deadline_s < self.timeout_s,
             "direct_to_nowhere": is_direct and self.api_base is None,
             "of_litellm": bool(of_litellm) and self.transport is None,
+            "two_lengths": {"max_tokens"} <= self.model_fields_set
+            and self.max_tokens is not None
+            and "max_completion_tokens" in self.parameters,
             "routed_directly": is_routed and is_direct,
             "routed_elsewhere": is_routed and (self.api_base, self.api_key_env) != (None, None),
         }
@@ -251,8 +262,11 @@ class ModelConfig(Settings):
     @property
     def sent_fields(self) -> dict[str, object]:
         """What every request holds beside the model and the messages."""
-        temperature = {} if self.temperature is None else {"temperature": self.temperature}
-        return {"max_tokens": self.max_tokens, **temperature, **self.parameters}
+        fields = {"max_tokens": self.max_tokens, "temperature": self.temperature}
+        if "max_completion_tokens" in self.parameters:
+            del fields["max_tokens"]
+        kept = {name: value for name, value in fields.items() if value is not None}
+        return {**kept, **self.parameters}
 
     @property
     def is_direct(self) -> bool:

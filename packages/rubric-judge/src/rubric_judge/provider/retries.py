@@ -27,6 +27,8 @@ _LONGEST_BACKOFF_S = 30.0
 _CHARS_PER_TOKEN = 4
 _LIKELY_REPLY_TOKENS = 1_000
 """What a reply usually takes, reasoning included; a limiter corrects it afterwards."""
+_MISCOUNTED_TOKENS = 8
+"""By which servers' counts of an answer's tokens differ: some count its end."""
 _HURRIED_S = 30.0
 """Enough for the first answer of a cold server, which compiles a grammar for it."""
 _HURRIED_ATTEMPTS = 3
@@ -176,7 +178,8 @@ class RetryingClient:
 
     async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
         prompt_tokens = (len(request.system or "") + len(request.user)) // _CHARS_PER_TOKEN
-        tokens = prompt_tokens + min(self._config.max_tokens, _LIKELY_REPLY_TOKENS)
+        most_tokens = self._most_tokens(request)
+        tokens = prompt_tokens + min(most_tokens or _LIKELY_REPLY_TOKENS, _LIKELY_REPLY_TOKENS)
         async with self._limiter.attempt(tokens=tokens):
             call.begin()
             limit_s, left_s = self._timeout_s, call.left_s
@@ -201,7 +204,25 @@ class RetryingClient:
             call.consumed(used)
             tokens = used.prompt_tokens + used.completion_tokens if used else None
             self._limiter.succeeded(tokens=tokens)
+        return answer if most_tokens is None else _cut_early(answer, most_tokens)
+
+    def _most_tokens(self, request: ChatRequest) -> int | None:
+        """Return the longest answer that is asked for, by whichever name."""
+        fields = {**self._config.sent_fields, **request.parameters}
+        most = fields.get("max_completion_tokens", fields.get("max_tokens"))
+        return most if isinstance(most, int) else None
+
+
+def _cut_early(answer: ChatReply, most_tokens: int) -> ChatReply:
+    """Return an answer that ends before the tokens that were asked for as one without room.
+
+    vLLM lowers what is asked for to what a long prompt leaves, and does not say so otherwise.
+    """
+    written = answer.usage.completion_tokens if answer.usage else 0
+    is_early = 0 < written < most_tokens - _MISCOUNTED_TOKENS
+    if answer.finish != "truncated" or not is_early:
         return answer
+    return replace(answer, finish="full")
 
 
 def _is_transient(error: BaseException) -> bool:

@@ -289,6 +289,8 @@ class EnrichmentReply(StageReply):
 LONGEST_REPLY_CHARS: Final = 1_000_000
 """No model writes as much in its tokens."""
 
+_FULL: Final = "the context is full ({n} characters came); lower synthesiser.document_chars"
+
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -303,13 +305,20 @@ def decoded(answer: ChatReply) -> object:
     refuse(RejectionReason.MODEL_REFUSED, when=finish == "refused")
     detail = f"cut off at {len(text)} characters; raise max_tokens"
     refuse(cut_off, detail, when=finish == "truncated")
+    refuse(cut_off, _FULL.format(n=len(text)), when=finish == "full")
     refuse(not_json, "larger than what is read of an answer", when=finish == "oversized")
     detail = f"{len(text)} characters, more than {LONGEST_REPLY_CHARS}"
     refuse(not_json, detail, when=len(text) > LONGEST_REPLY_CHARS)
+    refuse(
+        not_json, "empty: its text stands in reasoning_content", when=answer.beside == "reasoning"
+    )
     refuse(not_json, "empty", when=not text.strip())
     try:
         return decode(text)
     except NotJsonError as error:
+        # Half a reply that nobody calls one is the server's fault.
+        unsaid = "the finish_reason is missing or unknown"
+        refuse(RejectionReason.MODEL_UNAVAILABLE, unsaid, when=finish == "unsaid")
         refuse(cut_off, f"breaks off at {len(text)} characters", when=breaks_off(text))
         raise StageRefusal(not_json, str(error)) from None
 

@@ -126,7 +126,8 @@ class LLMStages:
         try:
             answer = await self._calls.ask(self._model, stage=stage, reply=reply, **texts)
         except JudgeTransportError as error:
-            detail = f"{error.reason.value} after {error.attempts} attempt(s)"
+            about = f", for the field {error.refused}" if error.refused else ""
+            detail = f"{error.reason.value} after {error.attempts} attempt(s){about}"
             raise StageRefusal(RejectionReason.MODEL_UNAVAILABLE, detail) from None
         return replies.decoded(answer)
 
