@@ -64,17 +64,17 @@ def example(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> Callable[[str
 def run(stack: str, *words: str) -> str:
     """Run an example as a command; return what it prints."""
     command = [sys.executable, str(EXAMPLES / f"with_{stack}.py"), *words]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}  # noqa: TID251
+    alone = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **alone}  # noqa: TID251
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
 
-@pytest.mark.stacks
-@pytest.mark.usefixtures("tasks")
-def test_trl_trains_two_steps(make_chat_model: Callable[..., Path]) -> None:
-    settings = {
-        "model_name_or_path": str(make_chat_model(512)),
+def trl_words(model: Path, **settings: object) -> list[str]:
+    """Flags for two short steps on a CPU."""
+    given = {
+        "model_name_or_path": model,
         "output_dir": "out",
         "max_steps": 2,
         "num_generations": 4,
@@ -84,11 +84,15 @@ def test_trl_trains_two_steps(make_chat_model: Callable[..., Path]) -> None:
         "report_to": "none",
         "bf16": False,
         "use_cpu": True,
-        "save_strategy": "steps",
-        "save_steps": 2,
+        **settings,
     }
+    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
 
-    run("trl", *(word for name, value in settings.items() for word in (f"--{name}", str(value))))
+
+@pytest.mark.stacks
+@pytest.mark.usefixtures("tasks")
+def test_trl_trains_two_steps(make_chat_model: Callable[..., Path]) -> None:
+    run("trl", *trl_words(make_chat_model(512), save_strategy="steps", save_steps=2))
 
     (state,) = Path("out").glob("checkpoint-2/trainer_state.json")
     steps = json.loads(state.read_text("utf-8"))["log_history"]
@@ -96,6 +100,69 @@ def test_trl_trains_two_steps(make_chat_model: Callable[..., Path]) -> None:
     assert all(step["rubric/score"] == step["rewards/rubric_reward/mean"] for step in steps)
     assert {step["rubric/unavailable"] for step in steps} == {0.0}
     assert Path("out/model.safetensors").is_file()
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("flags", "saved"),
+    [
+        (["--dtype", "bfloat16", "--attn_implementation", "eager"], "bfloat16"),
+        ([], "float32"),
+        (["--use_peft", "--lora_r", "2", "--lora_target_modules", "q_proj", "v_proj"], "adapter"),
+    ],
+    ids=["dtype", "default", "lora"],
+)
+def test_trl_trains_the_model_that_the_flags_describe(
+    flags: list[str],
+    saved: str,
+    example: Callable[[str], ModuleType],
+    make_chat_model: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("trl")
+    import torch
+    import transformers
+
+    folder = make_chat_model(512)
+    checkpoint = transformers.AutoModelForCausalLM.from_pretrained(folder).to(torch.bfloat16)
+    checkpoint.save_pretrained(tmp_path / "bf16")
+    transformers.AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "bf16")
+    words = trl_words(tmp_path / "bf16", max_steps=1, save_strategy="no")
+    monkeypatch.setattr(sys, "argv", ["with_trl.py", *words, *flags])
+    attention: list[str] = []
+    module = example("trl")
+    made = module.trainer_of
+
+    def trainer_of(*given: object) -> object:
+        trainer = made(*given)
+        attention.append(trainer.model.config._attn_implementation)
+        return trainer
+
+    monkeypatch.setattr(module, "trainer_of", trainer_of)
+    module.main()
+
+    if saved == "adapter":
+        assert json.loads(Path("out/adapter_config.json").read_text("utf-8"))["r"] == 2
+        assert not Path("out/model.safetensors").exists()
+    else:
+        assert json.loads(Path("out/config.json").read_text("utf-8"))["dtype"] == saved
+    assert attention == ["eager" if "eager" in flags else "sdpa"]
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_trl_is_not_started_on_fewer_tasks_than_a_batch(
+    example: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("trl")
+    # Four tasks; 32 answers of 4 to a question are eight questions.
+    words = trl_words(Path("absent"), gradient_accumulation_steps=8)
+    monkeypatch.setattr(sys, "argv", ["with_trl.py", *words])
+
+    with pytest.raises(SystemExit, match=r"4 tasks, and TRL samples 8 at once .*32 / .* 4\)"):
+        example("trl").main()
 
 
 class Characters:
