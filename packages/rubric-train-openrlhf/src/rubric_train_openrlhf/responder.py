@@ -5,6 +5,7 @@ A policy answers as it was trained: through its own codec, slots included.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
@@ -16,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from rubric_core import Ask, Decoding, Reply, ResponderError
 from rubric_core.configuration import validated
+from rubric_core.data.chat_prompt import PROMPT_DATE, ChatPrompt, prompt_identity
 from rubric_core.data.model_files import model_files, prompt_form
 from rubric_judge.reporting import reported
 from rubric_train_openrlhf.errors import PolicyLoadError
@@ -45,9 +47,17 @@ class PolicyOptions(BaseModel):
     batch_size: int = Field(default=32, ge=1)
     """Answers written at once; does not change them."""
 
+    prompt_date: dt.date = PROMPT_DATE
+    """What a chat template that writes the date takes for today."""
+
+    @property
+    def chat_prompt(self) -> ChatPrompt:
+        """What the chat template is given beside the question."""
+        return ChatPrompt(date=self.prompt_date)
+
 
 def policy_responder(options: Mapping[str, object]) -> PolicyResponder:
-    """Make a responder of `path`, and optionally `device`, `dtype` and `batch_size`.
+    """Make a responder of `path`, and optionally the other fields of `PolicyOptions`.
 
     Raises:
         ConfigError: an option that does not fit, or no model in the folder.
@@ -81,12 +91,13 @@ class PolicyResponder:
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
-        """Every file of the policy, and its number format."""
+        """Every file of the policy, its number format, and the date that its prompts hold."""
         return {
             "kind": "policy",
             "version": _VERSION,
             "files": self._files,
             "dtype": self._options.dtype,
+            **prompt_identity(self._options.path, self._options.chat_prompt),
         }
 
     async def respond(
@@ -119,7 +130,10 @@ class PolicyResponder:
                 device = "cuda" if torch.cuda.is_available() else "cpu"
             try:
                 self._policy = load_policy(
-                    self._options.path, device=device, dtype=DTYPES.get(self._options.dtype, "auto")
+                    self._options.path,
+                    device=device,
+                    dtype=DTYPES.get(self._options.dtype, "auto"),
+                    prompt=self._options.chat_prompt,
                 )
             except (PolicyLoadError, RuntimeError) as error:
                 raise ResponderError(f"the policy cannot answer: {error}") from error

@@ -130,3 +130,18 @@ def prompt_form(folder: Path) -> PromptForm:
     except OSError:  # what is wrong is said when the tokenizer loads
         return "plain"
     return "chat" if settings.get("chat_template") else "plain"
+
+
+def template_texts(folder: Path) -> Iterator[str]:
+    """Yield the chat templates of a tokenizer's folder, wherever it keeps them.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    for path in (folder / "chat_template.jinja", *sorted((folder / _TEMPLATES).glob("*.jinja"))):
+        if path.is_file():
+            yield read_file(path).decode(errors="replace")
+    path = folder / "tokenizer_config.json"
+    kept = read_settings(path).get("chat_template") if path.is_file() else None
+    if kept:
+        yield kept if isinstance(kept, str) else json.dumps(kept)

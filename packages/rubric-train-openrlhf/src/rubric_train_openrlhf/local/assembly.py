@@ -41,7 +41,9 @@ def _start_policy(
             torch.nn.Module.to(policy.model, device)
         case saved:
             with watch.progress.phase("loading the policy"):
-                policy = policies.load_policy(saved.folder(), device=device)
+                policy = policies.load_policy(
+                    saved.folder(), device=device, prompt=saved.chat_prompt
+                )
     if config.sft is not None:
         examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
@@ -138,7 +140,8 @@ def _policy(
                 raise ResumeError.told("state_of_another_step", path=checkpoint, step=start.step)
             if config.objective.kl_coef and start.step:  # the reference model is there too
                 checkpoints.load_state(checkpoints.checkpoint_path(folder.checkpoints, step=0))
-            policy = policies.load_policy(checkpoint, device=device)
+            prompt = config.model.chat_prompt
+            policy = policies.load_policy(checkpoint, device=device, prompt=prompt)
             if start.weights:
                 policy.model.load_state_dict(start.weights)
             # The pass of step 0 comes after its checkpoint; all others come before theirs.

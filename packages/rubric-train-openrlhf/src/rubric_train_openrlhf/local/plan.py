@@ -183,7 +183,7 @@ def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
     from rubric_train_openrlhf.policy import load_codec
 
     try:
-        codec = load_codec(config.model.folder())
+        codec = load_codec(config.model.folder(), prompt=config.model.chat_prompt)
     except PolicyLoadError:
         return _PROMPT_TOKENS
     return max((len(codec.encode_prompt(view).token_ids) for view in views), default=_PROMPT_TOKENS)

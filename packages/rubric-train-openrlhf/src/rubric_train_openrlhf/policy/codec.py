@@ -11,6 +11,7 @@ from typing import cast
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from rubric_core import PolicyView
+from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.end_tokens import EndTokens, end_tokens
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
@@ -65,17 +66,21 @@ class ChatCodec(TextCodec):
     template gets "Question: …" and "Answer:" on two lines.
     """
 
-    def __init__(self, tokenizer: Tokenizer, ends: EndTokens | None = None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, ends: EndTokens | None = None, *, prompt: ChatPrompt = PLAIN
+    ) -> None:
         """Take a tokenizer as it is.
 
         Args:
             tokenizer: of the model.
             ends: what ends an answer; left out, what the tokenizer and its template name.
+            prompt: what its chat template is given beside the question.
 
         Raises:
             PolicyLoadError: nothing names an end token.
         """
         super().__init__(tokenizer)
+        self.prompt = prompt
         self.end_token_ids = (ends or end_tokens(tokenizer)).ids
         if not self.end_token_ids:
             raise PolicyLoadError.told("no_end_token", path=self._path)
@@ -105,11 +110,7 @@ class ChatCodec(TextCodec):
         if not self._tokenizer.chat_template:
             return f"{self._lead}{self._plain(view)}"
         try:
-            message = {"role": "user", "content": view.question}
-            rendered = self._tokenizer.apply_chat_template(
-                [message], add_generation_prompt=True, tokenize=False
-            )
-            return cast("str", rendered)
+            return self.prompt.render(self._tokenizer, view.question)
         # The named boundary of a template, which is a program that came with the model.
         except Exception as error:
             raise PolicyLoadError.told("template_refuses", path=self._path, error=error) from error

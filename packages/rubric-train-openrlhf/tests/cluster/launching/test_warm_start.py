@@ -58,13 +58,11 @@ def tokenizer(model: Path) -> Any:
 
 
 def test_every_example_once_per_round(tokenizer: Any) -> None:
-    config = SftConfig(steps=3, batch_size=5)
-    rows = [json.loads(row) for row in sft_rows(EXAMPLES, config, tokenizer=tokenizer, seed=1)]
+    config, codec = SftConfig(steps=3, batch_size=5), ChatCodec(tokenizer)
+    rows = [json.loads(row) for row in sft_rows(EXAMPLES, config, codec=codec, seed=1)]
     assert len(rows) == 15
     assert set(Counter(row["output"] for row in rows[:12]).values()) == {2}
-    assert rows == [
-        json.loads(row) for row in sft_rows(EXAMPLES, config, tokenizer=tokenizer, seed=1)
-    ]
+    assert rows == [json.loads(row) for row in sft_rows(EXAMPLES, config, codec=codec, seed=1)]
 
 
 def test_rows_tokenize_to_what_grpo_asks(tokenizer: Any) -> None:
@@ -75,7 +73,9 @@ def test_rows_tokenize_to_what_grpo_asks(tokenizer: Any) -> None:
         for example in EXAMPLES
         for view in [PolicyView(task_id=example.task_id, question=example.question)]
     }
-    rows = [json.loads(row) for row in sft_rows(EXAMPLES, config, tokenizer=tokenizer, seed=0)]
+    rows = [
+        json.loads(row) for row in sft_rows(EXAMPLES, config, codec=ChatCodec(tokenizer), seed=0)
+    ]
     texts = [row["input"] + row["output"] for row in rows]
     assert {tuple(tokenizer.encode(text, add_special_tokens=False)) for text in texts} == expected
     # OpenRLHF adds " " and the end token to any text that does not end in it.
@@ -93,7 +93,7 @@ def test_openrlhf_trains_on_the_tokens_that_the_template_gives_the_assistant(
     tokenizer = repaired(get_tokenizer)(str(misset_model), None)
     own: Any = AutoTokenizer.from_pretrained(misset_model)
     assert (tokenizer.eos_token, own.eos_token) == ("<eos>", "<bos>")
-    rows = sft_rows(EXAMPLES, SftConfig(steps=1, batch_size=6), tokenizer=own, seed=0)
+    rows = sft_rows(EXAMPLES, SftConfig(steps=1, batch_size=6), codec=ChatCodec(own), seed=0)
     names = {"input_key": "input", "output_key": "output", "apply_chat_template": False}
     strategy = SimpleNamespace(args=SimpleNamespace(data=SimpleNamespace(**names)))
     data: Any = SFTDataset(
@@ -118,10 +118,10 @@ def test_openrlhf_trains_on_the_tokens_that_the_template_gives_the_assistant(
 def test_long_examples_are_left_out(tokenizer: Any) -> None:
     long = SftExample(task_id="long", question="Explain", answer="and so on " * 50)
     config = SftConfig(steps=1, batch_size=12, max_answer_tokens=40)
-    rows = "".join(sft_rows([*EXAMPLES, long], config, tokenizer=tokenizer, seed=0))
+    rows = "".join(sft_rows([*EXAMPLES, long], config, codec=ChatCodec(tokenizer), seed=0))
     assert "and so on" not in rows
     with pytest.raises(TrainConfigError, match="none of 1 reference answers"):
-        sft_rows([long], config, tokenizer=tokenizer, seed=0)
+        sft_rows([long], config, codec=ChatCodec(tokenizer), seed=0)
 
 
 def test_the_bar_of_openrlhf_is_read_from_the_end_of_its_log(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 import torch
 from transformers import AutoConfig
 
+from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.model_files import model_files
 from rubric_judge.console.progress import current
 from rubric_judge.provider.settings import api_key
@@ -212,19 +213,19 @@ def check_machine(config: TrainConfig) -> None:
 def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
     path = refusals.model_path(config)
     try:
-        return path, load_chat_codec(path)
+        return path, load_chat_codec(path, prompt=config.model.chat_prompt)
     except PolicyLoadError as error:
         raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
 
 
-def load_chat_codec(path: Path) -> ChatCodec:
+def load_chat_codec(path: Path, *, prompt: ChatPrompt = PLAIN) -> ChatCodec:
     """Load what reads and writes the prompts of a model.
 
     Raises:
         PolicyLoadError: there is no usable tokenizer.
         TrainConfigError: vLLM could not read the prompts.
     """
-    codec = load_codec(path)
+    codec = load_codec(path, prompt=prompt)
     if isinstance(codec, ChatCodec):
         return codec
     raise TrainConfigError.told("slots_in_vllm", path=path)

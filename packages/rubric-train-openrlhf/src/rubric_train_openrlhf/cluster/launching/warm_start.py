@@ -71,7 +71,8 @@ def warm_start(
         return paths.model
     words = command.command_words(command.warm_start_flags(config, model=model, folder=folder))
     tokenizer: Any = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    rows = sft_rows(examples, sft, tokenizer=tokenizer, seed=config.seed)
+    codec = ChatCodec(tokenizer, prompt=config.model.chat_prompt)
+    rows = sft_rows(examples, sft, codec=codec, seed=config.seed)
     with disk_errors(folder):
         for old in (paths.trained, paths.model):
             shutil.rmtree(old, ignore_errors=True)
@@ -86,14 +87,14 @@ def warm_start(
 
 
 def sft_rows(
-    examples: Sequence[SftExample], config: SftConfig, *, tokenizer: Any, seed: int
+    examples: Sequence[SftExample], config: SftConfig, *, codec: ChatCodec, seed: int
 ) -> Iterator[str]:
     """Write out the examples of every step, each once per round.
 
     Args:
         examples: questions with answers.
         config: steps, batch and lengths.
-        tokenizer: of the model.
+        codec: of the model.
         seed: of the run.
 
     Returns:
@@ -103,7 +104,6 @@ def sft_rows(
     Raises:
         TrainConfigError: no example is within the configured lengths.
     """
-    codec = ChatCodec(tokenizer)
     pairs = [
         (codec.prompt_text(one.view), f"{codec.answer_text(one.text)}{codec.eos_text}")
         for one in supervised.fitting(examples, config, codec)

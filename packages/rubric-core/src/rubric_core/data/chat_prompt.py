@@ -1,0 +1,88 @@
+"""A question as a model's chat template writes it, on a date that is told and read from no clock.
+
+A template may write today's date (those of Llama 3.2, SmolLM3, Granite and gpt-oss do), so that the
+same question is another prompt after midnight. Here every template is told one date.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from pydantic import JsonValue
+
+from rubric_core.data.model_files import template_texts
+
+PROMPT_DATE: Final = dt.date(2026, 1, 1)
+"""What a template takes for today, unless told otherwise."""
+_CLOCK: Final = "strftime_now"
+"""The one clock that transformers lends to templates."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPrompt:
+    """What a chat template is given beside the question."""
+
+    date: dt.date = PROMPT_DATE
+    """What it takes for today, at midnight."""
+    arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Further names that the template knows."""
+
+    def render(self, tokenizer: Any, question: str) -> str:
+        """Write the prompt that asks a question.
+
+        Args:
+            tokenizer: of transformers, with a chat template.
+            question: the one message, the user's.
+
+        Returns:
+            The text that an answer follows.
+
+        Raises:
+            Exception: whatever the template raises, which is a program that came with the model.
+        """
+        return cast(
+            "str",
+            tokenizer.apply_chat_template(
+                [{"role": "user", "content": question}],
+                add_generation_prompt=True,
+                tokenize=False,
+                **{_CLOCK: self._now, **self.arguments},
+            ),
+        )
+
+    def _now(self, form: str) -> str:
+        return dt.datetime.combine(self.date, dt.time()).strftime(form)
+
+
+PLAIN: Final = ChatPrompt()
+"""The usual date, and nothing else."""
+
+
+def reads_clock(folder: Path) -> bool:
+    """Whether a chat template of a tokenizer's folder may write the date.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    return any(_CLOCK in text for text in template_texts(folder))
+
+
+def prompt_identity(folder: Path, prompt: ChatPrompt) -> dict[str, JsonValue]:
+    """Say what makes two prompts of one question differ, beside the files of the tokenizer.
+
+    Args:
+        folder: of the tokenizer.
+        prompt: what its template is given.
+
+    Returns:
+        The date, where a template may write it, and further names, where there are any: answers
+        that were stored before these could be set keep their identity.
+    """
+    found: dict[str, JsonValue] = {}
+    if reads_clock(folder):
+        found["prompt_date"] = prompt.date.isoformat()
+    if prompt.arguments:
+        found["chat_template_kwargs"] = dict(prompt.arguments)
+    return found

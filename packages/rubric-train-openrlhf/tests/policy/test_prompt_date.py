@@ -1,0 +1,58 @@
+"""A template that writes today's date is told one date, in training and in evaluation."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from transformers import AutoTokenizer
+
+from rubric_core import PolicyView
+from rubric_core.data.chat_prompt import PROMPT_DATE, ChatPrompt
+from rubric_train_openrlhf.policy import ChatCodec, load_codec
+from rubric_train_openrlhf.responder import policy_responder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VIEW = PolicyView(task_id="t", question="What is said?")
+DATED = "{{ strftime_now('%d %b %Y %H:%M') }} {{ messages[0].content }} {{ mood }}:"
+DAY = dt.date(2024, 2, 29)
+
+
+@pytest.fixture
+def dated_model(chat_model: Path) -> Path:
+    tokenizer: Any = AutoTokenizer.from_pretrained(chat_model)
+    tokenizer.chat_template = DATED
+    tokenizer.save_pretrained(chat_model)
+    return chat_model
+
+
+def _text(folder: Path, **prompt: Any) -> str:
+    codec = load_codec(folder, prompt=ChatPrompt(**prompt))
+    assert isinstance(codec, ChatCodec)
+    return codec.prompt_text(VIEW)
+
+
+def test_a_template_takes_the_date_that_it_is_told_for_today(dated_model: Path) -> None:
+    assert _text(dated_model, date=DAY) == "29 Feb 2024 00:00 What is said? :"
+
+
+def test_a_template_is_told_a_date_where_nobody_names_one(dated_model: Path) -> None:
+    assert _text(dated_model) == f"{PROMPT_DATE:%d %b %Y} 00:00 What is said? :"
+
+
+def test_a_template_is_given_further_names(dated_model: Path) -> None:
+    assert _text(dated_model, date=DAY, arguments={"mood": "please"}).endswith("? please:")
+
+
+def test_a_date_makes_answers_of_an_evaluation_others(dated_model: Path) -> None:
+    dates = ("2026-11-28", "2026-11-29", "2026-11-28")
+    first, second, again = (
+        dict(policy_responder({"path": str(dated_model), "prompt_date": day}).identity)
+        for day in dates
+    )
+
+    assert first == again
+    assert first != second
