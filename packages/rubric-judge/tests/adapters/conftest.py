@@ -86,3 +86,60 @@ def scorers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[scoring.RubricScor
 def share() -> Callable[[JudgeView], float]:
     """A script: the share that a response of the form `0.25` asks for."""
     return lambda view: float(view.response)
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Callable[..., Any]:
+    """A real trainer of a tiny Llama, over eight questions."""
+    datasets = pytest.importorskip("datasets")
+    trl = pytest.importorskip("trl")
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    characters = {chr(code): index + 3 for index, code in enumerate(range(32, 127))}
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2, **characters}, "<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words,
+        unk_token="<unk>",  # noqa: S106  # a token of a vocabulary
+        eos_token="</s>",  # noqa: S106
+        pad_token="</s>",  # noqa: S106
+    )
+    config = transformers.LlamaConfig(
+        vocab_size=98,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config)
+
+    def make(reward: Any, rows: list[dict[str, Any]], **settings: Any) -> Any:
+        given: dict[str, Any] = {
+            "output_dir": str(tmp_path / "out"),
+            "num_train_epochs": 2,
+            "per_device_train_batch_size": 8,
+            "num_generations": 4,
+            "max_completion_length": 8,
+            "learning_rate": 1e-3,
+            "logging_steps": 1,
+            "report_to": [],
+            "use_cpu": True,
+            "bf16": False,
+            "save_strategy": "no",
+            "disable_tqdm": True,
+        }
+        arguments = trl.GRPOConfig(**given | settings)
+        return trl.GRPOTrainer(
+            model=model,
+            processing_class=tokenizer,
+            reward_funcs=reward,
+            args=arguments,
+            train_dataset=datasets.Dataset.from_list(rows),
+        )
+
+    return make

@@ -178,62 +178,6 @@ def test_a_wrong_judge_file_fails_when_the_reward_is_made(tmp_path: Path) -> Non
         rubric_reward(judge=tmp_path / "judge.yaml")
 
 
-@pytest.fixture
-def trainer(tmp_path: Path) -> Callable[..., Any]:
-    """A real trainer of a tiny Llama, over eight questions."""
-    datasets = pytest.importorskip("datasets")
-    trl = pytest.importorskip("trl")
-    import torch
-    import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    characters = {chr(code): index + 3 for index, code in enumerate(range(32, 127))}
-    words = Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2, **characters}, "<unk>"))
-    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=words,
-        unk_token="<unk>",  # noqa: S106  # a token of a vocabulary
-        eos_token="</s>",  # noqa: S106
-        pad_token="</s>",  # noqa: S106
-    )
-    config = transformers.LlamaConfig(
-        vocab_size=98,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
-    torch.manual_seed(0)
-    model = transformers.LlamaForCausalLM(config)
-
-    def make(reward: RewardFunction, rows: list[dict[str, Any]]) -> Any:
-        arguments = trl.GRPOConfig(
-            output_dir=str(tmp_path / "out"),
-            num_train_epochs=2,
-            per_device_train_batch_size=8,
-            num_generations=4,
-            max_completion_length=8,
-            learning_rate=1e-3,
-            logging_steps=1,
-            report_to=[],
-            use_cpu=True,
-            bf16=False,
-            save_strategy="no",
-            disable_tqdm=True,
-        )
-        return trl.GRPOTrainer(
-            model=model,
-            processing_class=tokenizer,
-            reward_funcs=reward,
-            args=arguments,
-            train_dataset=datasets.Dataset.from_list(rows),
-        )
-
-    return make
-
-
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 def test_trl_trains_on_and_leaves_out_what_was_not_judged(

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Final, TypeAlias, cast
 
 import anyio
-from pydantic import JsonValue, StrictBool
+from pydantic import Field, JsonValue, StrictBool
 
-from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError
+from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError, Thoughts
 from rubric_core.configuration import Source, validated
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
+from rubric_eval.responders.thinking import Thinking, identity_of, thinking_of
 from rubric_judge import (
     ChatModel,
     ChatReply,
@@ -25,6 +26,8 @@ from rubric_judge.yaml_files import read_yaml, yaml_place
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512
 """More than what a usual chat template puts around a question."""
+VLLM: Final = "vllm"
+"""The owner of a model that vLLM serves, as vLLM says."""
 VLLM_ROUTE: Final = "hosted_vllm/"
 _VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What vLLM would otherwise take from the model's generation_config.json."""
@@ -39,12 +42,30 @@ class ChatConfig(ModelConfig):
     checks_weights: StrictBool = True
     """Whether the server is asked what its model makes of a fixed text."""
 
+    thoughts: Thoughts = "cut"
+    """How thoughts are told from answers: `cut`, `opened` where the server's chat template opens
+    one in the prompt and the server is not vLLM, which says so, or `kept`."""
+
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Names that the server's chat template is given, such as `enable_thinking: false`."""
+
+    @property
+    def template_arguments(self) -> dict[str, JsonValue]:
+        """Those among the parameters too."""
+        among = self.parameters.get("chat_template_kwargs")
+        return {**(among if isinstance(among, dict) else {}), **self.chat_template_kwargs}
+
 
 class ChatResponder:
     """Answers of one model, several at a time; a `Responder`."""
 
     def __init__(
-        self, config: ChatConfig, served: ServedModel | None, *, weights: Weights | None = None
+        self,
+        config: ChatConfig,
+        served: ServedModel | None,
+        *,
+        weights: Weights | None = None,
+        thinking: Thinking | None = None,
     ) -> None:
         """Take the model; nothing is sent.
 
@@ -52,6 +73,7 @@ class ChatResponder:
             config: model, address, limits.
             served: what its server says of it, where it has one that does.
             weights: what it makes of a fixed text, where its server says.
+            thinking: how its answers are read; as the configuration has it when left out.
 
         Raises:
             JudgeSetupError: a variable is named for a key that is not set.
@@ -59,6 +81,8 @@ class ChatResponder:
         """
         self._config = config
         self._served = served
+        usual = Thinking(config.thoughts, config.template_arguments)
+        self._thinking = thinking or usual
         self.weights = weights
         """What tells it from another model of the same name; no part of its identity."""
         self._model = ChatModel(config, role="model")
@@ -84,6 +108,7 @@ class ChatResponder:
             "parameters": dict(self._config.parameters),
             **{name: getattr(served, name, None) for name in ("root", "parent", "positions")},
             "takes_seed": self._config.takes_seed,
+            **identity_of(self._config.thoughts, self._config.chat_template_kwargs),
         }
 
     async def respond(
@@ -116,7 +141,7 @@ class ChatResponder:
         await self._model.aclose()
 
     async def _reply(self, ask: Ask, decoding: Decoding) -> Reply:
-        fields = self._fields(ask, decoding)
+        fields = self._fields(ask, decoding) | self._thinking.fields
         room = await self._room(ask.view.question, decoding.max_tokens)
         if room is not None:
             if room < 1:
@@ -129,7 +154,18 @@ class ChatResponder:
             )
         except JudgeTransportError as error:
             return Reply.unavailable(error.reason, error.detail)
-        return _read(answer)
+        return self._read(answer)
+
+    def _read(self, reply: ChatReply) -> Reply:
+        if reply.finish == "oversized":
+            detail = "the answer exceeds the size limit"
+            return Reply.unavailable(Reason.SERVER_ERROR, detail)
+        finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
+        return Reply.of_completion(
+            self._thinking.answer(reply),
+            finish=finish.get(reply.finish, Finish.REFUSED),
+            tokens=reply.usage.completion_tokens if reply.usage else None,
+        )
 
     async def _room(self, question: str, wanted: int) -> int | None:
         """Tokens that are left for an answer; None where all that are wanted surely fit."""
@@ -139,7 +175,8 @@ class ChatResponder:
         # No tokenizer makes more tokens of a text than it has bytes.
         if len(question.encode()) + _TEMPLATE_BYTES + wanted <= served.positions:
             return None
-        tokens = await self._server.prompt_tokens(question)
+        arguments = self._thinking.arguments
+        tokens = await self._server.prompt_tokens(question, arguments=arguments)
         return None if tokens is None else served.positions - tokens
 
     def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
@@ -162,7 +199,7 @@ class ChatResponder:
     @property
     def _is_vllm(self) -> bool:
         """Whether whoever answers takes vLLM's fields: it says so, or all its routes do."""
-        if self._served is not None and self._served.owner == "vllm":
+        if self._served is not None and self._served.owner == VLLM:
             return True
         return all(model.startswith(VLLM_ROUTE) for model in self._model.routes)
 
@@ -179,17 +216,6 @@ class ChatResponder:
             if refused == ("seed",):
                 raise EvalConfigError.told("seed_not_sent", **lacks)
             raise EvalConfigError.told("not_sent", **lacks)
-
-
-def _read(answer: ChatReply) -> Reply:
-    if answer.finish == "oversized":
-        detail = "the answer exceeds the size limit"
-        return Reply.unavailable(Reason.SERVER_ERROR, detail)
-    finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
-    # Half of a surrogate pair, which only an escape can hold, can stand in no file.
-    text = answer.text.encode("utf-8", "replace").decode().strip()  # as a model of a folder has it
-    tokens = answer.usage.completion_tokens if answer.usage else None
-    return Reply.answered(text, finish=finish.get(answer.finish, Finish.REFUSED), tokens=tokens)
 
 
 def addresses(config: ModelConfig) -> Iterator[str]:
@@ -219,7 +245,20 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
     served = [await _served(spec, config, address) for address in addresses(config)]
     _refuse_different(spec, config, served)
     model, weights = served[0] if served else (None, None)
-    return ChatResponder(config, model, weights=weights)
+    thinking = await _thinking(spec, config, model)
+    return ChatResponder(config, model, weights=weights, thinking=thinking)
+
+
+async def _thinking(
+    spec: ModelSpec, config: ChatConfig, served: ServedModel | None
+) -> Thinking | None:
+    """Ask the server how it thinks, where it is vLLM, which says so."""
+    address = next(addresses(config), None)
+    if address is None or served is None or served.owner != VLLM:
+        return None
+    async with ModelServer(config, address) as server:
+        arguments = config.template_arguments
+        return await thinking_of(server, config.thoughts, arguments, name=spec.name)
 
 
 def _options(spec: ModelSpec) -> dict[str, JsonValue]:

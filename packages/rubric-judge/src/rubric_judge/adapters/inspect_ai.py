@@ -2,7 +2,7 @@
 
 from typing import Any, Unpack
 
-from rubric_core import Outcome
+from rubric_core import Outcome, normalized_reward
 from rubric_judge.adapters import scoring
 
 __all__ = ["rubric_scorer"]
@@ -36,9 +36,8 @@ def rubric_scorer(**options: Unpack[scoring.ScorerOptions]) -> Any:  # an inspec
                 reason="scoring_failed", explanation=why, metadata=metadata
             )
         reason = "grader_failed" if result.outcome is Outcome.INVALID else None
-        return inspect.Score(
-            value=judgement.reward, reason=reason, explanation=why, metadata=metadata
-        )
+        value = normalized_reward(result, judgement.view.rubric)  # to every digit: no trainer's
+        return inspect.Score(value=value, reason=reason, explanation=why, metadata=metadata)
 
     def rubric() -> Any:
         return score

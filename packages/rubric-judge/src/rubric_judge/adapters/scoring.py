@@ -10,12 +10,12 @@ import asyncio
 import os
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from inspect import Parameter, Signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
 
@@ -29,6 +29,7 @@ from rubric_core.errors import ConfigError, MissingExtraError, UnavailableReward
 from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
 from rubric_judge.adapters.outages import Outage
 from rubric_judge.adapters.rows import Tasks, task_source
+from rubric_judge.adapters.ties import tied_reward
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
 from rubric_judge.errors import says
@@ -41,7 +42,7 @@ __all__ = [
     "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",
 ]  # fmt: skip
 
-_Function = TypeVar("_Function")
+_Function = TypeVar("_Function", bound=Callable[..., object])
 _THREAD: Final = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
 
@@ -118,14 +119,14 @@ class Judgement:
 
     @property
     def reward(self) -> float | None:
-        """The normalised reward; None for a response to be masked.
+        """The normalised reward, in a trainer's bits (`ties`); None for a response to be masked.
 
         Raises:
             UnavailableRewardError: no judgement, under "raise".
         """
         if self.unavailable and self.on_unavailable != "raise":
             return 0.0 if self.on_unavailable == "zero" else None
-        return normalized_reward(self.result, self.view.rubric)
+        return tied_reward(normalized_reward(self.result, self.view.rubric))
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -172,7 +173,7 @@ class _Options(BaseModel):
 
 
 def shows_options(function: _Function) -> _Function:
-    """Let `help` show each option of a function that takes `MaskingOptions`, with its default."""
+    """Let `help` show each option of a function that takes `MaskingOptions`, and its own."""
     named = [
         Parameter(
             name,
@@ -181,6 +182,8 @@ def shows_options(function: _Function) -> _Function:
         )
         for name, field in _Options.model_fields.items()
     ]
+    own = signature(function).parameters.values()
+    named += [one for one in own if one.kind is Parameter.KEYWORD_ONLY]
     vars(function)["__signature__"] = Signature(named)
     return function
 

@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from statistics import fmean
 from types import FunctionType, MethodType
-from typing import Final, Protocol, Unpack, cast
+from typing import Final, Protocol, Unpack, cast, overload
 
 from rubric_core import ConfigError, RewardShapeError
 from rubric_judge.adapters import rows, scoring
+from rubric_judge.adapters.beside import CombinedReward, Reward, weighted
 from rubric_judge.errors import says
 
-__all__ = ["RewardFunction", "rubric_reward"]
+__all__ = ["CombinedReward", "RewardFunction", "rubric_reward"]
 
 _FIRST_TO_MASK: Final = [1, 6]
 """The release of TRL that leaves a missing reward out; those before it count 0."""
@@ -35,11 +36,23 @@ class RewardFunction(Protocol):
         ...
 
 
+@overload
+def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction: ...
+@overload
+def rubric_reward(
+    *, beside: Sequence[tuple[Reward, float]], **options: Unpack[scoring.MaskingOptions]
+) -> CombinedReward: ...
 @scoring.shows_options
-def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
+def rubric_reward(
+    *, beside: Sequence[tuple[Reward, float]] = (), **options: Unpack[scoring.MaskingOptions]
+) -> RewardFunction | CombinedReward:
     """Return a reward for `GRPOTrainer(reward_funcs=…)`.
 
     Args:
+        beside: other reward functions, each with its weight; the rubric's is 1. TRL is given the
+            weighted sum of all as one reward: none where the judgement is missing. What another
+            gives None for adds nothing, as in TRL. A list of several `reward_funcs` is refused
+            under "mask", for TRL counts a missing reward as 0 there.
         options: `judge`, `workers`, `ledger`; `tasks`, which the column `task_id` names, unless
             rows have the columns `rubric`, `passage` and `question`, or those of a task file; and
             `on_unavailable`, of which "mask", the default, returns None, which TRL leaves out of
@@ -55,7 +68,13 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
     if options.get("on_unavailable", "mask") == "mask":
         _require_masking()
     name = options.get("name") or "rubric_reward"
-    return cast("RewardFunction", getattr(_Reward(scorer, name), name))
+    masks = options.get("on_unavailable", "mask") == "mask"
+    reward = cast("RewardFunction", getattr(_Reward(scorer, name, masks=masks), name))
+    if not beside:
+        return reward
+    others = weighted(beside, name=name)
+    masking = [isinstance(getattr(one.reward, "__self__", None), _Reward) for one in others]
+    return CombinedReward(reward, others, name=name, masking=masking)
 
 
 def _require_masking() -> None:
@@ -71,8 +90,8 @@ def _require_masking() -> None:
 class _Reward:
     """Holds the scorer; its bound method is an `async def` to every release of TRL, and pickles."""
 
-    def __init__(self, scorer: scoring.RubricScorer, name: str) -> None:
-        self._scorer, self._name = scorer, name
+    def __init__(self, scorer: scoring.RubricScorer, name: str, *, masks: bool) -> None:
+        self._scorer, self._name, self._masks = scorer, name, masks
 
     def __getattr__(self, name: str) -> MethodType:
         """Return the reward under its own name, as pickle asks for it too."""
@@ -96,7 +115,10 @@ class _Reward:
         Raises:
             RewardShapeError: a column that does not have one entry for each completion.
             ConfigError, SchemaError: a row without a task.
+            ConfigError: TRL would sum a missing reward as 0 with those of other functions.
         """
+        if self._masks and (others := _others(log_metric)):
+            raise ConfigError(says("trl_sums", others=others), location="reward_funcs")
         read = {name: columns[name] for name in rows.ROW_FIELDS if name in columns}
         if completions and not read.keys() & rows.NAMING:
             given = [name for name, held in columns.items() if isinstance(held, list)]
@@ -111,6 +133,12 @@ class _Reward:
         if log_metric is not None and judgements:
             _log(judgements, log_metric)
         return [one.reward for one in judgements]
+
+
+def _others(log_metric: object) -> int:
+    """Return how many rewards a trainer sums beside ours; `log_metric` is a method of it."""
+    rewards = getattr(getattr(log_metric, "__self__", None), "reward_funcs", ())
+    return max(0, len(cast("Sequence[object]", rewards)) - 1)
 
 
 def _rows(columns: Mapping[str, object], *, count: int) -> list[dict[str, object]]:

@@ -32,6 +32,8 @@ class ChatReply:
     """Seconds from the first attempt to the answer; None for a single attempt."""
     answered_by: Answerer | None = None
     """Who answered, as far as the transport knows."""
+    has_thought: bool | None = None
+    """Whether the server told a thought from the text; None where it tells none from any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +249,12 @@ def read_completion(completion: Mapping[str, object], *, cost_usd: object = None
     is_whole = bool(message) and of_model and not completion.get("error")
     if not (is_whole and isinstance(content, str | None) and isinstance(refusal, str | None)):
         raise transport_error("a success without a chat completion", usage=used)
-    reply = partial(ChatReply, usage=used, answered_by=answerer(completion.get("model")))
+    reply = partial(
+        ChatReply,
+        usage=used,
+        answered_by=answerer(completion.get("model")),
+        has_thought=_has_thought(message),
+    )
     if refusal:
         return reply(content or "", "refused")
     why = choice.get("finish_reason")
@@ -259,6 +266,17 @@ def read_completion(completion: Mapping[str, object], *, cost_usd: object = None
         what = f"the answer is not finished: its `finish_reason` is {said}"
         raise transport_error(what, usage=used)
     return reply(content or "", _FINISH[why])
+
+
+def _has_thought(message: Mapping[str, object]) -> bool | None:
+    """Whether a thought stands beside the content, or as a part of it; None where none could."""
+    beside = [one for name in ("reasoning", "reasoning_content") if (one := message.get(name))]
+    kinds = {mapping(part).get("type") for part in listing(message.get("content"))}
+    if beside or kinds & {"reasoning", "thinking", "redacted_thinking"}:
+        return True
+    # An empty thought is one that a parser found.
+    is_told = "" in (message.get("reasoning"), message.get("reasoning_content"))
+    return False if is_told else None
 
 
 def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usage | None:

@@ -1,0 +1,202 @@
+"""Other rewards beside a rubric's, as one reward of TRL.
+
+TRL sums what reward functions give for a response and counts a missing one as 0, so that a lost
+judgement would push its response down. One function that sums leaves it out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import threading
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from functools import partial
+from math import fsum, isfinite, isnan
+from statistics import fmean
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from rubric_core import ConfigError, RewardShapeError
+from rubric_judge.adapters.ties import tied_reward
+from rubric_judge.errors import says
+
+Reward = Callable[..., Any]
+"""A reward function as TRL takes it: `def` or `async def`, one number or None a completion."""
+Rewards = list[float | None]
+
+_T = TypeVar("_T")
+_KINDS: Final = "a list of pairs (reward function, weight)"
+
+
+class Weighted(NamedTuple):
+    """One of the others."""
+
+    reward: Reward
+    weight: float
+    name: str
+
+
+def weighted(beside: object, *, name: str) -> tuple[Weighted, ...]:
+    """Check what a user gives.
+
+    Args:
+        beside: should be pairs of a reward function and its weight.
+        name: of the rubric's reward, which no other may have.
+
+    Raises:
+        ConfigError: something else, or a name that stands for two rewards.
+    """
+    pairs = cast("Sequence[object]", beside) if isinstance(beside, Sequence) else (beside,)
+    found = [_pair(one) for one in pairs]
+    names = [name, *(one.name for one in found)]
+    if twice := sorted({one for one in names if names.count(one) > 1}):
+        raise ConfigError(says("same_reward_name", name=twice[0]), location="beside")
+    return tuple(found)
+
+
+def _pair(one: object) -> Weighted:
+    given = cast("Sequence[object]", one) if isinstance(one, tuple | list) else ()
+    match given:
+        case [reward, int() | float() as weight] if callable(reward) and isfinite(weight):
+            named = reward
+            while isinstance(named, partial):
+                named = cast("partial[object]", named).func
+            name = getattr(named, "__name__", type(named).__name__)
+            return Weighted(cast("Reward", reward), float(weight), name)
+        case _:
+            shown = f"({', '.join(map(_shown, given))})" if given else _shown(cast("object", one))
+            raise ConfigError(says("beside_pairs", kinds=_KINDS, given=shown), location="beside")
+
+
+def _shown(value: object) -> str:
+    return repr(value) if isinstance(value, int | float) else f"a {type(value).__name__}"
+
+
+class CombinedReward:
+    """The rubric's reward and the others', weighted and summed; None where a judgement is missing.
+
+    A plain function to TRL, which calls those in its main thread: there the others that are plain
+    run too, as they do in TRL, while judges and coroutines are waited for.
+    """
+
+    def __init__(
+        self, rubric: Reward, others: Sequence[Weighted], *, name: str, masking: Sequence[bool]
+    ) -> None:
+        """Keep the functions.
+
+        Args:
+            rubric: the rubric's reward, of weight 1.
+            others: those beside it.
+            name: what TRL calls the sum.
+            masking: of each of the others, whether its None is a judgement that is missing, too.
+        """
+        self.__name__ = name
+        self._functions = (Weighted(rubric, 1.0, name), *others)
+        self._masking = tuple(masking)
+        self._lane = _Lane()
+
+    def __call__(
+        self,
+        prompts: Sequence[object],
+        completions: Sequence[object],
+        *,
+        log_metric: Callable[[str, float], None] | None = None,
+        **columns: object,
+    ) -> Rewards:
+        """Reward a batch.
+
+        Raises:
+            RewardShapeError: a function that does not give one reward for each completion.
+            ConfigError, SchemaError: as the rubric's reward.
+        """
+        given = {"prompts": prompts, "completions": completions, **columns}
+        if log_metric is not None:
+            given["log_metric"] = log_metric
+        rubric, *others = (
+            _checked(one, rewards, count=len(completions))
+            for one, rewards in zip(self._functions, self._called(given), strict=True)
+        )
+        if log_metric is not None:
+            _log(self._functions[1:], others, log_metric)
+        rows = zip(*others, strict=True) if others else ((),) * len(rubric)
+        return [self._sum(judged, rest) for judged, rest in zip(rubric, rows, strict=True)]
+
+    def _called(self, given: Mapping[str, object]) -> list[Any]:
+        """Call all, and return what they give in their order."""
+        waiting = [_is_async(one.reward) for one in self._functions]
+
+        async def gathered() -> list[Any]:
+            calls = zip(self._functions, waiting, strict=True)
+            return await asyncio.gather(*(one.reward(**given) for one, waits in calls if waits))
+
+        with self._lane.running(gathered()) as future:
+            calls = zip(self._functions, waiting, strict=True)
+            found = [None if waits else one.reward(**given) for one, waits in calls]
+            awaited = iter(future.result())
+        return [next(awaited) if waits else one for one, waits in zip(found, waiting, strict=True)]
+
+    def _sum(self, judged: float | None, others: Sequence[float | None]) -> float | None:
+        lost = (
+            masks and reward is None for masks, reward in zip(self._masking, others, strict=True)
+        )
+        if judged is None or any(lost):
+            return None
+        terms = [
+            one.weight * reward
+            for one, reward in zip(self._functions[1:], others, strict=True)
+            if reward is not None
+        ]
+        return tied_reward(fsum([judged, *terms]))
+
+
+def _is_async(reward: Reward) -> bool:
+    while isinstance(reward, partial):
+        reward = cast("Reward", cast("partial[object]", reward).func)
+    return inspect.iscoroutinefunction(reward) or inspect.iscoroutinefunction(
+        getattr(reward, "__call__", None)  # noqa: B004  # an instance with an `async def` in it
+    )
+
+
+def _checked(one: Weighted, rewards: Any, *, count: int) -> Rewards:
+    """Return what a function gave, with None for what does not apply: TRL reads NaN so, too."""
+    numbers = [None if reward is None else float(reward) for reward in rewards]
+    if len(numbers) != count:
+        raise RewardShapeError(
+            says("rewards_of_another", name=one.name, given=len(numbers), needed=count)
+        )
+    return [None if reward is None or isnan(reward) else reward for reward in numbers]
+
+
+def _log(
+    functions: Sequence[Weighted], rewards: Sequence[Rewards], log: Callable[[str, float], None]
+) -> None:
+    """Give TRL the mean of each of the others, by the name that TRL itself would give it."""
+    for one, of_batch in zip(functions, rewards, strict=True):
+        if applied := [reward for reward in of_batch if reward is not None]:
+            log(f"rewards/{one.name}/mean", fmean(applied))
+
+
+class _Lane:
+    """One event loop in a thread of its own: what a coroutine keeps, a client, belongs to it."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pid = 0
+
+    @contextmanager
+    def running(self, coroutine: Coroutine[Any, Any, _T]) -> Generator[Future[_T]]:
+        """Start a coroutine; what is not done at the end of the `with` is cancelled."""
+        if self._loop is None or self._pid != os.getpid():  # a fork has no thread of its parent's
+            self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
+            threading.Thread(target=self._loop.run_forever, daemon=True).start()
+        future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        try:
+            yield future
+        finally:
+            future.cancel()
+
+    def __reduce__(self) -> tuple[type[_Lane], tuple[()]]:
+        """Begin anew in another process."""
+        return _Lane, ()
