@@ -1,12 +1,17 @@
 """The repository as the cross-package tests see it."""
 
 import ast
+import importlib.util
 import io
 import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -80,3 +85,33 @@ def printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         return shown.getvalue()
 
     return run
+
+
+@pytest.fixture(scope="session")
+def thinking() -> ModuleType:
+    """Return the module `thinking.py` beside this file, which loads torch and transformers."""
+    spec = importlib.util.spec_from_file_location(
+        "thinking", Path(__file__).with_name("thinking.py")
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # where a dataclass looks for its own
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def thinking_policy(
+    thinking: ModuleType, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., Any]:
+    """Return what writes a tiny policy that thinks, once a session for the same options.
+
+    It takes those of `thinking.write_thinking_policy` and returns a `thinking.ThinkingPolicy`.
+    """
+
+    @cache
+    def write(**options: Any) -> Any:
+        return thinking.write_thinking_policy(tmp_path_factory.mktemp("thinking"), **options)
+
+    return write

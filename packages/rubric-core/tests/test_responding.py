@@ -9,6 +9,8 @@ from rubric_core import (
     Reason,
     Reply,
     SchemaError,
+    Thought,
+    answer_of,
     find_responder,
     responder_names,
 )
@@ -35,6 +37,27 @@ def test_a_reply_is_an_answer_or_a_reason_why_none_came() -> None:
 def test_a_reply_is_not_both_and_not_neither(fields: Mapping[str, object]) -> None:
     with pytest.raises(SchemaError, match="give a text and how it ended, or a reason"):
         Reply.model_validate(fields)
+
+
+def test_a_reply_says_what_stood_before_its_answer() -> None:
+    closed = Reply.of_completion(answer_of("<think>4?</think> 5 "), tokens=9)
+    assert (closed.text, closed.thought, closed.tokens) == ("5", Thought.CLOSED, 9)
+    assert closed.finish is Finish.COMPLETE
+    assert Reply.of_completion(answer_of(" 5 ")) == Reply.answered("5")
+    unclosed = Reply.of_completion(answer_of("<think>4?"))
+    assert (unclosed.text, unclosed.thought) == ("", Thought.UNCLOSED)
+    assert unclosed.finish is Finish.TRUNCATED
+    filtered = Reply.of_completion(answer_of("<think>4?"), finish=Finish.REFUSED)
+    assert filtered.finish is Finish.REFUSED
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"text": "4", "finish": Finish.TRUNCATED}, {"text": "", "finish": Finish.COMPLETE}],
+)
+def test_a_thought_that_does_not_end_has_no_answer(fields: Mapping[str, object]) -> None:
+    with pytest.raises(SchemaError, match="leaves an empty text, and is cut"):
+        Reply.model_validate({"thought": Thought.UNCLOSED, **fields})
 
 
 @pytest.mark.parametrize(

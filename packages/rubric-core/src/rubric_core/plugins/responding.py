@@ -11,6 +11,7 @@ from typing import Annotated, Protocol, Self, runtime_checkable
 from pydantic import Field, JsonValue, model_validator
 
 from rubric_core.outcome import Outcome, Reason
+from rubric_core.schema.answer import Answer, Thought
 from rubric_core.schema.sealed import Many, Sealed, Text
 from rubric_core.schema.task import PolicyView
 
@@ -57,7 +58,7 @@ class Finish(StrEnum):
 
     COMPLETE = "complete"
     TRUNCATED = "truncated"
-    """At `max_tokens`, or where the model has no position left."""
+    """At `max_tokens`, or where the model has no position left, or within its thought."""
     REFUSED = "refused"
     """By a filter of whoever serves the model; the text is what came before."""
 
@@ -66,11 +67,15 @@ class Reply(Sealed):
     """An answer, or why there is none; a failure is never a text."""
 
     text: Text | None = Field(default=None, repr=False)
-    """The answer without special tokens, None where none came."""
+    """The answer without special tokens and without the thought before it, as
+    `rubric_core.answer_of` has it; None where none came."""
 
     finish: Finish | None = None
     tokens: int | None = Field(default=None, ge=0)
-    """Of the answer, where they were counted."""
+    """Of all that the model wrote, its thought included, where they were counted."""
+
+    thought: Thought = Thought.NONE
+    """What stood before the answer. One that does not end leaves an empty text, and is cut."""
 
     reason: Reason | None = None
     """Why no answer came."""
@@ -84,14 +89,33 @@ class Reply(Sealed):
         failed = self.reason is not None and self.reason.outcome is Outcome.UNAVAILABLE
         if failed == (self.text is not None) or (self.finish is None) != failed:
             raise ValueError("give a text and how it ended, or a reason why none came")
+        is_cut = self.finish in {Finish.TRUNCATED, Finish.REFUSED}
+        if self.thought is Thought.UNCLOSED and (self.text or not is_cut):
+            raise ValueError("a thought that does not end leaves an empty text, and is cut")
         return self
 
     @classmethod
     def answered(
         cls, text: str, *, finish: Finish = Finish.COMPLETE, tokens: int | None = None
     ) -> Self:
-        """An answer that came, an empty one too."""
+        """An answer that came, an empty one too; nothing of it was a thought."""
         return cls(text=text, finish=finish, tokens=tokens)
+
+    @classmethod
+    def of_completion(
+        cls, answer: Answer, *, finish: Finish = Finish.COMPLETE, tokens: int | None = None
+    ) -> Self:
+        """What `answer_of` found in a completion; a thought that does not end counts as cut.
+
+        Args:
+            answer: the answer.
+            finish: how the completion ended.
+            tokens: of the whole completion.
+        """
+        if answer.thought is Thought.UNCLOSED and finish is Finish.COMPLETE:
+            finish = Finish.TRUNCATED
+        text = answer.text.strip()
+        return cls(text=text, finish=finish, tokens=tokens, thought=answer.thought)
 
     @classmethod
     def chosen(cls, choices: Sequence[str], logprobs: Sequence[float]) -> Self:

@@ -8,7 +8,7 @@ from typing import Annotated, Self, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
-from rubric_core import Answerer, Finish, Outcome, Reason
+from rubric_core import Answer, Answerer, Finish, Outcome, Reason, Thought
 from rubric_core.files import read_file, replacing
 from rubric_core.rows import row_error
 from rubric_eval.errors import EvalFolderError
@@ -193,15 +193,26 @@ class AnswerRow(RowOfAnswer):
     """Of the question as the model was given it."""
 
     text: str | None
-    """None where no answer came."""
+    """Without the thought before it; None where no answer came."""
 
     finish: Finish | None = None
     tokens: int | None = None
+    """Of all that was written, the thought included."""
+
     reason: Reason | None = None
     detail: str = ""
     choice_logprobs: tuple[float, ...] = ()
     """Of the choices that the text is the likeliest of, in nats; empty for an answer that was
     written."""
+
+    thought: Thought | None = None
+    """What stood before the answer. None where an older version stored the row, which told no
+    thoughts from answers."""
+
+    @property
+    def answer(self) -> Answer:
+        """What is judged and read: the text, and the thought that it stood behind."""
+        return Answer(self.text or "", self.thought or Thought.NONE)
 
 
 class ScoreRow(RowOfAnswer):

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, cast, get_args
 
 import anyio
-from pydantic import JsonValue, StrictBool
+from pydantic import Field, JsonValue, StrictBool
 
-from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError
+from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError, Thoughts
 from rubric_core.configuration import Source, validated
 from rubric_core.schema.sealed import Many
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
+from rubric_eval.responders.thinking import Thinking, identity_of, thinking_of
 from rubric_judge import (
     ChatModel,
     ChatReply,
@@ -26,6 +27,8 @@ from rubric_judge.yaml_files import read_yaml, yaml_place
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512
 """More than what a usual chat template puts around a question."""
+VLLM: Final = "vllm"
+"""The owner of a model that vLLM serves, as vLLM says."""
 VLLM_ROUTE: Final = "hosted_vllm/"
 Sampling: TypeAlias = Literal["seed", "stop", "temperature", "top_k", "top_p"]
 """Fields of a decoding that a model may refuse."""
@@ -44,12 +47,30 @@ class ChatConfig(ModelConfig):
     checks_weights: StrictBool = True
     """Whether the server is asked what its model makes of a fixed text."""
 
+    thoughts: Thoughts = "cut"
+    """How thoughts are told from answers: `cut`, `opened` where the server's chat template opens
+    one in the prompt and the server is not vLLM, which says so, or `kept`."""
+
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Names that the server's chat template is given, such as `enable_thinking: false`."""
+
+    @property
+    def template_arguments(self) -> dict[str, JsonValue]:
+        """Those among the parameters too."""
+        among = self.parameters.get("chat_template_kwargs")
+        return {**(among if isinstance(among, dict) else {}), **self.chat_template_kwargs}
+
 
 class ChatResponder:
     """Answers of one model, several at a time; a `Responder`."""
 
     def __init__(
-        self, config: ChatConfig, served: ServedModel | None, *, weights: Weights | None = None
+        self,
+        config: ChatConfig,
+        served: ServedModel | None,
+        *,
+        weights: Weights | None = None,
+        thinking: Thinking | None = None,
     ) -> None:
         """Take the model; nothing is sent.
 
@@ -57,6 +78,7 @@ class ChatResponder:
             config: model, address, limits.
             served: what its server says of it, where it has one that does.
             weights: what it makes of a fixed text, where its server says.
+            thinking: how its answers are read; as the configuration has it when left out.
 
         Raises:
             JudgeSetupError: a variable is named for a key that is not set.
@@ -64,6 +86,8 @@ class ChatResponder:
         """
         self._config = config
         self._served = served
+        usual = Thinking(config.thoughts, config.template_arguments)
+        self._thinking = thinking or usual
         self.weights = weights
         """What tells it from another model of the same name; no part of its identity."""
         # Each question says how it is decoded, or leaves it out.
@@ -91,6 +115,7 @@ class ChatResponder:
             **{name: getattr(served, name, None) for name in ("root", "parent", "positions")},
             "takes_seed": self._config.takes_seed,
             **_further_identity(self._config, told),
+            **identity_of(self._config.thoughts, self._config.chat_template_kwargs),
         }
 
     async def respond(
@@ -123,7 +148,7 @@ class ChatResponder:
         await self._model.aclose()
 
     async def _reply(self, ask: Ask, decoding: Decoding) -> Reply:
-        fields = self._fields(ask, decoding)
+        fields = self._fields(ask, decoding) | self._thinking.fields
         room = await self._room(ask.view.question, decoding.max_tokens)
         if room is not None:
             if room < 1:
@@ -139,7 +164,19 @@ class ChatResponder:
             if error.refused in get_args(Sampling):
                 detail = _REFUSED.format(field=error.refused)
             return Reply.unavailable(error.reason, detail)
-        return _read(answer)
+        return self._read(answer)
+
+    def _read(self, reply: ChatReply) -> Reply:
+        if reply.finish in _UNREAD:
+            return Reply.unavailable(*_UNREAD[reply.finish])
+        if reply.finish == "full" and not reply.text:
+            why = "the question and the answer's tokens are longer than the model's context"
+            return Reply.unavailable(Reason.BAD_REQUEST, why)
+        return Reply.of_completion(
+            self._thinking.answer(reply),
+            finish=_FINISH.get(reply.finish, Finish.REFUSED),
+            tokens=reply.usage.completion_tokens if reply.usage else None,
+        )
 
     async def _room(self, question: str, wanted: int) -> int | None:
         """Tokens that are left for an answer; None where all that are wanted surely fit."""
@@ -149,7 +186,8 @@ class ChatResponder:
         # No tokenizer makes more tokens of a text than it has bytes.
         if len(question.encode()) + _TEMPLATE_BYTES + wanted <= served.positions:
             return None
-        tokens = await self._server.prompt_tokens(question)
+        arguments = self._thinking.arguments
+        tokens = await self._server.prompt_tokens(question, arguments=arguments)
         return None if tokens is None else served.positions - tokens
 
     def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
@@ -200,17 +238,9 @@ def _further_identity(config: ChatConfig, told: Mapping[str, object]) -> dict[st
     return known | {name: str(told[name]) for name in ("decoding",) if name in told}
 
 
-def _read(answer: ChatReply) -> Reply:
-    if answer.finish in _UNREAD:
-        return Reply.unavailable(*_UNREAD[answer.finish])
-    if answer.finish == "full" and not answer.text:
-        why = "the question and the answer's tokens are longer than the model's context"
-        return Reply.unavailable(Reason.BAD_REQUEST, why)
-    finish = dict.fromkeys(("truncated", "full"), Finish.TRUNCATED) | {"complete": Finish.COMPLETE}
-    # Half of a surrogate pair, which only an escape can hold, can stand in no file.
-    text = answer.text.encode("utf-8", "replace").decode().strip()  # as a model of a folder has it
-    tokens = answer.usage.completion_tokens if answer.usage else None
-    return Reply.answered(text, finish=finish.get(answer.finish, Finish.REFUSED), tokens=tokens)
+_FINISH: Final = dict.fromkeys(("truncated", "full"), Finish.TRUNCATED) | {
+    "complete": Finish.COMPLETE
+}
 
 
 def addresses(config: ModelConfig) -> Iterator[str]:
@@ -242,7 +272,20 @@ async def open_chat(spec: ModelSpec) -> ChatResponder:
     served = [await _served(spec, config, address) for address in addresses(config)]
     _refuse_different(spec, config, served)
     model, weights = served[0] if served else (None, None)
-    return ChatResponder(config, model, weights=weights)
+    thinking = await _thinking(spec, config, model)
+    return ChatResponder(config, model, weights=weights, thinking=thinking)
+
+
+async def _thinking(
+    spec: ModelSpec, config: ChatConfig, served: ServedModel | None
+) -> Thinking | None:
+    """Ask the server how it thinks, where it is vLLM, which says so."""
+    address = next(addresses(config), None)
+    if address is None or served is None or served.owner != VLLM:
+        return None
+    async with ModelServer(config, address) as server:
+        arguments = config.template_arguments
+        return await thinking_of(server, config.thoughts, arguments, name=spec.name)
 
 
 def _options(spec: ModelSpec) -> dict[str, JsonValue]:

@@ -42,6 +42,8 @@ class ChatReply:
     """Who answered, as far as the transport knows."""
     beside: Beside = ""
     """Where the model wrote something instead, if the text is empty."""
+    has_thought: bool | None = None
+    """Whether the server told a thought from the text; None where it tells none from any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +275,7 @@ def read_completion(completion: Mapping[str, object], *, cost_usd: object = None
         usage=used,
         answered_by=answerer(completion.get("model")),
         beside="" if text else beside,
+        has_thought=_has_thought(message),
     )
     if refusal:
         return reply(text, "refused")
@@ -316,6 +319,17 @@ def _text(content: object, used: Usage | None) -> str:
         what = "an answer whose content is in a form that is not known"
         raise transport_error(what, Reason.JUDGE_ERROR, usage=used)
     return "".join(map(str, texts))
+
+
+def _has_thought(message: Mapping[str, object]) -> bool | None:
+    """Whether a thought stands beside the content, or as a part of it; None where none could."""
+    beside = [one for name in ("reasoning", "reasoning_content") if (one := message.get(name))]
+    kinds = {mapping(part).get("type") for part in listing(message.get("content"))}
+    if beside or kinds & {"reasoning", "thinking", "redacted_thinking"}:
+        return True
+    # An empty thought is one that a parser found.
+    is_told = "" in (message.get("reasoning"), message.get("reasoning_content"))
+    return False if is_told else None
 
 
 def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usage | None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -76,14 +76,67 @@ class ModelServer(chat.ClosesItself):
             return ()
         return tuple(_entries(listed))
 
-    async def prompt_tokens(self, question: str) -> int | None:
+    async def prompt_tokens(
+        self, question: str, *, arguments: Mapping[str, object] | None = None
+    ) -> int | None:
         """Return how many tokens a question is with its template; None where nobody says.
 
         vLLM counts; it takes a request, so ask only where it matters.
+
+        Args:
+            question: the one message.
+            arguments: `chat_template_kwargs`.
         """
-        body = {"messages": [{"role": "user", "content": question}], "add_generation_prompt": True}
-        url = f"{self._address.removesuffix('/v1')}/tokenize"
-        return _whole((await self._posted(url, body)).get("count"))
+        return _whole((await self._tokenized(question, arguments)).get("count"))
+
+    async def prompt(
+        self, question: str, *, arguments: Mapping[str, object] | None = None
+    ) -> str | None:
+        """Return a question with its template, as the model reads it; None where nobody says.
+
+        Args:
+            question: the one message.
+            arguments: `chat_template_kwargs`.
+        """
+        ids = _token_ids((await self._tokenized(question, arguments)).get("tokens"))
+        if not ids:
+            return None
+        return _text(
+            (await self._posted(self._beside("detokenize"), {"tokens": ids})).get("prompt")
+        )
+
+    async def vanishing(self, marks: Sequence[str]) -> tuple[str, ...]:
+        """Return those of some marks that a model writes as a token that its text does not show.
+
+        Asked of vLLM: it writes each mark that is one token once. Nothing where nobody says.
+        """
+        body = {"prompt": "\n".join(marks), "add_special_tokens": False, "return_token_strs": True}
+        found = await self._posted(self._beside("tokenize"), body)
+        ids = _token_ids(found.get("tokens"))
+        pieces = dict(zip(map(_text, chat.listing(found.get("token_strs"))), ids, strict=False))
+        written = [mark for mark in marks if mark in pieces]
+        return tuple([mark for mark in written if await self._vanishes(mark, pieces[mark])])
+
+    async def _vanishes(self, mark: str, token_id: int) -> bool:
+        body = {"prompt": mark, "allowed_token_ids": [token_id], "max_tokens": 1, "temperature": 0}
+        url = f"{self._address}/completions"
+        choices = (await self._posted(url, body, within_s=_SCORED_WITHIN_S)).get("choices")
+        written = [chat.mapping(one).get("text") for one in chat.listing(choices)]
+        return written == [""]
+
+    async def _tokenized(
+        self, question: str, arguments: Mapping[str, object] | None
+    ) -> dict[str, object]:
+        body: dict[str, object] = {
+            "messages": [{"role": "user", "content": question}],
+            "add_generation_prompt": True,
+        }
+        if arguments:
+            body["chat_template_kwargs"] = dict(arguments)
+        return await self._posted(self._beside("tokenize"), body)
+
+    def _beside(self, name: str) -> str:
+        return f"{self._address.removesuffix('/v1')}/{name}"
 
     async def score(self, text: str) -> ScoredText | None:
         """Return how likely the model finds a text; None where the server does not say.
@@ -133,6 +186,10 @@ def _scored_text(choices: object) -> ScoredText | None:
     except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError):
         return None
     return ScoredText(ids, logprobs) if ids and all(map(math.isfinite, logprobs)) else None
+
+
+def _token_ids(listed: object) -> list[int]:
+    return [one for value in chat.listing(listed) if (one := _whole(value)) is not None]
 
 
 def _whole(value: object) -> int | None:

@@ -272,7 +272,9 @@ class ServedModel:
         return {"object": "list", "data": [entry]}
 
     def count(self, body: Mapping[str, object]) -> dict[str, object]:
-        """The body of `/tokenize`."""
+        """The body of `/tokenize`, of messages alone."""
+        if "messages" not in body:
+            return {}
         return {"count": self.prompt_tokens(body), "max_model_len": self.positions}
 
     def scored(self, body: Mapping[str, object]) -> dict[str, object] | None:

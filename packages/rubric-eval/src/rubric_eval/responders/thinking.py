@@ -1,0 +1,131 @@
+"""How a server's answers are told from its thoughts, wherever it puts those.
+
+A server with a reasoning parser sends thoughts beside the content, one without sends them in it,
+and one that leaves special tokens out of its texts may send them without their marks. All give the
+same answer here, before anything of it is stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import structlog
+from pydantic import JsonValue
+
+from rubric_core import (
+    KNOWN_TAGS,
+    Answer,
+    ResponderError,
+    Thought,
+    Thoughts,
+    ThoughtTags,
+    answer_of,
+    opens_thought,
+)
+from rubric_judge import ChatReply, ModelServer
+
+_log: Final[Any] = structlog.get_logger("rubric_eval")
+_ANY_QUESTION: Final = "What is it?"
+
+
+def identity_of(thoughts: Thoughts, arguments: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return what of them changes an answer; the usual is left out, so that identities stay.
+
+    Args:
+        thoughts: how thoughts are told from answers.
+        arguments: `chat_template_kwargs`.
+    """
+    identity: dict[str, JsonValue] = {}
+    if thoughts != "cut":
+        is_own = isinstance(thoughts, ThoughtTags)
+        identity["thoughts"] = thoughts.model_dump(mode="json") if is_own else thoughts
+    if arguments:
+        identity["chat_template_kwargs"] = dict(arguments)
+    return identity
+
+
+@dataclass(frozen=True)
+class Thinking:
+    """What is sent about thoughts, and how answers are read."""
+
+    thoughts: Thoughts = "cut"
+    arguments: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Names that the server's chat template is given: `chat_template_kwargs`."""
+
+    is_opened: bool = False
+    """Whether the server's template opens a thought in the prompt."""
+
+    vanishing: tuple[str, ...] = ()
+    """Marks that its texts do not show, unless it is asked for special tokens too."""
+
+    @property
+    def fields(self) -> dict[str, JsonValue]:
+        """What a request says of it."""
+        fields: dict[str, JsonValue] = {}
+        if self.arguments:
+            fields["chat_template_kwargs"] = dict(self.arguments)
+        if self.vanishing:
+            fields["skip_special_tokens"] = False
+        return fields
+
+    def answer(self, reply: ChatReply) -> Answer:
+        """Return the answer of what a server sent.
+
+        Raises:
+            ResponderError: the whole completion is wanted, and the server takes thoughts out of it.
+        """
+        # Half of a surrogate pair, which only an escape can hold, can stand in no file.
+        text = reply.text.encode("utf-8", "replace").decode()
+        if reply.has_thought is None:
+            return answer_of(text, self.thoughts, opened=self.is_opened)
+        if self.thoughts == "kept" and reply.has_thought:
+            raise ResponderError(
+                "`thoughts: kept` needs whole completions, and this server takes thoughts out of "
+                "the content: start it without its reasoning parser, or leave `thoughts` out"
+            )
+        if reply.has_thought and not text.strip():
+            return Answer("", Thought.UNCLOSED)
+        found = answer_of(text, _unopened(self.thoughts))
+        if reply.has_thought and found.thought is Thought.NONE:
+            return Answer(text.strip(), Thought.CLOSED)
+        return found
+
+
+def _unopened(thoughts: Thoughts) -> Thoughts:
+    """Of a text whose thought is taken out already: nothing before it is one."""
+    if isinstance(thoughts, ThoughtTags):
+        return thoughts.model_copy(update={"opened": False})
+    return "cut" if thoughts == "opened" else thoughts
+
+
+async def thinking_of(
+    server: ModelServer, thoughts: Thoughts, arguments: Mapping[str, JsonValue], *, name: str
+) -> Thinking:
+    """Ask vLLM what its template does to a question, and what its texts leave out.
+
+    Args:
+        server: of vLLM; whatever it does not say is taken as usual.
+        thoughts: as the model's specification has it.
+        arguments: for its template.
+        name: the model's, for what is told.
+    """
+    prompt = await server.prompt(_ANY_QUESTION, arguments=arguments)
+    for key in arguments if prompt is not None else ():
+        rest = {one: value for one, value in arguments.items() if one != key}
+        if await server.prompt(_ANY_QUESTION, arguments=rest) == prompt:
+            _log.warning(
+                "chat_template_kwargs_without_effect",
+                model=name,
+                key=key,
+                why="the prompt is the same without it: the template does not read it, or does so "
+                "anyway",
+            )
+    if thoughts == "kept":
+        return Thinking(thoughts, arguments)
+    families = (thoughts,) if isinstance(thoughts, ThoughtTags) else KNOWN_TAGS
+    return Thinking(
+        thoughts,
+        arguments,
+        is_opened=prompt is not None and opens_thought(prompt, thoughts),
+        vanishing=await server.vanishing([tags.close for tags in families]),
+    )
