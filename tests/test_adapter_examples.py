@@ -333,8 +333,8 @@ def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
     from rubric_train_openrlhf.cluster.command.refusals import check_command
 
     module = example("openrlhf")
-    module.write_rows()
-    arguments = check_command(["--actor.model_name_or_path", "a/model", *module.flags()]).args
+    model = ["--actor.model_name_or_path", "a/model"]
+    arguments = check_command([*model, *module.flags(module.write_rows())]).args
     text = Path(arguments.data.prompt_dataset).read_text("utf-8")
     rows = [json.loads(line) for line in text.splitlines()]
     executor = agent.SingleTurnAgentExecutor(arguments.reward.remote_url)
@@ -358,6 +358,48 @@ def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
 
     assert [row["question"] for row in rows] == [one.question for one in tasks]
     assert [output["reward"].tolist() for output in asyncio.run(judged())] == [[1.0]] * 4
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize(
+    ("count", "words", "gpus", "batch", "steps"),
+    [
+        (4, [], 8, 4, 2),
+        (100, ["--actor.num_gpus_per_node", "2"], 2, 64, 2),
+        (128, ["--actor.num_gpus_per_node=1"], 1, 64, 4),
+    ],
+)
+def test_openrlhf_is_given_a_machine_that_it_can_run_on_and_full_batches(
+    count: int,
+    words: list[str],
+    gpus: int,
+    batch: int,
+    steps: int,
+    example: Callable[[str], ModuleType],
+) -> None:
+    if importlib.util.find_spec("openrlhf") is None:
+        pytest.skip("openrlhf is not installed")
+    from rubric_train_openrlhf.cluster.command.refusals import check_command
+
+    command = ["--actor.model_name_or_path", "a/model", *example("openrlhf").flags(count, *words)]
+    checked = check_command([*command, *words])
+    args = checked.args
+
+    assert checked.warnings == ()
+    # What `train` of train_ppo_ray.py asserts of a shared machine, and what its assertions leave.
+    assert args.train.colocate_all
+    assert args.vllm.enable_sleep
+    assert args.vllm.num_engines * args.vllm.tensor_parallel_size == gpus
+    assert args.actor.num_nodes * args.actor.num_gpus_per_node == gpus
+    assert args.ref.num_nodes * args.ref.num_gpus_per_node == gpus
+    # `prepare_datasets` takes the first so many rows, and this is its count of updates.
+    rows = min(args.data.max_samples, count)
+    answers = rows * args.rollout.n_samples_per_prompt
+    assert rows % args.rollout.batch_size == 0
+    assert args.rollout.batch_size == batch
+    assert answers // args.train.batch_size * args.train.num_episodes == steps
+    assert args.train.batch_size == batch * args.rollout.n_samples_per_prompt
+    assert args.train.batch_size % gpus == 0
 
 
 # --- stacks that are not in the lock: run where somebody has installed one ------------------------
