@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -177,28 +178,119 @@ class Characters:
         return "".join(chr(int(token)) if token else "</s>" for token in ids)
 
 
+def verl_config(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """verl's configuration under these words: by hydra, or as hydra would, where it is not here."""
+    verl = pytest.importorskip("verl")
+    from omegaconf import OmegaConf
+
+    if importlib.util.find_spec("hydra") is not None:
+        hydra = importlib.import_module("hydra")
+        with hydra.initialize_config_module("verl.trainer.config", version_base=None):
+            return hydra.compose("ppo_trainer", overrides=list(words))
+    path = Path(verl.__file__).parent / "trainer/config/_generated_ppo_trainer.yaml"
+    config = OmegaConf.load(path)  # what hydra composes, as verl publishes it
+    OmegaConf.set_struct(config, True)  # noqa: FBT003  # theirs
+    for word in words:
+        name, _, value = word.partition("=")
+        value = OmegaConf.from_dotlist([f"value={value}"])._get_node("value")
+        OmegaConf.update(config, name.lstrip("+"), value, force_add=name.startswith("+"))
+    utils = ModuleType("hydra.utils")
+    vars(utils)["instantiate"] = instantiated
+    monkeypatch.setitem(sys.modules, "hydra", ModuleType("hydra"))
+    monkeypatch.setitem(sys.modules, "hydra.utils", utils)
+    return config
+
+
+def instantiated(config: Any, **_: object) -> Any:
+    """What hydra's `instantiate` makes of a section: the class of `_target_`, from inside out."""
+    from omegaconf import OmegaConf
+
+    def made(value: Any) -> Any:
+        if isinstance(value, list):
+            return [made(one) for one in value]
+        if not isinstance(value, dict):
+            return value
+        inner = {name: made(one) for name, one in value.items() if name != "_target_"}
+        if "_target_" not in value:
+            return OmegaConf.create(inner) if not any(map(is_dataclass, inner.values())) else inner
+        module, _, name = value["_target_"].rpartition(".")
+        return getattr(importlib.import_module(module), name)(**inner)
+
+    return made(OmegaConf.to_container(config, resolve=True))
+
+
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
-def test_verl_knows_the_settings_loads_the_reward_and_reads_the_rows(
-    example: Callable[[str], ModuleType], tasks: list[Task]
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_verl_accepts_the_command_and_makes_the_steps_that_it_says(
+    gpus: int,
+    example: Callable[[str], ModuleType],
+    make_chat_model: Callable[..., Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("verl")
+    import transformers
+
+    module = example("verl")
+    module.LARGEST_BATCH = 3
+    count = module.write_rows()
+    words = [*module.overrides(count), "actor_rollout_ref.model.path=Qwen/Qwen3-8B"]
+    words += [f"trainer.n_gpus_per_node={gpus}", "data.dataloader_num_workers=0"]
+    config = verl_config(words, monkeypatch)
+    from verl.trainer.ppo.ray_trainer import RayPPOTrainer
+    from verl.trainer.ppo.utils import need_critic, need_reference_policy
+    from verl.utils.config import validate_config
+
+    trainer = SimpleNamespace(
+        config=config,
+        tokenizer=transformers.AutoTokenizer.from_pretrained(make_chat_model(512)),
+        processor=None,
+    )
+    reference, critic = need_reference_policy(config), need_critic(config)
+
+    validate_config(config, use_reference_policy=reference, use_critic=critic)
+    RayPPOTrainer._create_dataloader(trainer, None, None, None, None)
+
+    assert (reference, critic) == (False, False)
+    assert module.plan(words, count).startswith(f"{trainer.total_training_steps} steps of 3 tasks")
+    assert trainer.total_training_steps == 2
+    assert config.trainer.save_freq == config.trainer.test_freq == 1
+    assert list(config.trainer.logger) == ["console"]
+    assert config.actor_rollout_ref.actor.ppo_mini_batch_size == 3
+
+
+def test_the_launcher_for_verl_refuses_what_would_train_nothing_or_on_another_reward(
+    example: Callable[[str], ModuleType],
+) -> None:
+    module = example("verl")
+    words = module.overrides(100)
+
+    assert module.plan(words, 100) == (
+        "2 steps of 64 tasks and 512 answers, in 2 passes over 100 tasks (36 are left out of each)"
+    )
+    assert module.plan([*words, "trainer.total_training_steps=1"], 100).startswith("1 steps")
+    assert "data.train_batch_size=7" in module.overrides(7)
+    with pytest.raises(SystemExit, match=r"128 of dataset/train.jsonl's 100 tasks: .* no step"):
+        module.plan([*words, "data.train_batch_size=128"], 100)
+    with pytest.raises(SystemExit, match=r"^custom_reward_function\.path: an old key of verl"):
+        module.plan([*words, "custom_reward_function.path=mine.py"], 100)
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_verl_loads_the_reward_and_judges_the_rows(
+    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     verl = pytest.importorskip("verl")
     import numpy as np
     import torch
     from datasets import load_dataset
-    from omegaconf import OmegaConf
     from tensordict import TensorDict
     from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
     from verl.trainer.ppo.reward import get_custom_reward_fn
 
     module = example("verl")
-    module.write_rows()
-    configuration = Path(verl.__file__).parent / "trainer/config/_generated_ppo_trainer.yaml"
-    config = OmegaConf.load(configuration)
-    OmegaConf.set_struct(config, True)  # noqa: FBT003  # theirs
-    for word in module.overrides():
-        name, _, value = word.partition("=")
-        OmegaConf.update(config, name.lstrip("+"), value, force_add=name.startswith("+"))
+    config = verl_config(module.overrides(module.write_rows()), monkeypatch)
 
     def sample(row: dict[str, Any]) -> object:
         tokens = torch.tensor([[ord(character) for character in ANSWER]])
@@ -241,8 +333,8 @@ def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
     from rubric_train_openrlhf.cluster.command.refusals import check_command
 
     module = example("openrlhf")
-    module.write_rows()
-    arguments = check_command(["--actor.model_name_or_path", "a/model", *module.flags()]).args
+    model = ["--actor.model_name_or_path", "a/model"]
+    arguments = check_command([*model, *module.flags(module.write_rows())]).args
     text = Path(arguments.data.prompt_dataset).read_text("utf-8")
     rows = [json.loads(line) for line in text.splitlines()]
     executor = agent.SingleTurnAgentExecutor(arguments.reward.remote_url)
@@ -266,6 +358,48 @@ def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
 
     assert [row["question"] for row in rows] == [one.question for one in tasks]
     assert [output["reward"].tolist() for output in asyncio.run(judged())] == [[1.0]] * 4
+
+
+@pytest.mark.stacks
+@pytest.mark.parametrize(
+    ("count", "words", "gpus", "batch", "steps"),
+    [
+        (4, [], 8, 4, 2),
+        (100, ["--actor.num_gpus_per_node", "2"], 2, 64, 2),
+        (128, ["--actor.num_gpus_per_node=1"], 1, 64, 4),
+    ],
+)
+def test_openrlhf_is_given_a_machine_that_it_can_run_on_and_full_batches(
+    count: int,
+    words: list[str],
+    gpus: int,
+    batch: int,
+    steps: int,
+    example: Callable[[str], ModuleType],
+) -> None:
+    if importlib.util.find_spec("openrlhf") is None:
+        pytest.skip("openrlhf is not installed")
+    from rubric_train_openrlhf.cluster.command.refusals import check_command
+
+    command = ["--actor.model_name_or_path", "a/model", *example("openrlhf").flags(count, *words)]
+    checked = check_command([*command, *words])
+    args = checked.args
+
+    assert checked.warnings == ()
+    # What `train` of train_ppo_ray.py asserts of a shared machine, and what its assertions leave.
+    assert args.train.colocate_all
+    assert args.vllm.enable_sleep
+    assert args.vllm.num_engines * args.vllm.tensor_parallel_size == gpus
+    assert args.actor.num_nodes * args.actor.num_gpus_per_node == gpus
+    assert args.ref.num_nodes * args.ref.num_gpus_per_node == gpus
+    # `prepare_datasets` takes the first so many rows, and this is its count of updates.
+    rows = min(args.data.max_samples, count)
+    answers = rows * args.rollout.n_samples_per_prompt
+    assert rows % args.rollout.batch_size == 0
+    assert args.rollout.batch_size == batch
+    assert answers // args.train.batch_size * args.train.num_episodes == steps
+    assert args.train.batch_size == batch * args.rollout.n_samples_per_prompt
+    assert args.train.batch_size % gpus == 0
 
 
 # --- stacks that are not in the lock: run where somebody has installed one ------------------------

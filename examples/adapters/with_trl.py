@@ -5,9 +5,9 @@
 
 The working folder holds `dataset/train.jsonl` and `judge.yaml`. Every setting of `GRPOConfig` and
 of `ModelConfig` (`--dtype`, `--use_peft`, `--attn_implementation`, …) is a flag. On several GPUs,
-`accelerate launch` takes the place of `python`. Weights are trained and saved in float32, as TRL does
-unless told otherwise: `--dtype bfloat16` takes half the memory, and loses updates that are small
-beside a weight.
+`accelerate launch` takes the place of `python`. Weights are trained and saved in float32, as TRL
+does unless told otherwise: `--dtype bfloat16` takes half the memory, and loses updates that are
+small beside a weight.
 """
 
 from datasets import Dataset
