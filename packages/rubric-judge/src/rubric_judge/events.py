@@ -137,6 +137,17 @@ def judgements_valid(*, missing: int) -> None:
     _log().warning("judge.reward.valid", invalid=missing)
 
 
+def thoughts_unclosed(*, unclosed: int, of: int) -> None:
+    """Log, once, that most of a batch are thoughts that do not end."""
+    _log().warning(
+        "judge.reward.thoughts_unclosed",
+        unclosed=unclosed,
+        of=of,
+        what_to_do="such a completion has no answer and earns 0: give the policy more tokens, or "
+        "switch its thinking off (chat_template_kwargs: {enable_thinking: false}); docs/answer.md",
+    )
+
+
 def prompt_of_other_task(*, task_id: str, question_of: str) -> None:
     """Log that a prompt holds the question of another task than the one it is judged by."""
     _log().warning(

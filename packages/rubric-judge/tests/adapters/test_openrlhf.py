@@ -31,6 +31,8 @@ torch: Any = pytest.importorskip("torch")
 
 PROMPT = "<|im_start|>user\nWhich loss is\nminimised?<|im_end|>\n<|im_start|>assistant\n"
 ANSWER = "It is the cross entropy."
+SHARES = ("score", "invalid", "unavailable", "thought", "unclosed_thought", "empty_answer")
+LOGS = tuple(f"rubric/{name}" for name in SHARES)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_the_reward_is_a_tensor_with_its_logs(tasks: dict[str, Task], task: Task
     torch.testing.assert_close(found["rewards"], torch.tensor([0.75]))
     torch.testing.assert_close(found["scores"], torch.tensor([0.75]))
     logs = {name: value.tolist() for name, value in found["extra_logs"].items()}
-    assert logs == {"rubric/score": [0.75], "rubric/invalid": [0.0], "rubric/unavailable": [0.0]}
+    assert logs == {name: [0.75 if name == "rubric/score" else 0.0] for name in LOGS}
 
 
 def test_a_label_may_be_a_line_of_the_task_file_or_a_row_with_its_rubric(
@@ -200,6 +202,4 @@ def test_openrlhf_loads_the_file_and_takes_its_rewards(
 
     assert [output["reward"].tolist() for output in outputs] == [[0.75]] * 8
     assert [output["scores"].tolist() for output in outputs] == [[0.75]] * 8
-    assert {tuple(output["extra_logs"]) for output in outputs} == {
-        ("rubric/score", "rubric/invalid", "rubric/unavailable")
-    }
+    assert {tuple(output["extra_logs"]) for output in outputs} == {LOGS}

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
 from rubric_core import ConfigError, RubricFileError, SchemaError, Task
-from rubric_judge.adapters.rows import TaskSource, joined_row, label_row, task_source, text_of
+from rubric_judge.adapters.answers import text_of
+from rubric_judge.adapters.rows import TaskSource, joined_row, label_row, task_source
 
 
 def test_a_task_id_finds_the_task_and_nothing_else_of_the_row_counts(

@@ -55,14 +55,12 @@ def test_each_outcome_has_its_reward_and_its_metrics(tasks: dict[str, Task]) -> 
     )
 
     assert [one.reward for one in (scored, invalid, lost)] == [0.75, 0.0, None]
-    assert scored.metrics == {
-        "rubric/score": 0.75,
-        "rubric/invalid": 0.0,
-        "rubric/unavailable": 0.0,
-    }
+    thoughts = dict.fromkeys(("thought", "unclosed_thought", "empty_answer"), 0.0)
+    nothing = {f"rubric/{name}": 0.0 for name in ("score", "invalid", "unavailable", *thoughts)}
+    assert scored.metrics == {**nothing, "rubric/score": 0.75}
     assert scored.criteria == {"rubric/loss": 1.0, "rubric/target": 0.0}
     assert invalid.metrics | {"rubric/invalid": 1.0} == invalid.metrics
-    assert lost.metrics == {"rubric/score": 0.0, "rubric/invalid": 0.0, "rubric/unavailable": 1.0}
+    assert lost.metrics == {**nothing, "rubric/unavailable": 1.0}
     assert invalid.criteria == lost.criteria == {}
 
 
@@ -81,12 +79,8 @@ def test_a_criterion_cannot_take_the_name_of_a_metric() -> None:
 
     (judgement,) = scorer.judge_from_thread([Submission({"rubric": rubric}, "y")])
 
-    assert judgement.metrics | judgement.criteria == {
-        "rubric/score": 0.25,
-        "rubric/invalid": 0.0,
-        "rubric/unavailable": 0.0,
-        "rubric/depth": 0.0,
-    }
+    assert judgement.metrics["rubric/score"] == 0.25
+    assert judgement.criteria == {"rubric/depth": 0.0}
 
 
 def test_tasks_that_can_be_gone_through_once_reach_a_copy_too(

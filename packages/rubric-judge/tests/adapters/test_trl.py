@@ -15,6 +15,10 @@ from rubric_judge import LexicalJudge
 from rubric_judge.adapters.trl import RewardFunction, rubric_reward
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
+THOUGHTLESS = dict.fromkeys(
+    ("rubric/thought", "rubric/unclosed_thought", "rubric/empty_answer"), 0.0
+)
+
 
 def called(reward: RewardFunction, completions: list[Any], **columns: Any) -> list[float | None]:
     """Call a reward as TRL does, with all that it passes."""
@@ -79,6 +83,7 @@ def test_an_unavailable_judgement_is_none_and_an_invalid_one_0(
 
     assert rewards == [0.5, None, 0.0, 0.5]
     assert logged == {
+        **THOUGHTLESS,
         "rubric/invalid": 0.25,
         "rubric/unavailable": 0.25,
         "rubric/score": pytest.approx(1 / 3),
@@ -95,7 +100,7 @@ def test_a_batch_that_was_not_judged_at_all_logs_no_score(
 
     called(reward, ["a", "b"], task_id=[task.task_id] * 2, log_metric=logged.__setitem__)
 
-    assert logged == {"rubric/invalid": 0.0, "rubric/unavailable": 1.0}
+    assert logged == {**THOUGHTLESS, "rubric/invalid": 0.0, "rubric/unavailable": 1.0}
     assert called(reward, [], task_id=[], log_metric=logged.__setitem__) == []
 
 
@@ -170,7 +175,12 @@ def test_the_reward_can_be_sent_to_another_process_and_keeps_its_name(
     assert inspect.iscoroutinefunction(copy)
     assert copy.__name__ == "style"
     criteria = {"style/loss", "style/target"}
-    assert logged.keys() == {"style/score", "style/invalid", "style/unavailable", *criteria}
+    shares = {"style/score", "style/invalid", "style/unavailable"}
+    assert logged.keys() == {
+        *shares,
+        *criteria,
+        *(n.replace("rubric", "style") for n in THOUGHTLESS),
+    }
 
 
 def test_a_wrong_judge_file_fails_when_the_reward_is_made(tmp_path: Path) -> None:

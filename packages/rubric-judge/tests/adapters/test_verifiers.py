@@ -45,6 +45,9 @@ def test_a_rollout_is_judged_and_its_criteria_recorded(
         "rubric/score": 0.75,
         "rubric/invalid": 0.0,
         "rubric/unavailable": 0.0,
+        "rubric/thought": 0.0,
+        "rubric/unclosed_thought": 0.0,
+        "rubric/empty_answer": 0.0,
         "rubric/loss": 1.0,
         "rubric/target": 0.0,
     }

@@ -20,7 +20,10 @@ from rubric_core import (
 from rubric_judge.adapters.verl import compute_score
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
-KEYS = ["score", "rubric/score", "rubric/invalid", "rubric/unavailable"]
+KEYS = [
+    *("score", "rubric/score", "rubric/invalid", "rubric/unavailable"),
+    *("rubric/thought", "rubric/unclosed_thought", "rubric/empty_answer"),
+]
 
 
 def scored(response: str, **settings: Any) -> dict[str, float]:
@@ -74,9 +77,9 @@ def test_every_outcome_has_the_same_keys(tasks_file: str, tasks: dict[str, Task]
 
         assert [list(one) for one in found.values()] == [KEYS] * 3
         assert [list(one.values()) for one in found.values()] == [
-            [0.5, 0.5, 0.0, 0.0],
-            [0.0, 0.0, 1.0, 0.0],
-            [0.0, 0.0, 0.0, 1.0],
+            [0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0],
+            [0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0],
+            [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0],
         ]
 
 
@@ -86,7 +89,7 @@ def test_a_judge_that_breaks_its_promise_is_a_key_and_no_exception(
     judge = FailingJudge(RuntimeError("a bug"))
 
     assert scored("y", judge=judge, tasks=tasks_file, ground_truth=task.task_id) == dict(
-        zip(KEYS, [0.0, 0.0, 0.0, 1.0], strict=True)
+        zip(KEYS, [0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0], strict=True)
     )
 
 

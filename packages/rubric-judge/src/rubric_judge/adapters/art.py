@@ -20,9 +20,9 @@ def rubric_rewards(**options: Unpack[MaskingOptions]) -> GroupScorer:
     its reward replaced and its metrics added to.
 
     Args:
-        options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`, of which "mask", the
-            default, leaves the trajectory out of its group, and a group with fewer than two left
-            out of the step.
+        options: `judge`, `tasks`, `workers`, `ledger`, `thoughts` and `on_unavailable`, of which
+            "mask", the default, leaves the trajectory out of its group, and a group with fewer
+            than two left out of the step.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.

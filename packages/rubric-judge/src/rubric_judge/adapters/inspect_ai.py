@@ -15,7 +15,7 @@ def rubric_scorer(**options: Unpack[scoring.ScorerOptions]) -> Any:  # an inspec
     `passage` and `question`. Without a judgement the sample is unscored, which no metric counts.
 
     Args:
-        options: `judge`, `tasks`, `workers`, `ledger`.
+        options: `judge`, `tasks`, `workers`, `ledger`, `thoughts`.
 
     Raises:
         MissingExtraError: inspect_ai is not installed.
@@ -27,7 +27,7 @@ def rubric_scorer(**options: Unpack[scoring.ScorerOptions]) -> Any:  # an inspec
     async def score(state: Any, target: object) -> Any:  # a TaskState, a Score
         del target
         row = {"task_id": state.sample_id, **state.metadata}
-        submission = scoring.Submission(row, state.output.completion, state.input_text)
+        submission = scoring.Submission(row, _response(state.output), state.input_text)
         (judgement,) = await scorer.judge([submission])
         result, metadata = judgement.result, judgement.metrics | judgement.criteria
         why = None if result.reason is None else f"{result.reason}: {result.detail}"
@@ -43,3 +43,9 @@ def rubric_scorer(**options: Unpack[scoring.ScorerOptions]) -> Any:  # an inspec
         return score
 
     return inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="rubric")(rubric)()
+
+
+def _response(output: Any) -> object:
+    """Return the message, whose reasoning is a part of its own; its text alone has none."""
+    choices = getattr(output, "choices", None)
+    return choices[0].message.model_dump() if choices else output.completion

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from rubric_core import Thoughts
 from rubric_judge.adapters import rows, scoring
 
 __all__ = ["Bound", "bind"]
@@ -42,6 +43,7 @@ def bind() -> Bound:
         workers: int = 32
         on_unavailable: Literal["mask", "zero"] = "mask"
         ledger: str | None = None
+        thoughts: Thoughts = "cut"
 
     request, response = _messages(server)
 
@@ -95,10 +97,9 @@ def _messages(server: Any) -> tuple[type[Any], type[Any]]:
 
 def _submission(body: BaseModel) -> scoring.Submission:
     sent = body.model_dump()
-    messages = [item for item in sent["response"]["output"] if item.get("type") == "message"]
     return scoring.Submission(
         row={name: sent[name] for name in rows.ROW_FIELDS},
-        response=messages[-1] if messages else "",
+        response=sent["response"]["output"],
         prompt=sent["responses_create_params"]["input"],
     )
 

@@ -9,6 +9,8 @@ from functools import cache
 from statistics import fmean
 from typing import Any, Final
 
+from rubric_core import Thoughts, opens_thought
+from rubric_judge.adapters.answers import text_of
 from rubric_judge.adapters.scoring import Judgement, Submission, shared_scorer, stack_module
 
 __all__ = ["environment_class", "register"]
@@ -20,7 +22,8 @@ _ACTOR: Final = f"{__name__}.RubricEnvironment"
 def register(name: str = "rubric") -> None:
     """Make `env.<name>` of a NeMo-RL configuration a rubric environment.
 
-    Its settings are `judge` and `tasks` (files), `workers` and `on_unavailable` ("zero", "raise").
+    Its settings are `judge` and `tasks` (files), `workers`, `thoughts` and `on_unavailable`
+    ("zero", "raise").
     Each sample's `extra_env_info` names its `task_id`, or holds `rubric` and `passage`.
 
     Raises:
@@ -59,7 +62,7 @@ def environment_class() -> type[Any]:
             """Judge the last assistant message of every log."""
             judgements = self._scorer.judge_from_thread(
                 [
-                    Submission(row, response=log, prompt=log)
+                    Submission(row, log, log, opened=_opened(log, self._scorer.thoughts))
                     for log, row in zip(message_log_batch, metadata, strict=True)
                 ]
             )
@@ -83,6 +86,12 @@ def environment_class() -> type[Any]:
 
     RubricEnvironment.__qualname__ = "RubricEnvironment"
     return RubricEnvironment
+
+
+def _opened(log: Sequence[Mapping[str, object]], thoughts: Thoughts) -> bool:
+    """Whether the policy was asked within a thought: a message before its own is the whole text."""
+    *asked, _ = log
+    return bool(asked) and opens_thought(text_of(asked[-1], role="user"), thoughts)
 
 
 @cache

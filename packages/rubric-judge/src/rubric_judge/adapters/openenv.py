@@ -29,8 +29,8 @@ class _RubricModule:
         Args:
             response_field: the action's field with the response; an action that is a text, is
                 the response.
-            options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`, of which "mask",
-                the default, gives the reward None.
+            options: `judge`, `tasks`, `workers`, `ledger`, `thoughts` and `on_unavailable`, of
+                which "mask", the default, gives the reward None.
 
         Raises:
             ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.

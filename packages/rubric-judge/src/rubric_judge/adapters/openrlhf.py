@@ -8,12 +8,20 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final, Unpack, cast
 
-from rubric_core import RewardShapeError, RubricError, SchemaError
+from rubric_core import (
+    Answer,
+    RewardShapeError,
+    RubricError,
+    SchemaError,
+    Thoughts,
+    answer_of,
+    opens_thought,
+)
 from rubric_judge import events
 from rubric_judge.adapters import rows, scoring
 from rubric_judge.errors import says
 
-__all__ = ["RewardFunction", "response_of", "rubric_reward"]
+__all__ = ["RewardFunction", "answer_in", "response_of", "rubric_reward"]
 
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict[str, object]]
 
@@ -29,9 +37,10 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
     """Return the `reward_func` of a reward file.
 
     Args:
-        options: `judge`, `workers` (of each engine's process), `ledger`; `tasks`, which labels
-            name, unless a label is a row, or a line of a task file, as JSON; and `on_unavailable`:
-            "zero", the default, with `rubric/unavailable` 1 in `extra_logs`; or "raise".
+        options: `judge`, `workers` (of each engine's process), `ledger`, `thoughts`; `tasks`,
+            which labels name, unless a label is a row, or a line of a task file, as JSON; and
+            `on_unavailable`: "zero", the default, with `rubric/unavailable` 1 in `extra_logs`;
+            or "raise".
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
@@ -42,7 +51,7 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
     ) -> dict[str, object]:
         try:
-            submissions = _submissions(queries, prompts, labels)
+            submissions = _submissions(queries, prompts, labels, scorer.thoughts)
             judgements = scorer.judge_from_thread(submissions)
         except RubricError as error:
             events.reward_failed(stack="openrlhf", error=type(error).__name__, detail=str(error))
@@ -57,15 +66,33 @@ def rubric_reward(**options: Unpack[scoring.MaskingOptions]) -> RewardFunction:
 
 
 def _submissions(
-    queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
+    queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object], thoughts: Thoughts
 ) -> list[scoring.Submission]:
     if not queries or not len(queries) == len(prompts) == len(labels):
         counts = {"queries": len(queries), "prompts": len(prompts), "labels": len(labels)}
         raise RewardShapeError(says("one_each", **counts))
     return [
-        scoring.Submission(rows.label_row(label), response_of(query, prompt), prompt)
+        scoring.Submission(rows.label_row(label), answer_in(query, prompt, thoughts), prompt)
         for query, prompt, label in zip(queries, prompts, labels, strict=True)
     ]
+
+
+def answer_in(query: str, prompt: str, thoughts: Thoughts = "cut") -> Answer:
+    """Return the answer in a query.
+
+    Args:
+        query: prompt and response, decoded with special tokens.
+        prompt: the whole prompt, as the policy read it; it may open a thought.
+        thoughts: how thoughts are told from answers.
+
+    Raises:
+        SchemaError: as `response_of`.
+    """
+    opened = opens_thought(prompt, thoughts) if isinstance(cast("object", prompt), str) else False
+    # A mark of a thought may be a special token, and the last of a completion.
+    answer = answer_of(_completion_of(query, prompt), thoughts, opened=opened)
+    text = _without_special_end(answer.text).encode(errors="replace").decode()
+    return answer._replace(text=text)
 
 
 def response_of(query: str, prompt: str) -> str:
@@ -77,23 +104,27 @@ def response_of(query: str, prompt: str) -> str:
         prompt: the whole prompt.
 
     Returns:
-        What the policy wrote.
+        What the policy wrote, a thought included.
 
     Raises:
         SchemaError: the query does not begin with the prompt or with an end of it, or one of the
             two is no text.
     """
+    return _without_special_end(_completion_of(query, prompt))
+
+
+def _completion_of(query: str, prompt: str) -> str:
     for field, text in (("queries", query), ("prompts", prompt)):
         if not isinstance(cast("object", text), str):
             raise SchemaError(f"a text is needed, not {type(text).__name__}", field=field)
     if query.startswith(prompt):
-        return _without_special_end(query[len(prompt) :])
+        return query[len(prompt) :]
     places = [place for place, char in enumerate(query) if not char.isspace() and char != "\ufffd"]
     begun = _overlap("".join(prompt.split()), "".join(query[place] for place in places))
     if begun < min(_LEAST_PROMPT_CHARS, len("".join(prompt.split()))):
         unlike = says("unlike_prompt", query=len(query), prompt=len(prompt))
         raise SchemaError(unlike, field="queries")
-    return _without_special_end(query[places[begun - 1] + 1 :]).lstrip()
+    return query[places[begun - 1] + 1 :].lstrip()
 
 
 def _without_special_end(text: str) -> str:

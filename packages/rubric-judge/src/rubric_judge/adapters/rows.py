@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal, cast
+from typing import Final, cast
 
 from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, Task, read_tasks
 from rubric_core.configuration import meant_by
@@ -14,6 +14,7 @@ from rubric_core.files import decode
 from rubric_core.nearest import no_such_file
 from rubric_core.schema.task import criteria_of, task_id_of
 from rubric_judge import events
+from rubric_judge.adapters.answers import answer_from, text_of
 from rubric_judge.errors import says
 
 ROW_FIELDS: Final = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
@@ -100,13 +101,13 @@ class TaskSource:
                 file, which has `criteria` in place of `rubric`.
             prompt: what the policy was asked, a text or messages; the question of a row that has
                 no column `question`.
-            response: what the policy answered, a text or messages.
+            response: what the policy wrote, a text or messages; or the answer of it.
 
         Raises:
             ConfigError: no such task, and no rubric in the row.
             SchemaError: a rubric, passage or question that is not well formed.
         """
-        answer = text_of(response, role="assistant")
+        answer = answer_from(response)
         task = self._tasks.get(str(row.get("task_id")))
         if task is not None:
             self._notice_other_task(task, prompt)
@@ -131,7 +132,8 @@ class TaskSource:
             task_id=str(row.get("task_id") or task_id_of(doc_hash, asked, rubric)),
             question=asked,
             grounding=grounding,
-            response=answer,
+            response=answer.text,
+            thought=answer.thought,
             rubric=rubric,
         )
 
@@ -213,41 +215,3 @@ def label_row(label: object) -> Mapping[str, object]:
             return {"task_id": label} if label else {}
         case _:
             return {"rubric": label}
-
-
-def text_of(value: object, *, role: Literal["assistant", "user"]) -> str:
-    """Return a text, or what the last message of a role says.
-
-    Args:
-        value: a text, a message, or messages.
-        role: whose.
-
-    Raises:
-        SchemaError: neither text nor messages.
-    """
-    kind = type(value).__name__
-    match value:
-        case str():
-            # A judge's request and a ledger are UTF-8, which cannot hold half of a surrogate pair.
-            return value.encode(errors="replace").decode()
-        case Mapping():
-            return text_of(_content(cast("Mapping[str, object]", value)), role=role)
-        case Sequence():
-            messages = cast("Sequence[Mapping[str, object]]", value)
-            if all(isinstance(one, Mapping) for one in messages):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
-                said = [one for one in messages if one.get("role") == role]
-                return text_of(said[-1], role=role) if said else ""
-        case _:
-            pass
-    raise SchemaError(f"a text or a list of messages is needed, not {kind}", field=role)
-
-
-def _content(message: Mapping[str, object]) -> str:
-    """Return a message's text; content in parts keeps its text parts."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    # A message that only calls tools has no content at all.
-    parts = cast("Sequence[object]", content) if isinstance(content, Sequence) else ()
-    fields = [cast("Mapping[str, object]", part) for part in parts if isinstance(part, Mapping)]
-    return "".join(text for part in fields if isinstance(text := part.get("text"), str))

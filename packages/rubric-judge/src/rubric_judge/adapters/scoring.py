@@ -17,19 +17,22 @@ from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, Required, TypedDict, TypeVar, Unpack
+from typing import Any, Final, NamedTuple, TypeVar, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel
 
-from rubric_core import Judge, JudgeResult, JudgeView, Outcome
+from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Thought, Thoughts, Unanswered
 from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
+from rubric_judge.adapters.answers import answer_from
+from rubric_judge.adapters.options import MaskingOptions, Options, ScorerOptions, Shared, Unmasked
 from rubric_judge.adapters.outages import Outage
-from rubric_judge.adapters.rows import Tasks, task_source
+from rubric_judge.adapters.rows import task_source
 from rubric_judge.adapters.ties import tied_reward
+from rubric_judge.adapters.unclosed import UnclosedThoughts
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
 from rubric_judge.errors import says
@@ -45,33 +48,6 @@ __all__ = [
 _Function = TypeVar("_Function", bound=Callable[..., object])
 _THREAD: Final = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
-
-
-class ScorerOptions(TypedDict, total=False):
-    """The settings that the adapters share: see `RubricScorer`."""
-
-    judge: Required[Judge | JudgeSpec | Path | str]
-    """A judge, its configuration, or the YAML file with it."""
-    tasks: Tasks
-    """The tasks that ids name, their file or files; see `Tasks`."""
-    workers: int
-    """Judge workers of this process, 32 unless set; each holds up to four responses."""
-    ledger: Path | str | None
-    """File that keeps every judgement, for `rubric-judge rejudge` and the books; what is in it is
-    not asked for again."""
-    max_invalid_frac: float
-    """Largest share of invalid judgements, 0.5 unless set, of the last 512; above it the training
-    ends with a `JudgeContractError`."""
-
-
-class MaskingOptions(ScorerOptions, total=False):
-    """The settings where a stack can be told what a missing judgement is."""
-
-    on_unavailable: OnUnavailable
-    """"mask", which is set unless another is, gives no reward; "zero" gives 0; "raise" ends the
-    training."""
-    name: str | None
-    """What the metrics begin with, `rubric` unless set; TRL's reward is called so too."""
 
 
 def stack_module(name: str, *, install: str) -> Any:  # no stack is typed here
@@ -99,10 +75,13 @@ class Submission(NamedTuple):
     """Names the task, or holds its rubric: see `TaskSource.view`."""
 
     response: object
-    """A text or messages."""
+    """A text or messages, of which the answer is judged; or the answer, where it is known."""
 
     prompt: object = ""
     """A text or messages; the question of a row without that column."""
+
+    opened: bool = False
+    """Whether the prompt, as the policy read it, opened a thought."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,18 +112,23 @@ class Judgement:
 
     @property
     def metrics(self) -> dict[str, float]:
-        """`rubric/score`, `rubric/invalid` and `rubric/unavailable`: these keys, always."""
-        return {
-            f"{self.name}/score": self.reward or 0.0,
-            f"{self.name}/invalid": float(self.result.outcome is Outcome.INVALID),
-            f"{self.name}/unavailable": float(self.unavailable),
+        """`rubric/score` and the shares beside it: these keys, always."""
+        view = self.view
+        shares = {
+            "score": self.reward or 0.0,
+            "invalid": self.result.outcome is Outcome.INVALID,
+            "unavailable": self.unavailable,
+            "thought": view.thought is not Thought.NONE,
+            "unclosed_thought": view.thought is Thought.UNCLOSED,
+            "empty_answer": view.unanswered is Unanswered.EMPTY,
         }
+        return {f"{self.name}/{name}": float(value) for name, value in shares.items()}
 
     @property
     def criteria(self) -> dict[str, float]:
         """`rubric/<id>`: z_j of every criterion with a weight; nothing if it was not scored.
 
-        A criterion whose id is one of the three words of `metrics` is left to them.
+        A criterion whose id is one of the words of `metrics` is left to them.
         """
         if self.result.outcome is not Outcome.SCORED:
             return {}
@@ -162,20 +146,6 @@ def metric_columns(judgements: Sequence[Judgement]) -> dict[str, list[float]]:
     return {name: [row[name] for row in rows] for name in rows[0]}
 
 
-class _Options(BaseModel):
-    """The options, checked; `MaskingOptions` is their type for whoever gives them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
-
-    judge: Any = Field(examples=['judge="judge.yaml"'])
-    tasks: Any = None
-    workers: int = Field(default=32, ge=1)
-    on_unavailable: OnUnavailable = "mask"
-    ledger: str | Path | None = None
-    max_invalid_frac: float = Field(default=0.5, ge=0, le=1)
-    name: str | None = Field(default=None, pattern=r"^[A-Za-z]")
-
-
 def shows_options(function: _Function) -> _Function:
     """Let `help` show each option of a function that takes `MaskingOptions`, and its own."""
     named = [
@@ -184,25 +154,12 @@ def shows_options(function: _Function) -> _Function:
             Parameter.KEYWORD_ONLY,
             default=Parameter.empty if field.is_required() else field.default,
         )
-        for name, field in _Options.model_fields.items()
+        for name, field in Options.model_fields.items()
     ]
     own = signature(function).parameters.values()
     named += [one for one in own if one.kind is Parameter.KEYWORD_ONLY]
     vars(function)["__signature__"] = Signature(named)
     return function
-
-
-class _Unmasked(_Options):
-    """Those of a stack that cannot leave a response out."""
-
-    on_unavailable: Literal["zero", "raise"] = "zero"  # pyright: ignore[reportIncompatibleVariableOverride]
-
-
-class _Shared(_Unmasked):
-    """Those that a stack's configuration can hold; code may give a judge."""
-
-    judge: str | Path | Judge
-    tasks: str | Path | tuple[str | Path, ...] | None = None
 
 
 class RubricScorer:
@@ -224,7 +181,7 @@ class RubricScorer:
             JudgeSetupError: a judge that cannot be called.
             LedgerError: a file that is no ledger, or cannot be opened.
         """
-        settings = validated(_Options if maskable else _Unmasked, options, source="options")
+        settings = validated(Options if maskable else Unmasked, options, source="options")
         judge, tasks = settings.judge, options.get("tasks")
         if isinstance(tasks, Iterator):
             options["tasks"] = tasks = tuple(tasks)  # for a copy to read again
@@ -232,6 +189,8 @@ class RubricScorer:
         self._on_unavailable: OnUnavailable = settings.on_unavailable
         self._workers, self._ledger = settings.workers, settings.ledger
         self._name, self._most_invalid = settings.name or "rubric", settings.max_invalid_frac
+        self.thoughts: Thoughts = settings.thoughts
+        """How thoughts are told from answers."""
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judge = judge
@@ -246,10 +205,11 @@ class RubricScorer:
         Raises:
             ConfigError, SchemaError: a row without a task: a fault of the data set, not of a judge.
         """
-        return [
-            self._tasks.view(one.row, prompt=one.prompt, response=one.response)
-            for one in submissions
-        ]
+        return [self._view(one) for one in submissions]
+
+    def _view(self, one: Submission) -> JudgeView:
+        answer = answer_from(one.response, self.thoughts, opened=one.opened)
+        return self._tasks.view(one.row, prompt=one.prompt, response=answer)
 
     async def judge(self, submissions: Sequence[Submission]) -> list[Judgement]:
         """Judge responses, keeping the caller's event loop free; results are in order.
@@ -293,6 +253,7 @@ class RubricScorer:
         self._first = anyio.Lock()
         self._checked = False
         self._outage = Outage(max_invalid_frac=self._most_invalid)
+        self._unclosed = UnclosedThoughts()
         self._exit = ExitStack()
         # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
         weakref.finalize(self, _close, self._exit, pid=self._pid)
@@ -326,7 +287,9 @@ class RubricScorer:
             first = {"reason": lost[0].reason, "detail": lost[0].detail or "no detail"}
             told = says("not_judged", lost=len(lost), of=len(judgements), **first)
             raise UnavailableRewardError(told)
-        self._outage.seen(results, on_unavailable=self._on_unavailable)
+        asked = [result for result in results if result.unanswered is None]
+        self._outage.seen(asked, on_unavailable=self._on_unavailable)
+        self._unclosed.seen(views)
         return judgements
 
     def _running(self) -> tuple[BlockingPortal, JudgePool]:
@@ -377,7 +340,7 @@ def _judges_of(judge: Judge | JudgeSpec | Path | str) -> tuple[Judge, ...]:
             raise ConfigError(says("no_judge", given=type(judge).__name__), location="judge")
 
 
-_shared: dict[_Shared, RubricScorer] = {}
+_shared: dict[Shared, RubricScorer] = {}
 _shared_lock = threading.Lock()
 
 
@@ -386,13 +349,14 @@ def shared_scorer(source: str, /, **options: object) -> RubricScorer:
 
     Args:
         source: what to call the configuration in an error.
-        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable` and `ledger`.
+        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable`, `ledger` and
+            `thoughts`.
 
     Raises:
         ConfigError: an unknown key or a wrong value, or as `RubricScorer`.
         JudgeSetupError, LedgerError: as `RubricScorer`.
     """
-    settings = validated(_Shared, options, source=source)
+    settings = validated(Shared, options, source=source)
     with _shared_lock:
         if settings not in _shared:
             _shared[settings] = RubricScorer(**dict(settings), maskable=False)

@@ -85,8 +85,8 @@ def rubric_rewards(
 
     Args:
         renderer: the renderer of the policy's chat format.
-        options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`, of which "mask", the
-            default, gives a trajectory the mean reward of its group.
+        options: `judge`, `tasks`, `workers`, `ledger`, `thoughts` and `on_unavailable`, of which
+            "mask", the default, gives a trajectory the mean reward of its group.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.

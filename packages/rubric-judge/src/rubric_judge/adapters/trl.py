@@ -7,7 +7,7 @@ from types import FunctionType, MethodType
 from typing import Final, Protocol, Unpack, cast, overload
 
 from rubric_core import ConfigError, RewardShapeError
-from rubric_judge.adapters import rows, scoring
+from rubric_judge.adapters import rows, scoring, trl_tokens
 from rubric_judge.adapters.beside import CombinedReward, Reward, weighted
 from rubric_judge.errors import says
 
@@ -53,11 +53,11 @@ def rubric_reward(
             weighted sum of all as one reward: none where the judgement is missing. What another
             gives None for adds nothing, as in TRL. A list of several `reward_funcs` is refused
             under "mask", for TRL counts a missing reward as 0 there.
-        options: `judge`, `workers`, `ledger`; `tasks`, which the column `task_id` names, unless
-            rows have the columns `rubric`, `passage` and `question`, or those of a task file; and
-            `on_unavailable`, of which "mask", the default, returns None, which TRL leaves out of
-            the group (from its 1.6 on; it is refused before); and `name`, which tells two rewards
-            apart: TRL's name of the reward, and what the metrics begin with.
+        options: `judge`, `workers`, `ledger`, `thoughts`; `tasks`, which the column `task_id`
+            names, unless rows have the columns `rubric`, `passage` and `question`, or those of a
+            task file; and `on_unavailable`, of which "mask", the default, returns None, which TRL
+            leaves out of the group (from its 1.6 on; it is refused before); and `name`, which tells
+            two rewards apart: TRL's name of the reward, and what the metrics begin with.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
@@ -125,9 +125,12 @@ class _Reward:
             given = [name for name in given if name not in _NOT_COLUMNS]
             raise rows.no_task_column(given, more="" if given else says("trl_drops"))
         named = _rows({"prompts": prompts, **read}, count=len(completions))
+        ids = columns.get("completion_ids")
+        tokens = trl_tokens.Policy.of(log_metric, ids, count=len(completions))
+        answers = tokens.answers(prompts, completions, self._scorer.thoughts)
         submissions = [
-            scoring.Submission(row, completion, prompt)
-            for row, completion, prompt in zip(named, completions, prompts, strict=True)
+            scoring.Submission(row, answer, prompt)
+            for row, answer, prompt in zip(named, answers, prompts, strict=True)
         ]
         judgements = await self._scorer.judge(submissions)
         if log_metric is not None and judgements:

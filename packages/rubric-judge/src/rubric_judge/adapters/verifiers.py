@@ -18,7 +18,7 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
     raises, so that the rollout counts as failed and not as wrong.
 
     Args:
-        options: `judge`, `tasks`, `workers`, `ledger`.
+        options: `judge`, `tasks`, `workers`, `ledger`, `thoughts`.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
@@ -28,10 +28,18 @@ def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
     async def rubric(task: Any, trace: Any) -> float:  # TaskData and Trace
         row = cast("dict[str, object]", task.model_dump())
         row.setdefault("task_id", row.get("id"))
-        submission = Submission(row, trace.last_reply, task.prompt_text)
+        submission = Submission(row, _reply(trace), task.prompt_text)
         (judgement,) = await scorer.judge([submission])
         for name, value in (judgement.metrics | judgement.criteria).items():
             trace.record_metric(name, value)
         return judgement.reward or 0.0
 
     return rubric
+
+
+def _reply(trace: Any) -> object:
+    """Return the message that `last_reply` is the text of: its reasoning is a field of its own."""
+    messages = getattr(trace, "assistant_messages", None)
+    if messages and trace.root_reply is None:
+        return messages[-1].model_dump()
+    return trace.last_reply

@@ -7,7 +7,7 @@ judge's failure is a key and no exception.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from rubric_core import Judge, OnUnavailable
+from rubric_core import Judge, OnUnavailable, Thoughts
 from rubric_judge.adapters import rows, scoring
 
 __all__ = ["compute_score"]
@@ -24,6 +24,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     workers: int = 4,
     on_unavailable: OnUnavailable = "zero",
     ledger: str | None = None,
+    thoughts: Thoughts = "cut",
     **router: object,
 ) -> dict[str, float]:
     """Judge one response.
@@ -39,10 +40,12 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
             each holds up to four responses, so that 8 · 4 · 4 = 128 calls are in flight.
         on_unavailable: "zero", with `rubric/unavailable` 1; or "raise", which ends the training.
         ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
+        thoughts: how thoughts are told from answers; "opened" where the chat template opens each,
+            which cannot be seen here.
         router: what verl adds where it serves a reward model of its own; not read.
 
     Returns:
-        `score` and three metrics, the same keys for every response.
+        `score` and the metrics, the same keys for every response.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: settings that nothing can be judged by.
@@ -50,7 +53,8 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     """
     del data_source, router
     options = {"workers": workers, "on_unavailable": on_unavailable, "ledger": ledger}
-    scorer = scoring.shared_scorer("reward_kwargs", judge=judge, tasks=tasks, **options)
+    files = {"judge": judge, "tasks": tasks}
+    scorer = scoring.shared_scorer("reward_kwargs", thoughts=thoughts, **files, **options)
     row = rows.joined_row(ground_truth, extra_info or {})
     (judgement,) = await scorer.judge([scoring.Submission(row, solution_str)])
     return {"score": judgement.reward or 0.0, **judgement.metrics}

@@ -1,0 +1,190 @@
+"""From what a stack hands over of a completion to its answer: `rubric_core.answer_of` of it.
+
+A text, tokens, a message whose thought stands in a field or a part of its own, or messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final, Literal, cast
+
+from rubric_core import Answer, SchemaError, Thought, Thoughts, answer_of, answer_of_tokens
+from rubric_core.schema.answer import Decode
+
+_BESIDE: Final = "reasoning_details"
+_THOUGHT_FIELDS: Final = (
+    *("reasoning_content", "reasoning", "thinking"),  # of servers and of response templates
+    *(_BESIDE, "thinking_blocks"),  # of routers
+)
+"""Where a message holds its thought, once a server or a stack has told it from the content."""
+_THOUGHT_PARTS: Final = {
+    *("thinking", "redacted_thinking"),
+    *("reasoning", "reasoning_text", "reasoning_content", "summary_text"),
+}
+"""Types of the parts of a content, or of the items of an output, that are no answer."""
+_TEXTS: Final = ("text", "thinking", "reasoning", "content", "summary")
+
+
+def answer_from(response: object, thoughts: Thoughts = "cut", *, opened: bool = False) -> Answer:
+    """Return the answer in what a stack hands over.
+
+    Args:
+        response: a text, a message or messages, of which the last of the assistant counts; or an
+            answer, which is returned.
+        thoughts: how thoughts are told from answers.
+        opened: whether the prompt opened a thought.
+
+    Raises:
+        SchemaError: neither text nor messages.
+    """
+    match response:
+        case Answer():
+            return response
+        case str():
+            return answer_of(readable(response), thoughts, opened=opened)
+        case Mapping():
+            return _answer_in(cast("Mapping[str, object]", response), thoughts, opened=opened)
+        case _:
+            last = _last_reply(_messages(response, role="assistant"))
+            return Answer("") if last is None else _answer_in(last, thoughts, opened=opened)
+
+
+def answer_behind(
+    token_ids: Sequence[int], tokenizer: Any, thoughts: Thoughts, *, opened: bool
+) -> Answer:
+    """Return the answer of a completion that is there as tokens.
+
+    Args:
+        token_ids: all that the policy wrote.
+        tokenizer: one of transformers, or what decodes as it does.
+        thoughts: how thoughts are told from answers.
+        opened: whether the prompt opened a thought.
+    """
+    decode = partial(_decoded, tokenizer)
+    found = answer_of_tokens(list(token_ids), cast("Decode", decode), thoughts, opened=opened)
+    return found._replace(text=readable(found.text))
+
+
+def decoded(token_ids: Sequence[int], tokenizer: Any) -> str:
+    """Return tokens as most stacks show them: without the special ones."""
+    return _decoded(tokenizer, token_ids, skip_special=True)
+
+
+def text_of(value: object, *, role: Literal["assistant", "user"]) -> str:
+    """Return a text, or what the last message of a role says; a thought apart is no part of it.
+
+    Args:
+        value: a text, a message, or messages.
+        role: whose.
+
+    Raises:
+        SchemaError: neither text nor messages.
+    """
+    match value:
+        case str():
+            return readable(value)
+        case Mapping():
+            return _said(cast("Mapping[str, object]", value))
+        case _:
+            said = [one for one in _messages(value, role=role) if one.get("role") == role]
+            return _said(said[-1]) if said else ""
+
+
+def readable(text: str) -> str:
+    """Return a text that a judge's request and a ledger can hold: they are UTF-8."""
+    # Which has no half of a surrogate pair.
+    return text.encode(errors="replace").decode()
+
+
+def _decoded(tokenizer: Any, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
+    return tokenizer.decode(list(token_ids), skip_special_tokens=skip_special)
+
+
+def _answer_in(message: Mapping[str, object], thoughts: Thoughts, *, opened: bool) -> Answer:
+    said, thought = _said(message), _thought_apart(message)
+    if thought is None:
+        return answer_of(said, thoughts, opened=opened)
+    if thoughts == "kept":
+        return Answer("\n\n".join(filter(None, (thought, said))))
+    found = answer_of(said, thoughts)  # a second thought, which nobody told apart
+    if found.thought is not Thought.NONE:
+        return found
+    # A message that was cut within its thought has no content; one that calls a tool may have none.
+    ended = bool(said.strip() or message.get("tool_calls"))
+    return Answer(said.strip(), Thought.CLOSED if ended else Thought.UNCLOSED)
+
+
+def _thought_apart(message: Mapping[str, object]) -> str | None:
+    """Return the thought that stands beside a message's content, None where there is none."""
+    held = [message[name] for name in _THOUGHT_FIELDS if message.get(name)]
+    held += [part for part in _parts(message) if _is_thought(part)]
+    return readable("\n".join(filter(None, map(_text_in, held)))) if held else None
+
+
+def _text_in(thought: object) -> str:
+    match thought:
+        case str():
+            return thought
+        case Mapping():
+            fields = cast("Mapping[str, object]", thought)
+            return "\n".join(filter(None, (_text_in(fields.get(name)) for name in _TEXTS)))
+        case Sequence():
+            return "\n".join(filter(None, map(_text_in, cast("Sequence[object]", thought))))
+        case _:
+            return ""
+
+
+def _said(message: Mapping[str, object]) -> str:
+    """Return a message's text; content in parts keeps its text parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return readable(content)
+    told = [part.get("text") for part in _parts(message) if not _is_thought(part)]
+    return readable("".join(text for text in told if isinstance(text, str)))
+
+
+def _parts(message: Mapping[str, object]) -> list[Mapping[str, object]]:
+    content = _listed(message.get("content"))
+    # A message that only calls tools has no content at all.
+    if isinstance(content, str) or not isinstance(content, Sequence):
+        return []
+    parts = cast("Sequence[object]", content)
+    return [cast("Mapping[str, object]", part) for part in parts if isinstance(part, Mapping)]
+
+
+def _listed(value: object) -> object:
+    """Return the list in what pandas makes of one."""
+    to_list = getattr(value, "tolist", None)
+    return value if to_list is None else to_list()
+
+
+def _is_thought(part: Mapping[str, object]) -> bool:
+    return part.get("type") in _THOUGHT_PARTS or part.get("thought") is True
+
+
+def _messages(value: object, *, role: str) -> list[Mapping[str, object]]:
+    listed = _listed(value)
+    items = cast("Sequence[object]", listed) if isinstance(listed, Sequence) else None
+    found = [cast("Mapping[str, object]", one) for one in items or () if isinstance(one, Mapping)]
+    if items is None or len(found) < len(items):
+        kind = type(value).__name__
+        raise SchemaError(f"a text or a list of messages is needed, not {kind}", field=role)
+    return found
+
+
+def _last_reply(items: Sequence[Mapping[str, object]]) -> Mapping[str, object] | None:
+    """Return the last message of the assistant with its thought, None where there is neither.
+
+    In an output of items, as of the Responses API, a thought is an item before its message.
+    """
+    reply = thought = None
+    for item in items:
+        if "role" not in item and item.get("type") in _THOUGHT_PARTS:
+            reply, thought = None, item
+        elif item.get("role") == "assistant":
+            reply = item if thought is None else {**item, _BESIDE: thought}
+            thought = None
+        else:
+            thought = None
+    return reply if thought is None else {_BESIDE: thought}

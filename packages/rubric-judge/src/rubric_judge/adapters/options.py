@@ -1,0 +1,80 @@
+"""The settings that the adapters share: their types for whoever gives them, and their check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Required, TypedDict, cast
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from rubric_core import Judge, Thoughts
+from rubric_core.reward.projection import OnUnavailable
+from rubric_judge.adapters.rows import Tasks
+from rubric_judge.config import JudgeSpec
+
+
+class ScorerOptions(TypedDict, total=False):
+    """The settings that the adapters share: see `RubricScorer`."""
+
+    judge: Required[Judge | JudgeSpec | Path | str]
+    """A judge, its configuration, or the YAML file with it."""
+    tasks: Tasks
+    """The tasks that ids name, their file or files; see `Tasks`."""
+    workers: int
+    """Judge workers of this process, 32 unless set; each holds up to four responses."""
+    ledger: Path | str | None
+    """File that keeps every judgement, for `rubric-judge rejudge` and the books; what is in it is
+    not asked for again."""
+    max_invalid_frac: float
+    """Largest share of invalid judgements, 0.5 unless set, of the last 512; above it the training
+    ends with a `JudgeContractError`."""
+    thoughts: Thoughts
+    """How a policy's thoughts are told from its answers, which alone are judged: "cut", which is
+    set unless another is, by the tags that are known; "opened", where the chat template opens each
+    thought; "kept", where the whole completion is to be judged; or the tags of another family."""
+
+
+class MaskingOptions(ScorerOptions, total=False):
+    """The settings where a stack can be told what a missing judgement is."""
+
+    on_unavailable: OnUnavailable
+    """"mask", which is set unless another is, gives no reward; "zero" gives 0; "raise" ends the
+    training."""
+    name: str | None
+    """What the metrics begin with, `rubric` unless set; TRL's reward is called so too."""
+
+
+class Options(BaseModel):
+    """The options, checked; `MaskingOptions` is their type for whoever gives them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    judge: Any = Field(examples=['judge="judge.yaml"'])
+    tasks: Any = None
+    workers: int = Field(default=32, ge=1)
+    on_unavailable: OnUnavailable = "mask"
+    ledger: str | Path | None = None
+    max_invalid_frac: float = Field(default=0.5, ge=0, le=1)
+    name: str | None = Field(default=None, pattern=r"^[A-Za-z]")
+    thoughts: Thoughts = "cut"
+
+    @field_validator("thoughts", mode="before")
+    @classmethod
+    def _plain(cls, thoughts: object) -> object:
+        """Take the tags out of whatever mapping a stack's configuration consists of."""
+        is_mapping = isinstance(thoughts, Mapping)
+        return dict(cast("Mapping[str, object]", thoughts)) if is_mapping else thoughts
+
+
+class Unmasked(Options):
+    """Those of a stack that cannot leave a response out."""
+
+    on_unavailable: Literal["zero", "raise"] = "zero"  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class Shared(Unmasked):
+    """Those that a stack's configuration can hold; code may give a judge."""
+
+    judge: str | Path | Judge
+    tasks: str | Path | tuple[str | Path, ...] | None = None

@@ -1,0 +1,35 @@
+"""When a policy does nothing but think: a log line."""
+
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from rubric_core import JudgeView, Thought
+from rubric_judge import events
+
+_RECENT: Final = 8
+"""Responses that are looked at together where a stack has them judged one at a time."""
+
+
+class UnclosedThoughts:
+    """Tells once that more than half of a batch are thoughts that do not end."""
+
+    def __init__(self) -> None:
+        """Begin without a response."""
+        self._lock = threading.Lock()
+        self._recent = deque[bool](maxlen=_RECENT)
+        self._is_told = False
+
+    def seen(self, views: Sequence[JudgeView]) -> None:
+        """Log it of a batch, or of the last responses where a batch is a single one."""
+        unclosed = [one.thought is Thought.UNCLOSED for one in views]
+        with self._lock:
+            if self._is_told:
+                return
+            self._recent.extend(unclosed)
+            if len(unclosed) == 1:
+                unclosed = list(self._recent) if len(self._recent) == _RECENT else []
+            self._is_told = is_new = 2 * sum(unclosed) > len(unclosed)
+        if is_new:
+            events.thoughts_unclosed(unclosed=sum(unclosed), of=len(unclosed))
