@@ -160,6 +160,8 @@ class ChatResponder:
         if reply.finish == "oversized":
             detail = "the answer exceeds the size limit"
             return Reply.unavailable(Reason.SERVER_ERROR, detail)
+        if why := self._thinking.refuses(reply):
+            return Reply.unavailable(Reason.BAD_REQUEST, why)
         finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
         return Reply.of_completion(
             self._thinking.answer(reply),
