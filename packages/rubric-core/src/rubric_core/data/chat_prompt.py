@@ -5,6 +5,7 @@ same question is another prompt after midnight. Here every template is told one 
 """
 
 import datetime as dt
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,6 +68,21 @@ def reads_clock(folder: Path) -> bool:
         OSError: a file cannot be read.
     """
     return any(_CLOCK in text for text in template_texts(folder))
+
+
+def unread_arguments(folder: Path, arguments: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """Return those names that no chat template of a tokenizer's folder reads.
+
+    Args:
+        folder: of the tokenizer.
+        arguments: `chat_template_kwargs`.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    texts = list(template_texts(folder)) if arguments else []
+    names = {name for text in texts for name in re.findall(r"\w+", text)}
+    return tuple(name for name in arguments if name not in names)
 
 
 def prompt_identity(folder: Path, prompt: ChatPrompt) -> dict[str, JsonValue]:

@@ -186,7 +186,8 @@ async def stream_answers(
     """Give every answer once: those that the folder holds at once, the others as they come.
 
     Each is in its file before it is given. Failures of an earlier run are asked for again, answers
-    never. Tasks with the same question share one. Use it within `contextlib.aclosing`, and within
+    never, but for those of an older version that may be thoughts. Tasks with the same question
+    share one. Use it within `contextlib.aclosing`, and within
     `folder_lock` of the folder.
 
     Args:
@@ -224,6 +225,13 @@ async def stream_answers(
             if not file.holds(row):
                 file.append(row)
             yield one.seed, row
+        if older := sum(len(file.older) for file in files.values()):
+            _log.warning(
+                "answers_asked_again",
+                model=model.name,
+                answers=older,
+                why="an older version stored them with their thoughts, or cut within one",
+            )
         groups = list(missing.values())
         async with aclosing(_replies(model, groups, decoding)) as replies:
             async for index, reply in replies:

@@ -40,10 +40,18 @@ def line_of(path: Path, row: AnswerRow) -> int | None:
 
 
 def settled(rows: Iterable[AnswerRow]) -> dict[tuple[str, int, str], AnswerRow]:
-    """Return the last word on each answer, by task, sample and key."""
+    """Return the last word on each answer, by task, sample and key.
+
+    It is the first answer that came; one that may be a thought gives way to one that is none.
+    """
     last: dict[tuple[str, int, str], AnswerRow] = {}
     for row in rows:
-        if row.place not in last or last[row.place].text is None:
+        before = last.get(row.place)
+        if (
+            before is None
+            or before.text is None
+            or (before.may_be_thought and row.text is not None)
+        ):
             last[row.place] = row
     return last
 
@@ -103,6 +111,8 @@ class AnswerFile:
         self._size = 0
         self._answered: dict[str, AnswerRow] = {}
         self._rows: dict[tuple[str, int, str], AnswerRow] = {}
+        self.older: set[str] = set()
+        """Keys of answers that were wanted, and may be thoughts."""
 
     def __enter__(self) -> Self:
         """Open and read it, and make it if it is missing.
@@ -136,8 +146,15 @@ class AnswerFile:
         os.close(self._descriptor)
 
     def kept(self, key: str) -> AnswerRow | None:
-        """Return an answer that is there already; None for one that failed or never was."""
-        return self._answered.get(key)
+        """Return an answer that is there already; None for one that failed or never was.
+
+        None too for one that may be a thought, as an older version stored it: see `older`.
+        """
+        row = self._answered.get(key)
+        if row is not None and row.may_be_thought:
+            self.older.add(key)
+            return None
+        return row
 
     def holds(self, row: AnswerRow) -> bool:
         """Whether this very row is the last word on its answer."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from rubric_core import JudgeResult, Task
+from rubric_core import Answer, JudgeResult, Task
 from rubric_core.files import toml_beside
 from rubric_eval.errors import EvalConfigError, HeldoutAbortError, unavailable
 from rubric_eval.hacking import results
@@ -254,7 +254,7 @@ async def judge_again(
         def tell(_: int, __: JudgeResult, model: str = model, total: int = len(chosen)) -> None:
             on_judged(model, total)
 
-        views = [tasks[one.task_id].judge_view(one.text) for one in chosen]
+        views = [tasks[one.task_id].judge_view(Answer(one.text)) for one in chosen]
         judged = await pool.judge_all(views, on_result=tell)
         unavailable(judged).refuse(
             "second_judge_fails",

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import Judge, Outcome, Task
+from rubric_core import Answer, Judge, Outcome, Task
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
 from rubric_eval.records.run import criteria_z, mean_z, present_mean, reward_of
 from rubric_eval.statistics import Interval, mean_interval
@@ -28,7 +28,8 @@ class Heldout(BaseModel):
     zero_frac: float
     """Share of reward 0 among the responses with a scored or invalid judgement."""
     zero_by_reason: dict[str, float]
-    """Sums to zero_frac; "scored" are zeros that the judge gave."""
+    """Sums to zero_frac; "scored" are zeros that the judge gave. No judge is asked about a response
+    without an answer: it is "empty", or an "unclosed_thought"."""
     invalid_frac: float
     """Share of invalid judgements among the responses with a scored or invalid one."""
     unavailable_frac: float
@@ -55,7 +56,7 @@ class Heldout(BaseModel):
 async def judge_heldout(
     judge: Judge | JudgePool,
     tasks: Sequence[Task],
-    responses_NK: Sequence[Sequence[str]],
+    responses_NK: Sequence[Sequence[str | Answer]],
     *,
     max_unavailable_frac: float = 0.05,
 ) -> Heldout:
@@ -68,7 +69,8 @@ async def judge_heldout(
     Args:
         judge: a judge, or a pool that already has its workers.
         tasks: N tasks with different ids.
-        responses_NK: K ≥ 1 responses for each task, in its order.
+        responses_NK: K ≥ 1 responses for each task, in its order. Of a text, the answer is judged,
+            as `rubric_core.answer_of` has it; an `Answer` is judged as it is.
         max_unavailable_frac: abort when a larger share of all responses got no judgement.
 
     Returns:
@@ -91,7 +93,7 @@ async def judge_heldout(
     rewards = list(map(reward_of, results, rubrics))
     counted = [reward for reward in rewards if reward is not None]
     zeros = Counter(
-        str(result.reason) if result.outcome is Outcome.INVALID else "scored"
+        str(result.reason if result.outcome is Outcome.INVALID else result.unanswered or "scored")
         for result, reward in zip(results, rewards, strict=True)
         if reward == 0
     )
@@ -111,7 +113,7 @@ async def judge_heldout(
     )
 
 
-def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str]]) -> int:
+def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str | Answer]]) -> int:
     """Samples a question, K, once everything fits together."""
     if not tasks or len(tasks) != len(responses_NK):
         counts = {"tasks": len(tasks), "responses": len(responses_NK)}

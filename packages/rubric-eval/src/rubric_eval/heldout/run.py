@@ -121,6 +121,10 @@ class Work:
         if len(answers) != self.plan.answers:
             of = {"n": len(answers), "plan": self.plan, "model": model}
             raise EvalFolderError.told("answers_missing", folder=self.folder, **of)
+        if older := [row for _, row in answers if row.holds_thought]:
+            first = older[0].task_id
+            told = {"n": len(older), "of": len(answers), "first": first, "model": model}
+            raise EvalFolderError.told("thoughts_stored", folder=self.folder, **told)
         for answer in answers:
             yield answer
 
@@ -155,7 +159,7 @@ class Work:
         plan, judges = self.plan, self.judges
         stored = [one for model in models for _, one in self._held(model)]
         views = [
-            plan.by_id[row.task_id].judge_view(row.text) for row in stored if row.text is not None
+            plan.by_id[row.task_id].judge_view(row.answer) for row in stored if row.text is not None
         ]
         if len(views) == plan.answers * len(models) and self.folder.ledger.exists():
             with Ledger(self.folder.ledger) as ledger:

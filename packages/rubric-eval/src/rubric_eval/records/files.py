@@ -4,17 +4,17 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Self, TypeVar
+from typing import Annotated, Self, TypedDict, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
-from rubric_core import Answer, Answerer, Finish, Outcome, Reason, Thought
+from rubric_core import Answer, Answerer, Finish, Outcome, Reason, Thought, answer_of
 from rubric_core.files import read_file, replacing
 from rubric_core.rows import row_error
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_manifest, file_digests, sealed
 from rubric_eval.records.inputs import Derived, EvalFolder, canonical_json, text_sha256
-from rubric_eval.records.run import EvalRun, Record
+from rubric_eval.records.run import EvalRun, Record, present_mean
 from rubric_judge.responses import read_rows as numbered_rows
 
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -214,6 +214,18 @@ class AnswerRow(RowOfAnswer):
         """What is judged and read: the text, and the thought that it stood behind."""
         return Answer(self.text or "", self.thought or Thought.NONE)
 
+    @property
+    def holds_thought(self) -> bool:
+        """Whether an older version stored the row, and some of its text is a thought."""
+        is_older = self.thought is None and self.text is not None and not self.choice_logprobs
+        return is_older and answer_of(self.text or "").thought is not Thought.NONE
+
+    @property
+    def may_be_thought(self) -> bool:
+        """Whether it does, or may have been cut within one that its prompt opened."""
+        is_cut = self.thought is None and bool(self.text) and self.finish is Finish.TRUNCATED
+        return is_cut or self.holds_thought
+
 
 class ScoreRow(RowOfAnswer):
     """What a judge gave an answer: a line of scores/JUDGE/MODEL/seed_S.jsonl."""
@@ -267,6 +279,9 @@ class ItemRow(Record):
     is_truncated: bool | None
     """None where the backend does not say."""
 
+    thought: Thought | None = None
+    """What stood before the answer; None where none came, or an older version stored it."""
+
     tokens: int | None = None
     group: str = ""
     """Subject or level, where the benchmark has one."""
@@ -284,6 +299,26 @@ class ItemRow(Record):
     response: str
     reason: Reason | None = None
     """Why no answer came."""
+
+
+class ThoughtShares(TypedDict):
+    """Fields of `ModelQuality`."""
+
+    thought_frac: float | None
+    unclosed_frac: float | None
+
+
+def thought_shares(thoughts: Iterable[Thought | None]) -> ThoughtShares:
+    """Return the shares of answers with a thought, and of thoughts that do not end.
+
+    Args:
+        thoughts: of each answer that came; None of one that an older version stored.
+    """
+    known = [one for one in thoughts if one is not None]
+    return {
+        "thought_frac": present_mean(one is not Thought.NONE for one in known),
+        "unclosed_frac": present_mean(one is Thought.UNCLOSED for one in known),
+    }
 
 
 def questions_sha256(questions: Sequence[QuestionRow]) -> str:

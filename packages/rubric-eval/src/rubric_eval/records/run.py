@@ -216,7 +216,17 @@ class ModelQuality(Record):
 
     truncated_frac: float | None = None
     no_answer_frac: float | None = None
+    """Share of answers that say nothing: that are empty, or, of a benchmark, state no answer."""
+
+    thought_frac: float | None = None
+    """Share of answers with a thought before them, ended or not; None where nobody said."""
+
+    unclosed_frac: float | None = None
+    """Share of answers that are nothing but a thought that does not end."""
+
     tokens_mean: float | None = None
+    """Of an answer with its thought."""
+
     reasons: dict[str, int] = Field(default_factory=dict)
     """Why answers are invalid or unavailable, with how many are."""
 

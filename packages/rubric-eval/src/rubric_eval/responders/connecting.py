@@ -172,6 +172,8 @@ class ChatResponder:
         if reply.finish == "full" and not reply.text:
             why = "the question and the answer's tokens are longer than the model's context"
             return Reply.unavailable(Reason.BAD_REQUEST, why)
+        if why := self._thinking.refuses(reply):
+            return Reply.unavailable(Reason.BAD_REQUEST, why)
         return Reply.of_completion(
             self._thinking.answer(reply),
             finish=_FINISH.get(reply.finish, Finish.REFUSED),

@@ -16,15 +16,32 @@ import anyio.to_thread
 import structlog
 from pydantic import Field, JsonValue
 
-from rubric_core import Ask, Decoding, Finish, MissingExtraError, Reason, Reply, ResponderError
+from rubric_core import (
+    Ask,
+    Decoding,
+    Finish,
+    MissingExtraError,
+    Reason,
+    Reply,
+    ResponderError,
+    Thoughts,
+    answer_of_tokens,
+    opens_thought,
+)
 from rubric_core.configuration import validated
-from rubric_core.data.chat_prompt import PROMPT_DATE, ChatPrompt, prompt_identity
+from rubric_core.data.chat_prompt import (
+    PROMPT_DATE,
+    ChatPrompt,
+    prompt_identity,
+    unread_arguments,
+)
 from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
 from rubric_eval.records.run import Record
 from rubric_eval.responders.drawing import SeededDraw, hold_positions
 from rubric_eval.responders.spec import ModelSpec
+from rubric_eval.responders.thinking import identity_of
 from rubric_judge.reporting import Report, reported
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")
@@ -53,10 +70,16 @@ class HarnessOptions(Record):
     prompt_date: dt.date = PROMPT_DATE
     """What a chat template that writes the date takes for today."""
 
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Names that the chat template is given, such as `enable_thinking: false`."""
+
+    thoughts: Thoughts = "cut"
+    """How thoughts are told from answers; see `rubric_core.answer_of`."""
+
     @property
     def chat_prompt(self) -> ChatPrompt:
         """What the chat template is given beside the question."""
-        return ChatPrompt(date=self.prompt_date)
+        return ChatPrompt(date=self.prompt_date, arguments=self.chat_template_kwargs)
 
 
 class HarnessResponder:
@@ -76,6 +99,7 @@ class HarnessResponder:
         self._files = model_files(self._options.path)
         self.prompt_form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
         """By the tokenizer's files."""
+        self._tell_unread(spec.name)
         self._model: _Loaded | None = None
 
     @property
@@ -94,6 +118,7 @@ class HarnessResponder:
             "dtype": self._options.dtype,
             "trust_remote_code": self._options.trust_remote_code,
             **prompt_identity(_tokenizer_folder(self._options.path), self._options.chat_prompt),
+            **identity_of(self._options.thoughts, {}),
         }
 
     async def respond(
@@ -110,6 +135,12 @@ class HarnessResponder:
     async def aclose(self) -> None:
         """Let go of the weights."""
         self._model = None
+
+    def _tell_unread(self, name: str) -> None:
+        folder = _tokenizer_folder(self._options.path)
+        if unread := unread_arguments(folder, self._options.chat_template_kwargs):
+            why = "no chat template of the model reads them"
+            _log.warning("chat_template_kwargs_unread", model=name, keys=list(unread), why=why)
 
     def _loaded(self) -> _Loaded:
         if self._model is None:
@@ -134,6 +165,8 @@ class _Prompt:
     """Tokens that an answer may have; below 1 where the prompt alone does not fit."""
     text: str
     """With the chat template."""
+    opens_thought: bool
+    """Whether it ends in a thought."""
     choices: tuple[str, ...]
     """Texts of which the likeliest is the answer; empty where it is to be written."""
 
@@ -160,6 +193,7 @@ class _Loaded:
         )
         self._harness, self._is_chat = harness, form == "chat"
         self._prompt = options.chat_prompt
+        self._thoughts: Thoughts = options.thoughts
         if self._is_chat:
             harness.add_bos_token = False  # of `loglikelihood`: the template has its own
         self._model, self._tokenizer = harness.model, harness.tokenizer
@@ -211,7 +245,8 @@ class _Loaded:
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not has_template)
             room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
             most = min(room, decoding.max_tokens)
-            prompts.append(_Prompt(index, ask.seed, ids, most, text, tuple(ask.choices)))
+            opens = opens_thought(text, self._thoughts)
+            prompts.append(_Prompt(index, ask.seed, ids, most, text, opens, tuple(ask.choices)))
         return sorted(prompts, key=lambda prompt: (bool(prompt.choices), len(prompt.token_ids)))
 
     def _batches(self, prompts: Sequence[_Prompt]) -> Iterator[list[_Prompt]]:
@@ -262,7 +297,7 @@ class _Loaded:
             ended = last[number] in self._ends or rows_BT.shape[1] >= prompt.most
             if is_over or ended or (decoding.stop and last[number] == self._pad):
                 row = self._own(rows_BT[number, : prompt.most].tolist())
-                reply = self._reply(row, decoding)
+                reply = self._reply(row, decoding, opened=prompt.opens_thought)
                 if is_over or ended or reply.finish is Finish.COMPLETE:
                     del waiting[number]
                     report((prompt.index, reply))
@@ -317,14 +352,21 @@ class _Loaded:
             row.pop()
         return row
 
-    def _reply(self, row: list[int], decoding: Decoding) -> Reply:
+    def _reply(self, row: list[int], decoding: Decoding, *, opened: bool) -> Reply:
         # Looked for before blanks go: a stop may be nothing else, such as an empty line.
-        text: str = self._tokenizer.decode(row, skip_special_tokens=True)
-        places = [place for stop in decoding.stop if (place := text.find(stop)) >= 0]
-        has_ended = bool(places) or (bool(row) and row[-1] in self._ends)
-        finish = Finish.COMPLETE if has_ended else Finish.TRUNCATED
-        text = text[: min(places, default=None)].strip()
-        return Reply.answered(text, finish=finish, tokens=len(row))
+        text = self._decode(row, skip_special=True)
+        is_stopped = any(stop in text for stop in decoding.stop)
+        has_ended = is_stopped or (bool(row) and row[-1] in self._ends)
+        answer = answer_of_tokens(row, self._decode, self._thoughts, opened=opened)
+        places = [place for stop in decoding.stop if (place := answer.text.find(stop)) >= 0]
+        return Reply.of_completion(
+            answer._replace(text=answer.text[: min(places, default=None)]),
+            finish=Finish.COMPLETE if has_ended else Finish.TRUNCATED,
+            tokens=len(row),
+        )
+
+    def _decode(self, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
+        return cast("str", self._tokenizer.decode(token_ids, skip_special_tokens=skip_special))
 
 
 def _has_tokenizer(folder: Path) -> bool:

@@ -15,7 +15,6 @@ from pydantic import JsonValue
 from rubric_core import (
     KNOWN_TAGS,
     Answer,
-    ResponderError,
     Thought,
     Thoughts,
     ThoughtTags,
@@ -68,21 +67,22 @@ class Thinking:
             fields["skip_special_tokens"] = False
         return fields
 
-    def answer(self, reply: ChatReply) -> Answer:
-        """Return the answer of what a server sent.
+    def refuses(self, reply: ChatReply) -> str:
+        """Say why a reply cannot be read as is wanted; nothing where it can."""
+        if self.thoughts != "kept" or not reply.has_thought:
+            return ""
+        return (
+            "`thoughts: kept` needs whole completions, and thoughts are taken out of these: start "
+            "the server without its reasoning parser, take transport direct, or leave `thoughts` "
+            "out"
+        )
 
-        Raises:
-            ResponderError: the whole completion is wanted, and the server takes thoughts out of it.
-        """
+    def answer(self, reply: ChatReply) -> Answer:
+        """Return the answer of what a server sent."""
         # Half of a surrogate pair, which only an escape can hold, can stand in no file.
         text = reply.text.encode("utf-8", "replace").decode()
         if reply.has_thought is None:
             return answer_of(text, self.thoughts, opened=self.is_opened)
-        if self.thoughts == "kept" and reply.has_thought:
-            raise ResponderError(
-                "`thoughts: kept` needs whole completions, and this server takes thoughts out of "
-                "the content: start it without its reasoning parser, or leave `thoughts` out"
-            )
         if reply.has_thought and not text.strip():
             return Answer("", Thought.UNCLOSED)
         found = answer_of(text, _unopened(self.thoughts))

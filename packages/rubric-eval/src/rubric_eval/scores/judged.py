@@ -222,6 +222,7 @@ def measured_rewards(
         by_fallback=dict(Counter(row.fallback for row in rows if row.fallback)),
         truncated_frac=records.present_mean(one.finish is Finish.TRUNCATED for one in given),
         no_answer_frac=records.present_mean(not (one.text or "").strip() for one in given),
+        **files.thought_shares(answer.thought for answer in given),
         tokens_mean=records.present_mean(answer.tokens for answer in given),
     )
 

@@ -14,7 +14,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import JsonValue
 
-from rubric_core import Judge, JudgeResult, Outcome, Task
+from rubric_core import Answer, Judge, JudgeResult, Outcome, Task
 from rubric_eval.errors import EvalConfigError, Failures, HeldoutAbortError
 from rubric_eval.records.files import AnswerRow, ReasoningRow, RowOfAnswer, ScoreRow, write_rows
 from rubric_eval.records.inputs import EvalFolder
@@ -99,8 +99,8 @@ def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
     return shown
 
 
-_Content: TypeAlias = tuple[str, str]
-"""Task and text of an answer: what a judgement depends on."""
+_Content: TypeAlias = tuple[str, Answer]
+"""Task and answer: what a judgement depends on."""
 _Listener: TypeAlias = "Callable[[JudgeResult], None]"
 
 
@@ -155,7 +155,7 @@ class AnswerJudge:
             for listener in self._listeners.pop(contents[position]):
                 listener(result)
 
-        views = [self.tasks[task_id].judge_view(text) for task_id, text in contents]
+        views = [self.tasks[task_id].judge_view(answer) for task_id, answer in contents]
         await self._pool.judge_all(views, on_result=tell)
         if left:  # to what another call asks about
             await all_settled.wait()
@@ -166,7 +166,7 @@ class AnswerJudge:
         """Have results reported, and return what nobody asks about yet."""
         contents: list[_Content] = []
         for index, answer in enumerate(answers):
-            content = answer.task_id, answer.text or ""
+            content = answer.task_id, answer.answer
             if content not in self._listeners:
                 self._listeners[content] = []
                 contents.append(content)

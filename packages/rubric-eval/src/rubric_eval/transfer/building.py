@@ -314,6 +314,7 @@ def _row(
             or (not sample["no_answer"] if "no_answer" in sample else bool(_filtered(sample)))
         ),
         is_truncated=response.is_truncated,
+        thought=answer.thought,
         tokens=answer.tokens,
         group=item.group,
         question=item.shown(),

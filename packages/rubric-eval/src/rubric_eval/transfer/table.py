@@ -6,7 +6,14 @@ from pathlib import Path
 
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, refusing_edits
-from rubric_eval.records.files import ItemRow, QuestionRow, items_sha256, iterate_rows, read_rows
+from rubric_eval.records.files import (
+    ItemRow,
+    QuestionRow,
+    items_sha256,
+    iterate_rows,
+    read_rows,
+    thought_shares,
+)
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import EvalRun, Measure, Measured, ModelEntry, Record, present_mean
 from rubric_eval.statistics.scores import ModelScore, score
@@ -128,6 +135,7 @@ def _measured(
         unavailable_frac=1 - len(given) / len(every),
         truncated_frac=present_mean(row.is_truncated for row in given),
         no_answer_frac=present_mean(not row.is_answered for row in given),
+        **thought_shares(row.thought for row in given),
         tokens_mean=present_mean(row.tokens for row in given),
     )
 
