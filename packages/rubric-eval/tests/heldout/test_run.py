@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from rubric_core import Outcome, Reason, Reply, ResponderError
+from rubric_core import Outcome, PluginError, Reason, Reply, ResponderError, RubricError
 from rubric_eval import EvalFolderError, HeldoutAbortError
 from rubric_eval.comparison.folders import measured_of
 from rubric_eval.heldout.plan import HeldoutPlan, plan_of
@@ -459,3 +459,27 @@ def test_a_model_that_does_not_run_is_named_and_no_half_is_reported(
     assert [row.model for row in table.rows] == ["good"]
     assert table.missing == ()
     assert [model.name for model in read_run(EvalFolder(tmp_path / "eval")).models] == ["good"]
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (AttributeError("no attribute 'reorder'"), r"AttributeError at test_run.py:\d+: no attr"),
+        (PluginError("this template wants tools"), "this template wants tools"),
+        (ZeroDivisionError(), r"model 'm' cannot answer: ZeroDivisionError at test_run.py:\d+$"),
+    ],
+)
+def test_a_model_that_fails_before_its_first_answer_says_why(
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
+    error: Exception,
+    told: str,
+) -> None:
+    def script(ask: Ask) -> str:
+        del ask
+        raise error
+
+    with FakeEndpoint(_worth) as endpoint, pytest.raises(RubricError, match=told):
+        evaluate(make_plan(), [scripted("m", script)], [judge_file(endpoint.url)])

@@ -9,6 +9,7 @@ RubricError
     ├── JudgeAbortError (RuntimeError)               too many answers without a score
     ├── NoInformativePromptError (RuntimeError)      every group had equal rewards
     ├── NonFiniteUpdateError (ArithmeticError)       a loss or a gradient that is not a number
+    ├── PolicyMismatchError (ArithmeticError)        the policy of the update is not the sampler's
     ├── NonFiniteLogitsError (ArithmeticError)       a policy that cannot be sampled from
     ├── ResumeError (RuntimeError)                   a run folder that cannot be continued
     ├── ClusterError (RuntimeError)                  the OpenRLHF run could not start or go on
@@ -91,6 +92,10 @@ class NonFiniteLogitsError(TrainError, ArithmeticError):
     """A policy whose next-token scores are not finite numbers."""
 
 
+class PolicyMismatchError(TrainError, ArithmeticError):
+    """At unchanged weights, tokens have other probabilities in the update than they had before."""
+
+
 class ResumeError(AtPathError, TrainError, RuntimeError):
     """A run folder that cannot be continued, or that would be overwritten."""
 
@@ -112,6 +117,7 @@ RUN_ERRORS: Final = (
     JudgeAbortError,
     NoInformativePromptError,
     NonFiniteUpdateError,
+    PolicyMismatchError,
     NonFiniteLogitsError,
     ClusterError,
     DiskWriteError,

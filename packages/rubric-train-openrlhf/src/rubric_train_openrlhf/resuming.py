@@ -57,6 +57,7 @@ def begin(
     *,
     config: TrainConfig,
     tasks_sha256: Mapping[str, Mapping[str, str]],
+    prompting: Mapping[str, object] = MappingProxyType({}),
     model_files: Mapping[str, object] = MappingProxyType({}),
 ) -> None:
     """Write what the run was made with, and clear what a kill before step 0 left.
@@ -65,12 +66,17 @@ def begin(
         folder: of the run.
         config: of the run.
         tasks_sha256: of each task file, by part.
+        prompting: `record` of the policy's codec.
         model_files: digests of the model, where a resumed run reads `model.path` again.
     """
     text = dump_config(config)
     write_text(folder.config, text)
     environment = describe_environment(
-        seed=config.seed, config_text=text, tasks_sha256=tasks_sha256, model_files=model_files
+        seed=config.seed,
+        config_text=text,
+        tasks_sha256=tasks_sha256,
+        model_files=model_files,
+        prompting=prompting,
     )
     write_text(folder.environment, environment)
     with disk_errors(folder.path):
@@ -95,6 +101,20 @@ def check_tasks(
     ]
     if changed:
         raise ResumeError.told("tasks_changed", changed="; ".join(changed), path=folder.path)
+
+
+def check_prompting(folder: RunFolder, *, prompting: Mapping[str, object]) -> None:
+    """Make sure that a run goes on with the prompts that it was started with.
+
+    Raises:
+        ResumeError: its tokenizer, chat template, or what that is given is another.
+    """
+    # A run of an earlier release says nothing of it.
+    before = _environment(folder, "prompting", {})
+    changed = [name for name, value in before.items() if prompting.get(name) != value]
+    if changed:
+        named = ", ".join(name.removesuffix("_sha256") for name in changed)
+        raise ResumeError.told("prompts_changed", path=folder.path, changed=named)
 
 
 def check_model(folder: RunFolder, *, path: Path) -> None:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
     Gemma2Config,
     Gemma2ForCausalLM,
     GPT2Config,
@@ -115,3 +119,35 @@ def tiny_policy(tiny_config: TinyConfig) -> Policy:
 @pytest.fixture
 def view() -> PolicyView:
     return PolicyView(task_id="t1", question=TEXTS[0])
+
+
+_SHAPE: dict[str, Any] = {
+    **_shape(vocab_size=96, num_hidden_layers=4, num_key_value_heads=2),
+    "max_position_embeddings": 256,
+}
+KINDS: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
+    Path(__file__).with_name("architectures.toml").read_text(encoding="utf-8")
+)
+
+
+@pytest.fixture
+def build() -> Callable[..., PreTrainedModel]:
+    """Make a tiny model of a kind, whose logits differ well from token to token."""
+
+    def make(kind: str, group: str = "", **extra: Any) -> PreTrainedModel:
+        configs: Any = AutoConfig
+        given = {**KINDS.get(group, {}).get(kind, {}), **extra}
+        if (rope := given.pop("rope", None)) is not None:
+            is_new = hasattr(configs.for_model("llama"), "rope_parameters")
+            given["rope_parameters" if is_new else "rope_scaling"] = rope
+        torch.manual_seed(0)
+        model: Any = AutoModelForCausalLM.from_config(
+            configs.for_model(kind, **{**_SHAPE, **given})
+        )
+        with torch.no_grad():
+            for one in model.parameters():
+                if one.dim() > 1:
+                    one.normal_(0, 0.3 if one.shape[-1] <= 64 else 0.1)
+        return model.float().eval()
+
+    return make

@@ -9,9 +9,9 @@ from transformers import GenerationConfig, LlamaForCausalLM
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import EncodedPrompt, Rollouts, sample_groups, sampling
+from rubric_train_openrlhf.policy.forward_decoding import SharedDecoder
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
 from rubric_train_openrlhf.policy.rollouts import left_pad
-from rubric_train_openrlhf.policy.sampling import ForwardDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,7 +70,7 @@ def test_both_decoders_draw_the_same(
     with torch.inference_mode():
         padded = left_pad(prompts, pad_token_id=PAD, device=model.device)
         rows = sampling.LiveRows(model, padded, group_size=1, max_tokens=4)
-    chosen = LlamaDecoder if isinstance(model, LlamaForCausalLM) else ForwardDecoder
+    chosen = LlamaDecoder if isinstance(model, LlamaForCausalLM) else SharedDecoder
     assert isinstance(rows._decoder, chosen)
     first = draw(model, prompts)
     through_forward(monkeypatch)

@@ -1,16 +1,27 @@
 """Answers: list those needed, reuse stored ones, check the weights, ask for the rest."""
 
 import json
+import traceback
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import structlog
 from pydantic import Field, ValidationError
 
-from rubric_core import Ask, Decoding, PolicyView, Reply, ResponderError, RubricFileError, Task
+from rubric_core import (
+    Ask,
+    Decoding,
+    PolicyView,
+    Reply,
+    ResponderError,
+    RubricError,
+    RubricFileError,
+    Task,
+)
 from rubric_core.files import read_file
 from rubric_eval.answers.store import AnswerFile
 from rubric_eval.errors import EvalFolderError
@@ -21,6 +32,7 @@ from rubric_eval.responders.opening import OpenModel
 from rubric_eval.responders.spec import OTHER, SAME, Weights
 
 _SEED_BITS: Final = 31
+_SHOWN_CHARACTERS: Final = 400
 
 
 @dataclass(frozen=True)
@@ -241,6 +253,35 @@ async def stream_answers(
                     yield one.seed, row
 
 
+async def _telling(
+    replies: AsyncIterator[tuple[int, Reply]], model: str
+) -> AsyncGenerator[tuple[int, Reply]]:
+    """Name the model, the place and the reason of whatever else a responder raises.
+
+    A responder is given what a model may see and nothing else, so that its words hold no passage.
+    """
+    iterator = aiter(replies)
+    while True:
+        try:
+            index, reply = await anext(iterator)
+        except (StopAsyncIteration, RubricError) as error:
+            if isinstance(error, RubricError):
+                raise
+            return
+        # The named boundary for responders: what a model makes its library raise is not known.
+        except Exception as error:
+            raise ResponderError(f"model {model!r} cannot answer: {_told(error)}") from error
+        yield index, reply
+
+
+def _told(error: Exception) -> str:
+    """Type, place and words of an error, on one line."""
+    places = traceback.extract_tb(error.__traceback__)
+    place = f" at {Path(places[-1].filename).name}:{places[-1].lineno}" if places else ""
+    words = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+    return f"{type(error).__name__}{place}" + (f": {words}" if words else "")
+
+
 async def _replies(
     model: OpenModel, groups: Sequence[Sequence[_Wanted]], decoding: Decoding
 ) -> AsyncGenerator[tuple[int, Reply]]:
@@ -251,7 +292,7 @@ async def _replies(
     remedy = "report it to whoever wrote the responder"
     replies = model.responder.respond([group[0].ask for group in groups], decoding)
     try:
-        async for index, reply in replies:
+        async for index, reply in _telling(replies, model.name):
             if index not in due:
                 unasked = f"question {index!r}, which nobody asked"
                 raise ResponderError(f"{who} replied to {unasked}: {remedy}")

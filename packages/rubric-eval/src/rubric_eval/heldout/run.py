@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -21,7 +21,7 @@ from rubric_core.files import replacing
 from rubric_core.locks import folder_lock
 from rubric_eval.answers.collecting import AnswerKeys, check_weights, stream_answers
 from rubric_eval.answers.store import read_answers
-from rubric_eval.errors import EvalFolderError
+from rubric_eval.errors import EvalFolderError, HeldoutAbortError
 from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.heldout.table import HeldoutTable, calibration_of, heldout_table
 from rubric_eval.records import files, inputs, joining
@@ -228,10 +228,15 @@ class Work:
         return send
 
 
+_FOLLOWING: Final = (HeldoutAbortError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+"""What may follow from another failure: too few answers to score, and a stream without a reader."""
+
+
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the failure that ended the work; what it cancelled is not one."""
-    known = failures.subgroup(RubricError)
-    first: BaseException = known or failures
+    """Return the failure that ended the work, not what followed from it."""
+    _, others = failures.split(_FOLLOWING)
+    known = others and others.subgroup(RubricError)
+    first: BaseException = known or others or failures.subgroup(HeldoutAbortError) or failures
     while isinstance(first, BaseExceptionGroup):
         first = cast("BaseExceptionGroup[BaseException]", first).exceptions[0]
     return first

@@ -45,6 +45,9 @@ class PolicySettings(Section):
     """Loss."""
     optim: sections.OptimConfig = Field(default_factory=sections.OptimConfig)
     """Optimiser."""
+    on_mismatch: Literal["stop", "warn"] = "stop"
+    """What to do where the first update, at unchanged weights, gives tokens other probabilities
+    than they were drawn with, or than the reference that it starts from gives them."""
     validation: sections.ValidationConfig = Field(default_factory=sections.ValidationConfig)
     """Held-out passes, if data.validation is given."""
     checkpoint: sections.CheckpointConfig = Field(default_factory=sections.CheckpointConfig)

@@ -18,9 +18,15 @@ from rubric_train_openrlhf.local.inputs import RunInputs
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
+from rubric_train_openrlhf.policy.holding import (
+    follows_length,
+    hold_in_evaluation,
+    hold_rope,
+    recompute_layers,
+)
 from rubric_train_openrlhf.policy.load import DTYPES
 from rubric_train_openrlhf.randomness import derived_seed
-from rubric_train_openrlhf.resuming import begin, check_tasks
+from rubric_train_openrlhf.resuming import begin, check_prompting, check_tasks
 from rubric_train_openrlhf.run import checkpoints
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch
@@ -44,6 +50,7 @@ def _start_policy(
                 policy = policies.load_policy(
                     saved.folder(), device=device, prompt=saved.chat_prompt
                 )
+            _hold_rope(policy, inputs=inputs, new_tokens=config.rollout.max_new_tokens)
     if config.sft is not None:
         examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
@@ -52,6 +59,17 @@ def _start_policy(
             report = policies.sft(policy, examples, config.sft, seed=seed, on_step=told)
         _log.info("train.sft.finished", **report._asdict())
     return policy if saved_dtype is None else replace(policy, saved_dtype=saved_dtype)
+
+
+def _hold_rope(policy: policies.Policy, *, inputs: RunInputs, new_tokens: int) -> None:
+    """Hold it to the run's longest row, held-out questions among them; checkpoints keep that."""
+    if not follows_length(policy.model):
+        return
+    books = (inputs.tasks, inputs.heldout)
+    views = [view for tasks in books if tasks is not None for view in tasks.views]
+    longest = max(len(policy.codec.encode_prompt(view).token_ids) for view in views) + new_tokens
+    hold_rope(policy.model, longest=longest)
+    _log.info("train.rotary.held", longest=longest)
 
 
 def _tiny_policy(
@@ -142,6 +160,7 @@ def _policy(
                 checkpoints.load_state(checkpoints.checkpoint_path(folder.checkpoints, step=0))
             prompt = config.model.chat_prompt
             policy = policies.load_policy(checkpoint, device=device, prompt=prompt)
+            check_prompting(folder, prompting=policy.codec.record)
             if start.weights:
                 policy.model.load_state_dict(start.weights)
             # The pass of step 0 comes after its checkpoint; all others come before theirs.
@@ -156,7 +175,8 @@ def _policy(
     policy.round_to_saved()  # the reference model is read back from the first checkpoint
     start = checkpoints.TrainerState(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
     with watch.progress.phase("writing the first checkpoint"):
-        begin(folder, config=config, tasks_sha256=tasks_sha256)
+        prompting = policy.codec.record
+        begin(folder, config=config, tasks_sha256=tasks_sha256, prompting=prompting)
         inputs.admission.keep(folder)
         watch.summary_file.begin(wall_s=start.wall_s)
         checkpoints.save_checkpoint(folder.checkpoints, policy, start)
@@ -170,11 +190,9 @@ def _learner(
     config: TrainConfig,
     folder: RunFolder,
 ) -> Learner:
-    model = policy.model
+    model = hold_in_evaluation(policy.model)
     if config.optim.gradient_checkpointing:
-        # Only a model in training mode recomputes; dropout was switched off when it was loaded.
-        model.gradient_checkpointing_enable()
-        model.train()
+        recompute_layers(model)
     optimizer = adamw(model.parameters(), config=config.optim)
     schedule = warmup(optimizer, config=config.optim)
     if start.step:

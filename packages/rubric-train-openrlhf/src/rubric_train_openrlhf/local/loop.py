@@ -73,7 +73,12 @@ def _one_step(
     )
     responses = int(to_train.valid_B.sum())
     with run.watch.progress.phase("updating", total=responses, unit="responses") as phase:
-        update = run.learner.update(to_train, step=step, on_responses=phase.advance)
+        update = run.learner.update(
+            to_train,
+            step=step,
+            on_responses=phase.advance,
+            is_first=step == run.start.step + 1,
+        )
     now = time.perf_counter()
     record = rows.StepRecord(
         step=step,

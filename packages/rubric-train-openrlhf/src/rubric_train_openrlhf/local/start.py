@@ -54,6 +54,7 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
         UnavailableRewardError: one did, and `config.judge.on_unavailable` is "raise".
         NoInformativePromptError: dynamic sampling found too few groups with a spread.
         NonFiniteUpdateError: the loss or its gradient is not a number.
+        PolicyMismatchError: the first update is not of the policy that sampled.
         DiskWriteError: the run folder could not be written.
 
     Source: paper, §A, Algorithm 1.

@@ -17,6 +17,7 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.rollout import bfloat16_if
 from rubric_train_openrlhf.run.records import UpdateMetrics
+from rubric_train_openrlhf.step.agreement import Agreement, Tolerance
 
 OnResponses: TypeAlias = Callable[[int], object]
 """Called with how many more responses have gone into a gradient."""
@@ -48,7 +49,12 @@ class Learner:
     """Of the run; log-probabilities are those of the distribution that was sampled from."""
 
     def update(
-        self, batch: UpdateBatch, *, step: int, on_responses: OnResponses = lambda _: None
+        self,
+        batch: UpdateBatch,
+        *,
+        step: int,
+        on_responses: OnResponses = lambda _: None,
+        is_first: bool = False,
     ) -> UpdateMetrics:
         """Make `updates_per_rollout` optimiser updates, each on an equal share of the responses.
 
@@ -59,6 +65,7 @@ class Learner:
             batch: B responses, one valid at least; an advantage counts for all its tokens.
             step: training step, for errors.
             on_responses: called after every micro-batch.
+            is_first: of this process, whose weights are those that sampled: see `Agreement`.
 
         Returns:
             Means over the updates made.
@@ -66,6 +73,7 @@ class Learner:
         Raises:
             NonFiniteUpdateError: a loss or gradient norm is nan or infinite; the weights are
                 those of before the update.
+            PolicyMismatchError: the first update is not of the policy that sampled.
 
         Source: paper, §A, Algorithm 1.
         """
@@ -74,19 +82,29 @@ class Learner:
             batch = replace(batch, old_BT=self._old_logprobs(batch))
         shares = equal_shares(len(batch.valid_B), shares=self.config.optim.updates_per_rollout)
         valid = [[row for row in rows if batch.valid_B[row]] for rows in shares]
-        made = [self._one_update(batch, rows, on_responses, step=step) for rows in valid if rows]
+        made: list[dict[str, float]] = []
+        for rows in valid:
+            if rows:
+                check = self._check(batch, valid, step=step) if is_first and not made else None
+                made.append(self._one_update(batch, rows, on_responses, step=step, check=check))
         self.schedule.step()
         means = {name: total / len(made) for name, total in _totals(made).items()}
         return UpdateMetrics(**means, lr=lr)
 
     def _one_update(
-        self, batch: UpdateBatch, rows: Sequence[int], on_responses: OnResponses, *, step: int
+        self,
+        batch: UpdateBatch,
+        rows: Sequence[int],
+        on_responses: OnResponses,
+        *,
+        step: int,
+        check: Agreement | None,
     ) -> dict[str, float]:
         size = formulas.update_size(batch.rollouts.mask_BT[list(rows)])
         parts: list[dict[str, float]] = []
         self.optimizer.zero_grad(set_to_none=True)
         for micro_rows in self._micro_batches(batch.rollouts, rows):
-            parts.append(self._accumulate(batch, micro_rows, size=size))
+            parts.append(self._accumulate(batch, micro_rows, size=size, check=check))
             on_responses(len(micro_rows))
         totals = _totals(parts)
         grad_norm = float(
@@ -96,11 +114,43 @@ class Learner:
             raise NonFiniteUpdateError.told(
                 "update_not_finite", step=step, loss=totals["loss"], grad_norm=grad_norm
             )
+        if check is not None:
+            check.settle()
         self.optimizer.step()
         return {**totals, "grad_norm": grad_norm}
 
+    def _check(
+        self, batch: UpdateBatch, shares: Sequence[Sequence[int]], *, step: int
+    ) -> Agreement:
+        """Look at what the first update leaves to later ones; that looks at its own responses."""
+        check = Agreement(type(self.model).__name__, step=step, on_mismatch=self.config.on_mismatch)
+        _, *later = (share for share in shares if share)
+        for rows in self._micro_batches(batch.rollouts, [row for share in later for row in share]):
+            tokens = policies.pack_rollouts(batch.rollouts, rows)
+            found_BT = self._frozen_logprobs(self.model, tokens)
+            self._look(check, batch, rows, found_BT, mask_BT=tokens.response_mask_BT)
+        return check
+
+    def _look(
+        self,
+        check: Agreement,
+        batch: UpdateBatch,
+        rows: list[int],
+        found_BT: Tensor,
+        *,
+        mask_BT: Tensor,
+    ) -> None:
+        drawn_BT = batch.rollouts.logprobs_BT[rows, : found_BT.shape[1]]
+        tolerance = Tolerance.of(self.config.precision)
+        check.look("the sampler", drawn_BT, found_BT, mask_BT, rows=rows, tolerance=tolerance)
+
     def _accumulate(
-        self, batch: UpdateBatch, rows: list[int], *, size: formulas.UpdateSize
+        self,
+        batch: UpdateBatch,
+        rows: list[int],
+        *,
+        size: formulas.UpdateSize,
+        check: Agreement | None,
     ) -> dict[str, float]:
         """Add the gradient of one micro-batch, scaled by the size of the whole update."""
         tokens = policies.pack_rollouts(batch.rollouts, rows)
@@ -110,6 +160,15 @@ class Learner:
         if self.reference is not None:
             ref_logprobs_BT = self._frozen_logprobs(self.reference, tokens)
         current = self._logprobs(self.model, tokens)
+        if check is not None:
+            found_BT, mask_BT = current.logprobs_BT, tokens.response_mask_BT
+            self._look(check, batch, rows, found_BT, mask_BT=mask_BT)
+            if ref_logprobs_BT is not None and check.is_start:
+                tolerance = Tolerance.of(self.config.precision)
+                check.look(
+                    "the reference", ref_logprobs_BT, found_BT, mask_BT, rows=rows,
+                    tolerance=tolerance,
+                )  # fmt: skip
         loss = formulas.policy_loss(
             current.logprobs_BT,
             formulas.ObjectiveBatch(

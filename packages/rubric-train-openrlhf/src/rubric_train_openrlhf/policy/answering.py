@@ -16,6 +16,7 @@ from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
 from rubric_judge.reporting import Report
 from rubric_train_openrlhf.errors import NonFiniteLogitsError
 from rubric_train_openrlhf.policy import distribution
+from rubric_train_openrlhf.policy.holding import hold_rope
 from rubric_train_openrlhf.policy.load import Policy
 from rubric_train_openrlhf.policy.logprobs import response_logprobs
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, left_pad, pack_responses
@@ -67,8 +68,12 @@ class Answers:
             Question(policy.codec.encode_prompt(view), tuple(indices), choices)
             for (view, choices), indices in alike.items()
         ]
-        positions = getattr(policy.model.config, "max_position_embeddings", None)
+        positions = getattr(policy.model.config.get_text_config(), "max_position_embeddings", None)
         self._positions: int | None = positions if isinstance(positions, int) else None
+        held = hold_rope(policy.model)
+        longest = max((self._longest(question) for question in self._questions), default=0)
+        if held is not None and longest > held:
+            hold_rope(policy.model, longest=self._positions)
 
     def write(self, batch_size: int, report: Report[tuple[int, Reply]]) -> None:
         """Answer everything, shortest prompts first.
@@ -232,6 +237,10 @@ class Answers:
     def _stop_at(self, text: str) -> int | None:
         found = [place for stop in self._decoding.stop if (place := text.find(stop)) >= 0]
         return min(found, default=None)
+
+    def _longest(self, question: Question) -> int:
+        """Tokens of a prompt and its answer, at most."""
+        return len(question.prompt.token_ids) + self._most(question)
 
     def _most(self, question: Question) -> int:
         """Tokens that an answer may have; below 1 where the prompt alone does not fit."""

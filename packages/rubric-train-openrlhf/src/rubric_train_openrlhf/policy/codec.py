@@ -1,5 +1,6 @@
 """Between text and tokens: what a policy is asked, and what its tokens say; names as slots."""
 
+import hashlib
 import json
 import re
 from abc import ABC, abstractmethod
@@ -8,6 +9,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import cast
 
+from pydantic import JsonValue
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
 from rubric_core import PolicyView
@@ -16,6 +18,8 @@ from rubric_core.data.end_tokens import EndTokens, end_tokens
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
 from rubric_train_openrlhf.policy_config import SLOT_FILE
+
+_SHOWN_CHARACTERS = 400
 
 
 class TextCodec(ABC):
@@ -27,6 +31,8 @@ class TextCodec(ABC):
     """Tokens that end a sampled answer, that one first."""
     pad_token_id: int
     """Token that fills rectangles; never read."""
+    prompt: ChatPrompt = PLAIN
+    """What a chat template is given beside the question."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -49,6 +55,19 @@ class TextCodec(ABC):
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
         """Turn response tokens into the answer they stand for."""
 
+    @property
+    def record(self) -> dict[str, JsonValue]:
+        """What else than the model and the question the tokens of a prompt follow from."""
+        words = sorted((str(word), number) for word, number in self._vocabulary.items())
+        template: object = self._tokenizer.chat_template
+        written = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
+        return {
+            "prompt_date": self.prompt.date.isoformat(),
+            "chat_template_kwargs": dict(self.prompt.arguments),
+            "chat_template_sha256": _sha256(written) if template else None,
+            "tokenizer_sha256": _sha256(json.dumps(words)),
+        }
+
     def save(self, path: Path) -> None:
         """Write everything that `load_policy` needs to a checkpoint folder."""
         self._tokenizer.save_pretrained(path)
@@ -57,6 +76,10 @@ class TextCodec(ABC):
         return cast(
             "str", self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special)
         )
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class ChatCodec(TextCodec):
@@ -113,7 +136,10 @@ class ChatCodec(TextCodec):
             return self.prompt.render(self._tokenizer, view.question)
         # The named boundary of a template, which is a program that came with the model.
         except Exception as error:
-            raise PolicyLoadError.told("template_refuses", path=self._path, error=error) from error
+            said = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+            raise PolicyLoadError.told(
+                "template_refuses", path=self._path, error=error, said=said
+            ) from error
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into the tokens that should follow the prompt, the end token last."""

@@ -241,6 +241,12 @@ class LlamaDecoder:
         self._values: list[torch.Tensor] = []
         self._filled = 0
 
+    def start(self, prompts: PaddedPrompts, group_size: int) -> torch.Tensor:
+        """Read each prompt once, and share what was read with its G rows; logits [P·G, V]."""
+        logits_PV = self.prefill(prompts)
+        self.repeat(group_size)
+        return logits_PV.repeat_interleave(group_size, dim=0)
+
     def prefill(self, prompts: PaddedPrompts) -> torch.Tensor:
         """Read the prompts once and give the logits [P, V] of each first response token."""
         mask_PS = prompts.mask_PS

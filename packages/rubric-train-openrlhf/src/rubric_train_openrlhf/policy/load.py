@@ -24,6 +24,12 @@ from rubric_core.files import replacing_folder
 from rubric_core.nearest import near
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 from rubric_train_openrlhf.policy.codec import SLOT_TOKENS, ChatCodec, SlotCodec, TextCodec
+from rubric_train_openrlhf.policy.holding import (
+    hold_in_evaluation,
+    hold_rope,
+    read_rotary,
+    write_rotary,
+)
 from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
 
 DTYPES: Final[dict[str, torch.dtype]] = {
@@ -86,6 +92,7 @@ class Policy:
         if self.saved_dtype is not None:
             cast_folder(folder, self.saved_dtype)
         self.codec.save(folder)
+        write_rotary(self.model, folder)
 
 
 def load_policy(
@@ -104,9 +111,9 @@ def load_policy(
         prompt: what its chat template is given beside the question.
 
     Returns:
-        The policy in evaluation mode and with all dropout off, so that log-probabilities can be
-        reproduced. It speaks through slots if it was saved so, else through its tokenizer, and is
-        saved in the number format of the folder.
+        The policy, held in evaluation mode and its rotary embedding to one length, so that
+        log-probabilities can be reproduced. It speaks through slots if it was saved so, else
+        through its tokenizer, and is saved in the number format of the folder.
 
     Raises:
         PolicyLoadError: no such folder, not a model folder, or weights that are broken or lack
@@ -123,8 +130,8 @@ def load_policy(
     if lacking := sorted(report["missing_keys"]):
         told = {"path": folder, "n": len(lacking), "first": lacking[0]}
         raise PolicyLoadError.told("weights_lack_tensors", **told)
-    _switch_dropout_off(model)
-    torch.nn.Module.to(model, device).eval()
+    torch.nn.Module.to(hold_in_evaluation(model), device)
+    hold_rope(model, longest=read_rotary(folder))
     return Policy(model, codec, DTYPES.get(folder_dtype(folder) or ""))
 
 
@@ -219,14 +226,6 @@ def _say_differ(**named: str) -> None:
         **named,
         why="each ends an answer; the chat template's, or else the tokenizer's, is trained on",
     )
-
-
-def _switch_dropout_off(model: PreTrainedModel) -> None:
-    for module in model.modules():
-        if isinstance(module, torch.nn.Dropout):
-            module.p = 0.0
-        if isinstance(getattr(module, "attention_dropout", None), float):
-            vars(module)["attention_dropout"] = 0.0
 
 
 @contextmanager

@@ -12,7 +12,9 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
-from rubric_train_openrlhf.policy.rollouts import TokenBatch
+from rubric_train_openrlhf.policy.forward_decoding import cache_name
+from rubric_train_openrlhf.policy.holding import hold_rope, is_recomputed
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, TokenBatch, pack_responses
 
 # Reading prompts apart from responses pays once each prompt serves this many rows.
 _SHARING_ROWS = 2
@@ -33,6 +35,10 @@ def response_states(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     """
     if _can_share(model, batch):
         return _shared(model, batch)[batch.response_mask_BT]
+    return _plain(model, batch)
+
+
+def _plain(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     hidden_BSH: torch.Tensor = model.base_model(input_ids=batch.input_ids_BS, use_cache=False)[0]
     return hidden_BSH[batch.predicting_positions]
 
@@ -40,22 +46,56 @@ def response_states(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
 def _can_share(model: PreTrainedModel, batch: TokenBatch) -> bool:
     if len(batch.prompts.mask_PS) * _SHARING_ROWS > len(batch.prompt_index_B):
         return False
-    if model.training and model.is_gradient_checkpointing:
-        return False  # which forgets keys and values between the two parts
+    if is_recomputed(model):
+        return False  # keys and values would be written again in the backward pass
     layers = DynamicCache(config=model.config).layers
-    takes_positions = "position_ids" in inspect.signature(type(model.base_model).forward).parameters
-    return takes_positions and all(type(layer) is DynamicLayer for layer in layers)
+    forward = type(model.base_model).forward
+    takes_positions = "position_ids" in inspect.signature(forward).parameters
+    is_plain = all(type(layer) is DynamicLayer for layer in layers)
+    if not takes_positions or not is_plain or cache_name(forward) is None:
+        return False
+    return _shares_well(model, batch)
+
+
+_sharing: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
+_SHARED_TOLERANCE = 0.2
+"""Mean distance of hidden states to their spread; arithmetic of 8 bits of mantissa stays below."""
+
+
+def _shares_well(model: PreTrainedModel, batch: TokenBatch) -> bool:
+    """Try once whether a few tokens have the same hidden states by a shared prompt as without."""
+    if (known := _sharing.get(model)) is None:
+        ids = (batch.prompts.encoded[0].token_ids * _TRIED_TOKENS)[:_TRIED_TOKENS]
+        prompts = [EncodedPrompt(ids), EncodedPrompt(ids[1:])]
+        tried = pack_responses(
+            [one for one in prompts for _ in range(_SHARING_ROWS)],
+            [ids] * (len(prompts) * _SHARING_ROWS),
+            device=model.device,
+        )
+        with torch.no_grad():
+            shared_NH = _shared(model, tried)[tried.response_mask_BT].float()
+            plain_NH = _plain(model, tried).float()
+        distance_N = (shared_NH - plain_NH).abs().mean(dim=1)
+        spread_N = plain_NH.std(dim=1)
+        known = bool((distance_N <= _SHARED_TOLERANCE * spread_N).all())
+        torch.clear_autocast_cache()  # as after sampling
+        _sharing[model] = known
+    return known
+
+
+_TRIED_TOKENS = 4
 
 
 def _shared(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     prompts, index_B = batch.prompts, batch.prompt_index_B
     cache = DynamicCache(config=model.config)
+    given: dict[str, Any] = {str(cache_name(type(model.base_model).forward)): cache}
     prompt_PSH = model.base_model(
         input_ids=prompts.token_ids_PS,
         attention_mask=prompts.mask_PS.long(),
         position_ids=prompts.positions_PS,
-        past_key_values=cache,
         use_cache=True,
+        **given,
     )[0]
     # Where indices repeat, only `index_select` adds gradients up in a fixed order.
     first_B1H: torch.Tensor = prompt_PSH[:, -1:].index_select(0, index_B)
@@ -70,8 +110,8 @@ def _shared(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
         input_ids=read_BT,
         attention_mask=torch.cat((prompts.mask_PS[index_B], torch.ones_like(read_BT)), dim=1),
         position_ids=prompts.lengths_P[index_B, None] + steps_T,
-        past_key_values=cache,
         use_cache=True,
+        **given,
     )[0]
     return torch.cat((first_B1H, later_BTH), dim=1)
 
@@ -210,7 +250,8 @@ def response_logprobs(
     vocabulary, in chunks.
 
     Args:
-        model: any Hugging Face causal language model; its mode and gradients are the caller's.
+        model: any Hugging Face causal language model; its mode and gradients are the caller's. A
+            rotary embedding that follows the length is held to one, as by `hold_rope`.
         batch: B sequences on the model's device.
         temperature: τ > 0, the one the responses were drawn with (1 for greedy ones).
 
@@ -222,6 +263,7 @@ def response_logprobs(
     """
     if not temperature > 0:
         raise PolicyInputError.told("temperature_not_positive", temperature=temperature)
+    hold_rope(model)
     mask_BT = batch.response_mask_BT
     rows_N, steps_N = mask_BT.nonzero(as_tuple=True)
     tokens_N = batch.response_tokens_BT[rows_N, steps_N]

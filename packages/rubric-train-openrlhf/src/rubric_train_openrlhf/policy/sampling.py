@@ -2,81 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
 from transformers import PreTrainedModel
-from transformers.cache_utils import Cache
 
 from rubric_core.configuration import said_where
 from rubric_core.files import toml_beside
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
+from rubric_train_openrlhf.policy.forward_decoding import Decoder, forward_decoder
+from rubric_train_openrlhf.policy.holding import hold_rope
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, PaddedPrompts, Rollouts, left_pad
-
-
-class ForwardDecoder:
-    """Decoding by the model's own forward and key-value cache: slower, and right for all."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        """Take the model as it is; nothing of it is changed."""
-        accepted = inspect.signature(type(model).forward).parameters
-        self._model = model
-        self._takes_positions = "position_ids" in accepted
-        self._options = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
-        self._cache: Cache | None = None
-        self._mask_NS = torch.empty(0)
-        self._next_position_N = torch.empty(0)
-
-    def prefill(self, prompts: PaddedPrompts) -> torch.Tensor:
-        """Read the prompts once and give the logits [P, V] of each first response token."""
-        self._mask_NS = prompts.mask_PS.long()
-        self._next_position_N = prompts.lengths_P
-        return self._forward(prompts.token_ids_PS, prompts.positions_PS)
-
-    def repeat(self, group_size: int) -> None:
-        """Share what was read of each prompt with the G rows of its group."""
-        self._live_cache().batch_repeat_interleave(group_size)
-        self._mask_NS = self._mask_NS.repeat_interleave(group_size, 0)
-        self._next_position_N = self._next_position_N.repeat_interleave(group_size)
-
-    def advance(self, tokens_N: torch.Tensor) -> torch.Tensor:
-        """Append one token per row and give the logits [N, V] of the next."""
-        self._mask_NS = torch.nn.functional.pad(self._mask_NS, (0, 1), value=1)
-        logits_NV = self._forward(tokens_N[:, None], self._next_position_N[:, None])
-        self._next_position_N = self._next_position_N + 1
-        return logits_NV
-
-    def keep(self, rows_N: torch.Tensor) -> None:
-        """Go on with these rows alone."""
-        self._live_cache().batch_select_indices(rows_N)
-        self._mask_NS = self._mask_NS[rows_N]
-        self._next_position_N = self._next_position_N[rows_N]
-
-    def _live_cache(self) -> Cache:
-        if not isinstance(self._cache, Cache):
-            raise PolicyInputError.told("no_cache", kind=type(self._model).__name__)
-        return self._cache
-
-    def _forward(self, token_ids_NS: torch.Tensor, positions_NS: torch.Tensor) -> torch.Tensor:
-        inputs: dict[str, Any] = {
-            "input_ids": token_ids_NS,
-            "attention_mask": self._mask_NS,
-            "past_key_values": self._cache,
-            "use_cache": True,
-            **self._options,
-        }
-        if self._takes_positions:
-            inputs["position_ids"] = positions_NS
-        output = self._model(**inputs)
-        self._cache = output.past_key_values
-        logits_NV: torch.Tensor = output.logits[:, -1]
-        return logits_NV
-
 
 _PROBLEMS: Final[dict[str, str]] = toml_beside(__file__, "sampling.toml")
 COMPACT_FRAC = 0.25
@@ -96,12 +36,13 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
 ) -> Rollouts:
     """Draw G responses to each prompt, with the log-probability of every token.
 
-    Each prompt is read once and its keys and values are shared by its group; rows that ended are
-    dropped from the batch. Plain Llama models go through `LlamaDecoder`, all others through
-    their own forward. The same seed gives the same tokens.
+    Each prompt is read once where the architecture allows, and its keys and values are shared by
+    its group; rows that ended are dropped from the batch. Plain Llama models go through
+    `LlamaDecoder`, all others through their own forward. The same seed gives the same tokens.
 
     Args:
-        model: any Hugging Face causal language model, on any device; run without dropout.
+        model: any Hugging Face causal language model, on any device; run without dropout. A rotary
+            embedding that follows the length is held to one, as by `hold_rope`.
         prompts: P prompts, with the tokens each bans.
         group_size: G ≥ 1.
         max_new_tokens: T ≥ 1; a response that has not ended by then is cut.
@@ -115,7 +56,8 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
 
     Raises:
         PolicyInputError: a size below 1, a negative temperature, token ids outside the
-            vocabulary, more tokens than the model has positions, or a generator elsewhere.
+            vocabulary, more tokens than the model has positions, a generator elsewhere, or a model
+            that cannot be decoded step by step.
     """
     if wrong := _problems(model, prompts, group_size, max_new_tokens, temperature, generator):
         raise PolicyInputError(f"cannot sample: {wrong[0]}")
@@ -186,15 +128,14 @@ class LiveRows:
     ) -> None:
         """Read the prompts and share them with their groups, of at most `max_tokens` a row."""
         self.device = model.device
-        self._decoder = (
+        hold_rope(model)
+        self._decoder: Decoder = (
             LlamaDecoder(model, max_tokens=prompts.mask_PS.shape[1] + max_tokens)
             if is_plain_llama(model)
-            else ForwardDecoder(model)
+            else forward_decoder(model, prompts)
         )
-        logits_PV = self._decoder.prefill(prompts)
-        self._decoder.repeat(group_size)
-        self._logits_NV = logits_PV.repeat_interleave(group_size, dim=0)
-        banned_PV = prompts.banned_PV(logits_PV.shape[1])
+        self._logits_NV = self._decoder.start(prompts, group_size)
+        banned_PV = prompts.banned_PV(self._logits_NV.shape[1])
         self._banned_NV = None if banned_PV is None else banned_PV.repeat_interleave(group_size, 0)
 
     def scores(self, temperature: float) -> torch.Tensor:
@@ -237,7 +178,8 @@ def _problems(
     vocab_size = len(embedding.weight)
     largest = max((max(prompt.token_ids) for prompt in prompts), default=0)
     longest = max((len(prompt.token_ids) for prompt in prompts), default=0)
-    positions: int | None = getattr(model.config, "max_position_embeddings", None)
+    config: Any = model.config.get_text_config()  # of a model that sees, too
+    positions: int | None = getattr(config, "max_position_embeddings", None)
     holds = {
         "sizes": min(len(prompts), group_size, max_new_tokens) < 1,
         "temperature": not 0 <= temperature < float("inf"),

@@ -259,6 +259,7 @@ def describe_environment(
     config_text: str,
     tasks_sha256: Mapping[str, Mapping[str, str]],
     model_files: Mapping[str, object],
+    prompting: Mapping[str, object],
 ) -> str:
     """Lay out for a reader what another machine would need to repeat the run.
 
@@ -267,6 +268,7 @@ def describe_environment(
         config_text: its resolved configuration.
         tasks_sha256: of each task file, by part.
         model_files: digests of the model that it starts from, where a resumed run reads it again.
+        prompting: what the tokens of its prompts follow from, beside model and questions.
     """
     # Seconds of import, which reading a run folder does without.
     import torch
@@ -284,6 +286,7 @@ def describe_environment(
         "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
         "tasks_sha256": {name: dict(parts) for name, parts in tasks_sha256.items()},
         "model_files": dict(model_files),
+        "prompting": dict(prompting),
     }
     return json.dumps(environment, indent=2, sort_keys=True) + "\n"
 

@@ -122,6 +122,8 @@ def prepare(
         found = _last_state(folder, config=config, model=model, sha256=sha256) if resumed else 0
         if found is None:
             return None
+        if resumed:
+            resuming.check_prompting(folder, prompting=codec.record)
         admission = _admission(config, books)
     with progress.phase("asking the judge, writing the prompts"):
         probe_judge(config)
@@ -131,7 +133,8 @@ def prepare(
             DeepSpeedStates(paths.trainer_state).go_back()
         else:
             files = model_files(model)
-            resuming.begin(folder, config=config, tasks_sha256=sha256, model_files=files)
+            record = {"model_files": files, "prompting": codec.record}
+            resuming.begin(folder, config=config, tasks_sha256=sha256, **record)
         admission.keep(folder)
         summary_file.begin(wall_s=summary_file.wall_s)
     if config.sft is not None:

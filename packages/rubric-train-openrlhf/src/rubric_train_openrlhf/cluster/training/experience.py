@@ -18,6 +18,7 @@ from rubric_train_openrlhf.cluster.sampling import samples
 from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.step.agreement import Agreement, Tolerance
 from rubric_train_openrlhf.step.credit import StepCredit
 
 
@@ -37,11 +38,17 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     _step: int
     _groups: Sequence[samples.Group]
     _credit: StepCredit
+    _check: Agreement | None = None
     _gaps: list[torch.Tensor]
     """|log π_engine − log π_policy| of each token trained on."""
 
     def __init__(
-        self, *parts: Any, coordinator: CoordinatorClient, shares: Shares, ratio_to_sampler: bool
+        self,
+        *parts: Any,
+        coordinator: CoordinatorClient,
+        shares: Shares,
+        ratio_to_sampler: bool,
+        precision: str,
     ) -> None:
         """Take OpenRLHF's parts, and what is ours.
 
@@ -51,25 +58,34 @@ class RubricExperienceMaker(RemoteExperienceMaker):
             shares: how the responses are divided.
             ratio_to_sampler: take the ratio of the loss to the probability that the engine drew a
                 token with, not to the policy's own before the update.
+            precision: that log-probabilities are computed in.
         """
         super().__init__(*parts)
         self._coordinator = coordinator
         self._shares = shares
         self._ratio_to_sampler = ratio_to_sampler
+        self._precision = precision
 
-    def make_step(self, step: int, groups: Sequence[samples.Group]) -> Experiences:
+    def make_step(
+        self, step: int, groups: Sequence[samples.Group], *, check: Agreement | None = None
+    ) -> Experiences:
         """Compute log-probabilities and advantages of P groups of G responses.
 
         Args:
             step: number of the step.
             groups: in the order of their prompts.
+            check: compares what engines, policy and reference make of each token, in the first
+                step of a process.
 
         Raises:
             JudgeAbortError: too many judgements failed.
+            PolicyMismatchError: engines or reference do not hold the policy.
         """
-        self._step, self._groups, self._gaps = step, groups, []
+        self._step, self._groups, self._gaps, self._check = step, groups, [], check
         rows = [sample.experience for group in groups for sample in group.samples]
         batches = self.make_experience_batch(rows)
+        if check is not None:
+            check.settle()
         gap = torch.cat(self._gaps).double()
         return Experiences(batches, self._credit, float(gap.sum()) / max(len(gap), 1))
 
@@ -105,8 +121,19 @@ class RubricExperienceMaker(RemoteExperienceMaker):
             one.scores = one.kl = None
             gap_BT = one.rollout_log_probs.float() - one.action_log_probs.float()
             self._gaps.append(gap_BT[mask_BT.bool()].abs())
+            if self._check is not None:
+                self._look(self._check, one, mask_BT.bool())
             if self._ratio_to_sampler:
                 one.action_log_probs = one.rollout_log_probs * mask_BT
             # What is left here becomes a mean over all responses in OpenRLHF's log, masked or not.
             one.info = {}
         return experiences
+
+    def _look(self, check: Agreement, one: Any, mask_BT: torch.Tensor) -> None:
+        """Compare engines and policy; the reference too, while it is the policy."""
+        ours_BT, theirs = one.action_log_probs, {"the engine": one.rollout_log_probs}
+        if check.is_start and one.base_action_log_probs is not None:
+            theirs["the reference"] = one.base_action_log_probs
+        for source, theirs_BT in theirs.items():
+            tolerance = Tolerance.of(self._precision, by_engine=source == "the engine")
+            check.look(source, theirs_BT, ours_BT, mask_BT, rows=one.index, tolerance=tolerance)

@@ -20,7 +20,7 @@ from rubric_train_openrlhf.objective import ObjectiveBatch, ObjectiveConfig, pol
 _MEASURED: Final = ("ratio_mean", "dual_clip_frac", "is_weight_mean", "is_weight_bounded_frac")
 """What OpenRLHF's loss does not say, by our formulas: keys of `PolicyLoss.metrics`."""
 _OF_TOKENS: Final = ("kl", "clip_frac", *_MEASURED)
-_SUMMED: Final = ("tokens", "responses", *_OF_TOKENS, "dropped", "loss")
+_SUMMED: Final = ("tokens", "responses", *_OF_TOKENS, "dropped", "loss", "gap")
 """Sums over the passes of an update, which has its `grad_norm` too when it ends."""
 
 FIGURES: Final = "rubric/"
@@ -40,6 +40,8 @@ class MeasuredLoss(torch.nn.Module):
         self._objective = objective.model_copy(update={"kl_coef": 0.0})
         self.sums = dict.fromkeys(_MEASURED, 0.0)
         """Of ratios and weights, and of the tokens that a bound changes."""
+        self.gap = 0.0
+        """Sum of |log π − log π_old| over the tokens."""
 
     def forward(
         self, log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, **others: Any
@@ -47,8 +49,10 @@ class MeasuredLoss(torch.nn.Module):
         """Compute the loss as OpenRLHF does, and look at its ratios and weights."""
         mask_BT = others["action_mask"].bool()
         tokens = int(mask_BT.sum())
-        self.sums = dict.fromkeys(_MEASURED, 0.0)
+        self.sums, self.gap = dict.fromkeys(_MEASURED, 0.0), 0.0
         if tokens:
+            gap_BT = log_probs.detach().double() - old_log_probs.double()
+            self.gap = float(gap_BT[mask_BT].abs().sum())
             old_BT = old_log_probs.double()
             is_corrected = self._objective.importance.type != "none"
             batch = ObjectiveBatch(
@@ -159,6 +163,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             window["clip_frac"] += float(metrics["ppo_clip_ratio"]) * tokens
             for name, value in self.actor_loss_fn.sums.items():
                 window[name] += value
+            window["gap"] += self.actor_loss_fn.gap
             window["dropped"] += self._dropped(metrics, mask_BT)
             if self._kl_BT is not None:
                 window["kl"] += float(self._kl_BT[mask_BT].double().sum())
@@ -190,6 +195,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             units_U = by_name["responses"] if level == "seq" else tokens_U
             figures_U["dropped_frac"] = by_name["dropped"] / units_U
         figures = {name: float(values_U.mean()) for name, values_U in figures_U.items()}
+        figures["first_gap"] = float((by_name["gap"] / tokens_U)[0])
         return {**figures, "updates": float(len(self._windows))}
 
     def _with_tokens(

@@ -22,9 +22,16 @@ from rubric_train_openrlhf.cluster.training.learner import RubricLearner
 from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 from rubric_train_openrlhf.objective import ObjectiveConfig, bounded_divergence
 from rubric_train_openrlhf.objective.schedule import StepSchedule
+from rubric_train_openrlhf.policy.holding import (
+    hold_in_evaluation,
+    hold_rope,
+    recompute_layers,
+    write_rotary,
+)
 from rubric_train_openrlhf.policy.load import DTYPES, cast_folder
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
 
+_Actor: Any = ppo_actor.Actor
 _PolicyActor: Any = cast("Any", ppo_actor.PolicyModelActor).__ray_metadata__.modified_class
 _ReferenceActor: Any = cast("Any", launcher.ReferenceModelActor).__ray_metadata__.modified_class
 
@@ -53,6 +60,7 @@ class RubricPolicyActor(_PolicyActor):
         openrlhf_deepspeed.get_scheduler = partial(_schedule, run=run)
         ppo_actor.compute_approx_kl = partial(divergence, objective=run.objective)
         ppo_actor.ActorPPOTrainer = RubricLearner
+        ppo_actor.Actor = partial(_held_actor, run=run)
         super().init_model_from_pretrained(strategy, pretrain, max_steps, vllm_engines)
 
     def fit(self, kl_ctl: float = 0) -> dict[str, Any]:
@@ -104,6 +112,8 @@ class RubricPolicyActor(_PolicyActor):
                 strategy.save_model(self.actor, self.tokenizer, str(folder))
                 if strategy.is_rank_0() and (dtype := read_policy_run().saved_dtype):
                     cast_folder(folder, DTYPES[dtype])
+                if strategy.is_rank_0():
+                    write_rotary(strategy._unwrap_model(self.actor), folder)
             finally:
                 config.use_cache = False
 
@@ -120,8 +130,34 @@ class RubricReferenceActor(_ReferenceActor):
 
     def init_model_from_pretrained(self, strategy: Any, pretrain: str) -> None:
         """Load the reference in the number format of the policy."""
-        _use_precision(strategy, read_policy_run())
+        run = read_policy_run()
+        _use_precision(strategy, run)
+        launcher.Actor = partial(_held_actor, run=run)
         super().init_model_from_pretrained(strategy, pretrain)
+
+
+class HeldActor(_Actor):
+    """OpenRLHF's model, which would train in training mode: with dropout and shaken routers."""
+
+    def __init__(self, *parts: Any, longest: int, **named: Any) -> None:
+        """Load the model and hold it, as the local backend does.
+
+        Args:
+            parts: OpenRLHF's.
+            longest: tokens of the longest row; engines choose their rotary frequencies by it.
+            named: OpenRLHF's.
+        """
+        super().__init__(*parts, **named)
+        hold_in_evaluation(self.model)
+        hold_rope(self.model, longest=longest)
+
+    def gradient_checkpointing_enable(self, **_options: Any) -> None:
+        """Recompute layers in evaluation mode, which the library's own switch does not."""
+        recompute_layers(self.model)
+
+
+def _held_actor(*parts: Any, run: PolicyRun, **named: Any) -> HeldActor:
+    return HeldActor(*parts, longest=run.cluster.max_len, **named)
 
 
 def one_group(model: Any, weight_decay: float, *_names: object) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ import ray
 import structlog
 from openrlhf.trainer import ppo_trainer
 
+from rubric_core.data.model_files import read_settings
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster.sampling import fleet, groups, judge_calls, policy_run, samples
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
@@ -23,6 +24,7 @@ from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.records import HeldoutReward, MetricsRow
 from rubric_train_openrlhf.run.writing import EventWriter
+from rubric_train_openrlhf.step.agreement import Agreement, Tolerance
 from rubric_train_openrlhf.step.passes import HeldoutPasses
 from rubric_train_openrlhf.step.rows import StepRecord, metrics_row, rollout_rows
 
@@ -65,7 +67,10 @@ class RubricPPOTrainer(_Trainer):
             coordinator=self._coordinator,
             shares=self._shares,
             ratio_to_sampler=run.objective.importance.type == "none",
+            precision=run.precision,
         )
+        self._first_step = 1
+        """Of this process, whose engines and policy were just given the same weights."""
 
     def get_max_steps(self) -> int:
         """Optimiser updates of the whole run."""
@@ -78,6 +83,7 @@ class RubricPPOTrainer(_Trainer):
             JudgeAbortError: too many judgements failed.
             NoInformativePromptError: dynamic sampling found too few groups with a spread.
             NonFiniteUpdateError: the loss or its gradient is not a number.
+            PolicyMismatchError: engines, policy and update do not hold the same policy.
             ClusterError: an engine or the judge coordinator died for good, or responses were
                 trained on by what is not theirs.
             DiskWriteError: the run folder could not be written.
@@ -102,7 +108,7 @@ class RubricPPOTrainer(_Trainer):
         if not self._checkpoints.path(position.step).exists():
             with self._progress.phase("writing the first checkpoint"):
                 self._checkpoints.save(position.step, self._write_policy)
-        prompts_drawn = position.prompts_drawn
+        prompts_drawn, self._first_step = position.prompts_drawn, position.step + 1
         with self._progress.phase("training", total=self._run.steps, unit="steps") as phase:
             phase.start_at(position.step)
             for step in range(position.step + 1, self._run.steps + 1):
@@ -151,7 +157,8 @@ class RubricPPOTrainer(_Trainer):
             drawn: samples.Draw = self.samples_generator.draw_step(step=step, position=position)
         at["draw"] = time.perf_counter()
         with phase("log-probabilities of policy and reference"):
-            made = self.experience_maker.make_step(step, drawn.groups)
+            check = self._agreement(step)
+            made = self.experience_maker.make_step(step, drawn.groups, check=check)
         at["experience"] = time.perf_counter()
         with phase("updating"):
             figures = self._update(made.batches, step=step)
@@ -175,7 +182,20 @@ class RubricPPOTrainer(_Trainer):
         ours = [name for name in status if name.startswith(learner.FIGURES)]
         figures = {name.removeprefix(learner.FIGURES): status[name] for name in ours}
         trained.check_update(figures, step=step)
+        if (check := self._agreement(step)) is not None:
+            # The old log-probabilities are the engine's, unless a correction asks for both.
+            by_engine = self._run.objective.importance.type == "none"
+            tolerance = Tolerance.of(self._run.precision, by_engine=by_engine)
+            check.settle_mean(figures["first_gap"], allowed=tolerance.mean)
         return figures
+
+    def _agreement(self, step: int) -> Agreement | None:
+        """What compares log-probabilities in the first step of this process."""
+        if step != self._first_step:
+            return None
+        settings = read_settings(Path(self.strategy.args.actor.model_name_or_path) / "config.json")
+        named: Any = settings.get("architectures") or ["the model"]
+        return Agreement(named[0], step=step, on_mismatch=self._run.on_mismatch)
 
     def _write_step(self, record: StepRecord, *, events: EventWriter) -> MetricsRow:
         row = metrics_row(record)

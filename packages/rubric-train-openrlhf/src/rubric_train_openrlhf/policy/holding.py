@@ -1,0 +1,166 @@
+"""A model held to one law: its weights say what it computes, and nothing else does.
+
+In training mode a model drops activations and shakes its routers at random; some rotary embeddings
+follow the longest row of a batch. A token would then be updated under another probability than it
+was drawn with. Here a model stays in evaluation mode whatever it is asked, recomputes its layers in
+that mode, and rotates by the frequencies of one length.
+"""
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
+
+import torch
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from rubric_core.data.model_files import read_settings
+
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+
+
+def hold_in_evaluation(model: _Module) -> _Module:
+    """Put a model into evaluation mode for good: to ask it to train changes nothing.
+
+    Gradients flow as before. Dropout and noise of routers depend on the mode alone.
+    """
+    model.eval()
+    vars(model)["train"] = partial(_stays, model)
+    return model
+
+
+def _stays(model: torch.nn.Module, mode: bool = True) -> torch.nn.Module:  # noqa: FBT001, FBT002  # torch's own signature
+    del mode
+    return model
+
+
+_RECOMPUTED: Final[WeakSet[torch.nn.Module]] = WeakSet()
+
+
+def recompute_layers(model: torch.nn.Module) -> None:
+    """Keep the input of each layer alone, and compute the rest again in the backward pass.
+
+    The library's own switch works in training mode only. A layer that is given a cache would write
+    it twice: whoever passes one asks `is_recomputed` first.
+    """
+    if model in _RECOMPUTED:
+        return
+    _RECOMPUTED.add(model)
+    for layer in _layers(model):
+        vars(layer)["forward"] = partial(_recomputed, layer.forward)
+
+
+def is_recomputed(model: torch.nn.Module) -> bool:
+    """Whether layers are computed again in the backward pass, by us or by the library."""
+    is_library = bool(getattr(model, "is_gradient_checkpointing", False)) and model.training
+    return is_library or model in _RECOMPUTED
+
+
+def _layers(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    """Yield the outermost layers of the kind that is recomputed; without any, the longest stack."""
+    found, inside = list[torch.nn.Module](), set[torch.nn.Module]()
+    for module in model.modules():  # a module comes before its parts
+        if isinstance(module, GradientCheckpointingLayer) and module not in inside:
+            found.append(module)
+            inside.update(module.modules())
+    stacks = (one for one in model.modules() if isinstance(one, torch.nn.ModuleList))
+    yield from found or max(stacks, key=len, default=())
+
+
+def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
+    if not torch.is_grad_enabled():
+        return forward(*inputs, **named)
+    # In evaluation mode no layer draws random numbers, whose state would have to be kept.
+    kept = {"use_reentrant": False, "preserve_rng_state": False}
+    return checkpoint(forward, *inputs, **kept, **named)
+
+
+ROTARY_FILE: Final = "rotary.json"
+"""Beside a saved policy whose rotary embedding follows the length: the one it was trained for."""
+_KEY: Final = "max_length"
+_FOLLOWS: Final = ("dynamic", "longrope")
+_HELD: Final[WeakKeyDictionary[torch.nn.Module, int]] = WeakKeyDictionary()
+
+
+def follows_length(model: torch.nn.Module) -> bool:
+    """Whether a rotary embedding of the model takes other frequencies for longer rows."""
+    return any(True for _ in _following(model))
+
+
+def hold_rope(model: PreTrainedModel, *, longest: int | None = None) -> int | None:
+    """Rotate every row by the frequencies of one length, whatever its own is.
+
+    A response would otherwise be drawn under the frequencies of short rows up to a length, and be
+    updated under those of the longest row beside it. vLLM chooses by `max_model_len` likewise.
+
+    Args:
+        model: changed in place; a model whose frequencies do not follow the length is left alone.
+        longest: tokens of the longest row; left out, what it is held to already, and else the most
+            that the model has positions for.
+
+    Returns:
+        The length that it is held to; None where nothing follows the length.
+    """
+    modules = list(_following(model))
+    if not modules:
+        return None
+    if longest is None:
+        longest = _HELD.get(model) or int(model.config.get_text_config().max_position_embeddings)
+    if _HELD.get(model) != longest:
+        _HELD[model] = longest
+        for module in modules:
+            held = vars(module).get("forward")
+            forward = held.args[0] if isinstance(held, partial) else module.forward
+            accepted = inspect.signature(forward).parameters
+            rotated = _rotated if "position_ids" in accepted else _table
+            vars(module)["forward"] = partial(rotated, forward, longest)
+    return longest
+
+
+def write_rotary(model: PreTrainedModel, folder: Path) -> None:
+    """Keep beside a saved policy what its rotary embedding is held to, if it is."""
+    if follows_length(model) and (longest := _HELD.get(model)) is not None:
+        text = json.dumps({_KEY: longest})
+        (folder / ROTARY_FILE).write_text(f"{text}\n", encoding="utf-8")
+
+
+def read_rotary(folder: Path) -> int | None:
+    """Read what `write_rotary` kept; None where it kept nothing."""
+    path = folder / ROTARY_FILE
+    longest = read_settings(path).get(_KEY) if path.is_file() else None
+    return longest if isinstance(longest, int) and longest > 0 else None
+
+
+def _following(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
+    for module in model.modules():
+        kinds = getattr(module, "rope_type", None)
+        listed = kinds.values() if isinstance(kinds, dict) else [kinds]
+        named = [one for one in listed if isinstance(one, str)]  # pyright: ignore[reportUnknownVariableType]  # of any kind
+        if any(word in kind for kind in named for word in _FOLLOWS):
+            yield module
+
+
+def _rotated(
+    forward: Callable[..., Any],
+    longest: int,
+    x: torch.Tensor,
+    position_ids: torch.Tensor,
+    *others: Any,
+    **named: Any,
+) -> Any:
+    """Ask for one more position, the last of the longest row, and drop its angles."""
+    last = position_ids.new_full((*position_ids.shape[:-1], 1), longest - 1)
+    angles = forward(x, torch.cat((position_ids, last), dim=-1), *others, **named)
+    if isinstance(angles, torch.Tensor):
+        return angles[..., :-1, :]
+    return tuple(one[..., :-1, :] for one in angles)
+
+
+def _table(forward: Callable[..., Any], longest: int, x: torch.Tensor, **_named: Any) -> Any:
+    """Ask for the angles of all positions at once: a library of before 5.0, of one architecture."""
+    return forward(x, seq_len=longest)
