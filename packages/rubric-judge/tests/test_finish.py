@@ -39,14 +39,24 @@ def test_litellm_says_how_an_answer_ended(why: str, finish: str) -> None:
     assert (answer.text, answer.finish) == ("blue", finish)
 
 
-@pytest.mark.parametrize("why", ["error", "ERROR", "network_error", "abort", "no-such-reason"])
+@pytest.mark.parametrize("why", ["error", "ERROR", "network_error", "abort"])
 def test_an_answer_that_the_server_did_not_finish_is_none_though_litellm_calls_it_stop(
     why: str,
 ) -> None:
     with pytest.raises(JudgeTransportError, match="not finished") as caught:
         chat_reply(_completion(why))
     assert caught.value.reason is Reason.SERVER_ERROR
-    assert "no-such-reason" not in caught.value.detail
+
+
+@pytest.mark.parametrize("why", ["no-such-reason", None, 7])
+def test_an_end_that_is_not_known_may_be_a_cut(why: object) -> None:
+    said = {"choices": [{"finish_reason": why, "message": {"content": "blue"}}]}
+    answer = read_completion(said)
+    assert (answer.text, answer.finish) == ("blue", "unsaid")
+
+
+def test_litellm_keeps_an_end_that_it_does_not_know() -> None:
+    assert chat_reply(_completion("no-such-reason")).finish == "unsaid"
 
 
 def test_several_answers_are_none() -> None:
@@ -55,9 +65,16 @@ def test_several_answers_are_none() -> None:
 
 
 @pytest.mark.parametrize("why", ["tool_calls", "function_call", "MALFORMED_FUNCTION_CALL"])
-def test_a_call_of_a_tool_has_no_text(why: str) -> None:
+def test_of_a_call_of_a_tool_counts_the_text_beside_it(why: str) -> None:
     for answer in (chat_reply(_completion(why)), read_completion(_said("blue", why))):
-        assert (answer.text, answer.finish) == ("", "complete")
+        assert (answer.text, answer.finish) == ("blue", "complete")
+
+
+def test_a_call_without_text_is_told_from_an_empty_answer() -> None:
+    message = {"content": None, "tool_calls": [{"id": "1"}]}
+    said = {"choices": [{"finish_reason": "tool_calls", "message": message}]}
+    answer = read_completion(said)
+    assert (answer.text, answer.finish, answer.beside) == ("", "complete", "tools")
 
 
 def test_the_words_of_a_refusal_outweigh_the_end() -> None:

@@ -41,6 +41,9 @@ NOT_JSON = (Outcome.INVALID, Reason.NOT_JSON)
 TRUNCATED = (Outcome.INVALID, Reason.TRUNCATED)
 REFUSED = (Outcome.INVALID, Reason.REFUSED)
 EMPTY = (Outcome.INVALID, Reason.EMPTY)
+FULL = (Outcome.INVALID, Reason.CONTEXT_FULL)
+JUDGE_ERROR = (Outcome.UNAVAILABLE, Reason.JUDGE_ERROR)
+OUT_OF_CREDIT = (Outcome.UNAVAILABLE, Reason.OUT_OF_CREDIT)
 SERVER_ERROR = (Outcome.UNAVAILABLE, Reason.SERVER_ERROR)
 CONNECTION = (Outcome.UNAVAILABLE, Reason.CONNECTION)
 BAD_REQUEST = (Outcome.UNAVAILABLE, Reason.BAD_REQUEST)
@@ -80,16 +83,18 @@ CASES = {
         _http(_body(_choice(None, reasoning_content=TEXT))),
         EMPTY,
     ),
-    "length": (_http(_body(_choice(finish="length"))), TRUNCATED),
-    "max_tokens": (_http(_body(_choice(finish="max_tokens"))), TRUNCATED),
-    "repetition": (_http(_body(_choice(finish="repetition"))), TRUNCATED),
-    "finish number": (_http(_body(_choice(finish=7))), SERVER_ERROR),
-    "finish list": (_http(_body(_choice(finish=["length"]))), SERVER_ERROR),
-    "finish null": (_http(_body(_choice(finish=None))), SERVER_ERROR),
+    "length": (_http(_body(_choice(finish="length"), usage=None)), TRUNCATED),
+    "length early": (_http(_body(_choice(finish="length"))), FULL),
+    "max_tokens": (_http(_body(_choice(finish="max_tokens"), usage=None)), TRUNCATED),
+    "repetition": (_http(_body(_choice(finish="repetition"), usage=None)), TRUNCATED),
+    "finish number": (_http(_body(_choice(finish=7))), SCORED),
+    "finish null": (_http(_body(_choice(finish=None))), SCORED),
+    "finish null, half": (_http(_body(_choice(TEXT[:40], finish=None))), SERVER_ERROR),
     "finish error": (_http(_body(_choice(finish="error"))), SERVER_ERROR),
     "finish abort": (_http(_body(_choice(finish="abort"))), SERVER_ERROR),
-    "finish unknown": (_http(_body(_choice(finish="done"))), SERVER_ERROR),
-    "tool call": (_http(_body(_choice(finish="tool_calls"))), EMPTY),
+    "finish unknown": (_http(_body(_choice(finish="done"))), SCORED),
+    "finish unknown, half": (_http(_body(_choice(TEXT[:40], finish="done"))), SERVER_ERROR),
+    "tool call": (_http(_body(_choice(finish="tool_calls"))), SCORED),
     "function call": (_http(_body(_choice(None, finish="function_call"))), EMPTY),
     "filtered": (_http(_body(_choice(finish="content_filter"))), REFUSED),
     "refusal": (_http(_body(_choice(refusal="no"))), REFUSED),
@@ -100,9 +105,27 @@ CASES = {
     "choices twice": (_http(GOOD[:-1] + b', "choices": []}'), SERVER_ERROR),
     "content twice": (_http(GOOD.replace(b'"content"', b'"content": "", "content"')), SERVER_ERROR),
     "more behind": (_http(GOOD + b" {}"), SERVER_ERROR),
-    "parts": (_http(_body(_choice([{"type": "text", "text": TEXT}]))), SERVER_ERROR),
-    "mapping": (_http(_body(_choice(json.loads(TEXT)))), SERVER_ERROR),
-    "number": (_http(_body(_choice(5))), SERVER_ERROR),
+    "parts": (_http(_body(_choice([{"type": "text", "text": TEXT}]))), SCORED),
+    "thought part": (
+        _http(
+            _body(_choice([{"type": "thinking", "thinking": "x"}, {"type": "text", "text": TEXT}]))
+        ),
+        SCORED,
+    ),
+    "other parts": (_http(_body(_choice([{"type": "image", "text": TEXT}]))), JUDGE_ERROR),
+    "mapping": (_http(_body(_choice(json.loads(TEXT)))), JUDGE_ERROR),
+    "number": (_http(_body(_choice(5))), JUDGE_ERROR),
+    "thought before": (_http(_body(_choice("So.\n</think>\n" + TEXT))), NOT_JSON),
+    "limit within": (_http(b'{"error": {"message": "x", "code": 429}}'), RATE_LIMITED),
+    "words within": (_http(_error("x", code="rate_limit_exceeded")), RATE_LIMITED),
+    "quota": (_http(_error("x", code="insufficient_quota"), "429 X"), OUT_OF_CREDIT),
+    "402": (_http(_error("Insufficient Balance"), "402 X"), OUT_OF_CREDIT),
+    "context code": (_http(_error("x", code="context_length_exceeded"), "400 X"), FULL),
+    "context words": (
+        _http(b'{"object": "error", "message": "the context length"}', "400 X"),
+        FULL,
+    ),
+    "413": (_http(b"<html>", "413 X", "text/html"), FULL),
     "no choices": (_http(_body()), SERVER_ERROR),
     "null choices": (_http(_body(choices=None)), SERVER_ERROR),
     "null message": (_http(_body({"index": 0, "message": None})), SERVER_ERROR),
@@ -158,13 +181,16 @@ THROUGH_LITELLM = {
     # It takes the thoughts off the text, and keeps of the finish, equal keys and the size nothing
     # that tells them from an answer in order.
     "thinking": SCORED,
-    "finish null": SCORED,
+    "finish null, half": TRUNCATED,
     "content twice": SCORED,
     "gzip bomb": SCORED,
-    # It raises for a usage that is none.
-    "usage floats": SERVER_ERROR,
-    "usage texts": SERVER_ERROR,
+    # It raises for a usage that is none, and for what it has no type for.
+    "usage floats": JUDGE_ERROR,
+    "usage texts": JUDGE_ERROR,
     "usage list": SERVER_ERROR,
+    "parts": JUDGE_ERROR,
+    "thought part": JUDGE_ERROR,
+    "words within": JUDGE_ERROR,
     # It follows redirects, here to a port where nobody listens.
     **dict.fromkeys(("301", "302", "303", "307", "308"), CONNECTION),
     # It goes by words of its own in an error.
@@ -192,11 +218,16 @@ def _expected(case: str, way: str) -> tuple[Outcome, Reason | None]:
 
 @asynccontextmanager
 async def _answering(answer: bytes) -> AsyncGenerator[tuple[str, list[bytes]]]:
-    """Serve these bytes to every request; also yields what was asked."""
+    """Serve these bytes to every request but for the list of models; also yields what was asked."""
     asked: list[bytes] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
+        if head.startswith(b"GET ") and b"/models " in head:
+            writer.write(_http(b"{}", "404 X"))
+            await writer.drain()
+            writer.close()
+            return
         length = head.lower().partition(b"content-length:")[2].split(b"\r\n")[0]
         asked.append(head + await reader.readexactly(int(length or b"0")))
         writer.write(answer)

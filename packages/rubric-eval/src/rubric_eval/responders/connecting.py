@@ -224,8 +224,7 @@ class ChatResponder:
 
 
 _REFUSED: Final = (
-    "the model does not take `{field}`: set `leaves_out: [{field}]` in its file of models, and it is "
-    "asked without"
+    "the model does not take `{field}`: set `leaves_out: [{field}]` in its file of models"
 )
 _UNREAD: Final = {
     "oversized": (Reason.SERVER_ERROR, "the answer exceeds the size limit"),
@@ -235,9 +234,12 @@ _UNREAD: Final = {
 
 def _further_identity(config: ChatConfig, told: Mapping[str, object]) -> dict[str, JsonValue]:
     """Return what did not always exist, where it is not as it was."""
-    left_out: list[JsonValue] = [*sorted(config.leaves_out)]
-    known = {"leaves_out": left_out} if left_out else dict[str, JsonValue]()
-    return known | {name: str(told[name]) for name in ("decoding",) if name in told}
+    known: dict[str, JsonValue] = {}
+    if config.leaves_out:
+        known["leaves_out"] = [*sorted(config.leaves_out)]
+    if "decoding" in told:
+        known["decoding"] = str(told["decoding"])
+    return known
 
 
 _FINISH: Final = dict.fromkeys(("truncated", "full"), Finish.TRUNCATED) | {

@@ -62,7 +62,7 @@ def refusal_or_raise(
         what = "no deployment is left for now"
         raise transport_error(what, Reason.RATE_LIMITED, retry_after=pause_s)
     body, status = _body(failed), getattr(failed, "status_code", None)
-    if body and read_refusal(body, status=_whole(status)).about == "context":
+    if read_refusal(body, status=_whole(status)).about == "context":
         return ChatReply("", "full")
     if isinstance(failed, litellm.UnsupportedParamsError):
         raise _unsent(failed)

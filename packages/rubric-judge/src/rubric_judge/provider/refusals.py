@@ -80,15 +80,17 @@ def status_in_success(error: object) -> int | None:
     Returns:
         The status; None where it says none that is known.
     """
-    fields = cast("dict[str, object]", error) if isinstance(error, dict) else dict[str, object]()
-    code = fields.get("code", fields.get("status"))
+    said: Mapping[str, object] = {"message": str(error)}
+    if isinstance(error, dict):
+        said = cast("dict[str, object]", error)
+    code = said.get("code", said.get("status"))
     is_number = isinstance(code, int | float) and not isinstance(code, bool)
     text = str(int(cast("float", code))) if is_number else str(code)
     if text.isdecimal() and 400 <= int(text) < 600:  # noqa: PLR2004
         return int(text)
-    said = _Said.of({"error": fields or str(error)})
+    read = _Said.of({"error": said})
     known = {"credit": _NO_CREDIT, "rate": 429, "context": 400, "policy": 400}
-    return next((status for kind, status in known.items() if said.about(kind) is not None), None)
+    return next((status for kind, status in known.items() if read.about(kind) is not None), None)
 
 
 def unsendable_field(message: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
+from rubric_judge.provider.chat import SCHEMA_FOLLOWS
 from rubric_judge.testing.calls import FakeCall
 from rubric_judge.testing.faults import Fault, HostileText
 
@@ -35,10 +36,26 @@ def responses_asked_for(request: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _asked_for(request: Mapping[str, object], model: str) -> Mapping[str, Any]:
-    definition: Any = request
-    for key in ("response_format", "json_schema", "schema", "$defs", model, "properties"):
-        definition = definition.get(key) or {}
-    return definition
+    schema = _schema(request)
+    for key in ("$defs", model, "properties"):
+        schema = schema.get(key) or {}
+    return schema
+
+
+def _schema(request: Mapping[str, object]) -> Mapping[str, Any]:
+    """Return the schema of the reply: of the request's own field, or of its system message."""
+    asked: Any = request
+    for key in ("response_format", "json_schema", "schema"):
+        asked = asked.get(key) or {}
+    messages = cast("list[dict[str, str]]", request.get("messages") or [])
+    if asked or not messages or SCHEMA_FOLLOWS not in messages[0]["content"]:
+        return asked
+    return json.loads(messages[0]["content"].rpartition("\n")[2])
+
+
+def tokens_asked_for(request: Mapping[str, object]) -> int | None:
+    """Return the longest answer that a request asks for, by either name; None for any."""
+    return cast("int | None", request.get("max_completion_tokens", request.get("max_tokens")))
 
 
 def reply_text(
@@ -155,6 +172,8 @@ def completion(
         The response body.
     """
     message: dict[str, object] = {"role": "assistant", "content": text}
+    if fault is Fault.TRUNCATED:
+        written_tokens = tokens_asked_for(call.body) or written_tokens
     if fault is Fault.REFUSAL:
         message |= {"content": None, "refusal": "I can't help with that."}
     finish_reason = _FINISH.get(fault, "stop")
@@ -296,7 +315,7 @@ class ServedModel:
 
     def fits(self, body: Mapping[str, object]) -> bool:
         """Whether the prompt and the tokens asked for have a position each."""
-        wanted = self.prompt_tokens(body) + max(cast("int", body.get("max_tokens") or 1), 1)
+        wanted = self.prompt_tokens(body) + max(tokens_asked_for(body) or 1, 1)
         return self.positions is None or wanted <= self.positions
 
     def plain(self, call: FakeCall) -> PlainText:
@@ -306,7 +325,7 @@ class ServedModel:
         for one in [stop] if isinstance(stop, str) else stop:
             text = text.partition(one)[0]
         words = text.split(" ")
-        most = cast("int | None", call.body.get("max_tokens"))
+        most = tokens_asked_for(call.body)
         if most is None or len(words) <= most:
             return PlainText(text, is_cut=False, tokens=len(words))
         return PlainText(" ".join(words[:most]), is_cut=True, tokens=most)
