@@ -26,6 +26,10 @@ lock: filter
     uv lock
     git add uv.lock
 
+# Lock the newest release of everything.
+upgrade: && lock
+    uv run --no-project tools/newest_lock.py
+
 fmt:
     uv run ruff format .
     uv run ruff check --fix .

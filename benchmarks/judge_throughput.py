@@ -1,6 +1,6 @@
 """CPU of plain instructor+litellm per judgement, over that of our direct transport.
 
-Both, our own instructor+litellm path, autorubric, rubric and verifiers judge responses of the same
+Both, our own litellm path, autorubric, rubric and verifiers judge responses of the same
 size by the same five criteria, one call for each response, against one endpoint in a process of its
 own. They take turns with bare aiohttp calls, which every time is compared with: no bound is an
 absolute time. A driver's CPU is its own process's, user and system. Peers run in environments of
@@ -37,7 +37,7 @@ TARGET = 8.0
 MOST_OF_BARE = 4.0
 """CPU of our direct transport, over that of bare calls: strict reading, limits, results, events."""
 MOST_OF_PLAIN = 1.25
-"""CPU of our instructor+litellm path, over that of the plain one: the same calls, read strictly."""
+"""CPU of our litellm path, over that of the plain one: the same calls, read strictly."""
 MOST_OVER_BOUND = 1.0
 """A step whose calls all take 200 ms, over bare calls that wait as long and the client's own work.
 
@@ -91,13 +91,13 @@ LITELLM = Library(
     "ours, litellm",
     ("ours.py", "litellm", "hosted_vllm/ours"),
     calls=384,
-    note="instructor and litellm; its route for a server of one's own, hosted_vllm/",
+    note="through litellm; its route for a server of one's own, hosted_vllm/",
 )
 PLAIN = Library(
     "plain instructor+litellm",
     ("plain_instructor.py",),
     calls=256,
-    packages=_same("instructor", "litellm", "openai"),
+    packages=("instructor", *_same("litellm")),
     note="openai/, from_litellm, the model of the reply at each call; our prompt, a list of scores",
 )
 BARE = Library(

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from importlib.metadata import Distribution
 from pathlib import Path
@@ -262,7 +263,45 @@ def test_workflows_call_the_release_tool_with_options_that_it_has(
         words = [filled.get(word, word) for word in call.split()]
         assert tools.main(words) == 1
 
-    assert len(calls) == 3
+    assert len(calls) == 4
+
+
+def test_the_newest_releases_are_tried_every_week_on_the_next_python_too(tools: Any) -> None:
+    workflow = yaml.safe_load((WORKFLOWS / "newest.yml").read_text("utf-8"))
+    matrix = workflow["jobs"]["wheels"]["strategy"]["matrix"]
+
+    assert matrix["package"] == PACKAGES
+    assert all(one.pythons[-1] < matrix["python"][-1] for one in tools.read_packages(ROOT).values())
+    assert workflow[True]["schedule"]  # YAML 1.1 reads `on` so
+
+
+def test_the_newest_releases_are_those_above_our_ranges(tools: Any) -> None:
+    declared = [
+        "rubric-core>=0.1,<0.2",
+        "numpy>=1.26; python_version < '3.13'",
+        "lm-eval[api,hf]==0.4.13",
+        "ray[default]>=2.55,<2.61; sys_platform == 'linux'",
+    ]
+
+    assert tools.wheel_trial.without_upper_bounds(declared) == [
+        "lm-eval[api,hf]>=0.4.13",
+        'ray[default]>=2.55; sys_platform == "linux"',
+    ]
+
+
+def test_only_the_extras_that_hold_others_back_are_locked_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(TOOLS)
+    import newest_lock
+
+    for path in [ROOT / "pyproject.toml", *ROOT.glob("packages/*/pyproject.toml")]:
+        whole = tomllib.loads(path.read_text("utf-8"))
+        rest = tomllib.loads(newest_lock.without_extras(path.read_text("utf-8")))
+        for name in newest_lock.HOLDING_BACK:
+            whole["project"].get("optional-dependencies", {}).pop(name, None)
+        whole.get("tool", {}).get("uv", {}).pop("conflicts", None)
+        assert rest == whole
 
 
 @pytest.mark.slow

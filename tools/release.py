@@ -7,6 +7,7 @@
     uv run tools/release.py                      # all packages, every Python they name
     uv run tools/release.py --build-only --tag v0.1.0
     uv run tools/release.py --package rubric-core --python 3.11 --resolution lowest-direct
+    uv run tools/release.py --no-tests --resolution newest      # above our ranges too
 
 A trial (`wheel_trial.py`) installs a wheel and what it requires into an empty environment, imports
 it, starts its command, checks every licence, and runs the package's own tests there. At the highest
@@ -35,7 +36,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[1]
-RESOLUTIONS = ("highest", "lowest-direct")
+RESOLUTIONS = ("highest", "lowest-direct", "newest")
+"""The two ends of our ranges, which a release is tried at, and what lies above them."""
 UNTRIED = {"smollm2"}
 """Outside the workspace, which amends its metadata, it compiles llama.cpp; tests skip it."""
 
@@ -219,7 +221,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--build-only", action="store_true", help="try nothing")
     parser.add_argument("--package", nargs="+", choices=sorted(read_packages(ROOT)))
     parser.add_argument("--python", nargs="+", help="versions, or paths; all that are supported")
-    parser.add_argument("--resolution", nargs="+", choices=RESOLUTIONS, default=RESOLUTIONS)
+    parser.add_argument("--resolution", nargs="+", choices=RESOLUTIONS, default=RESOLUTIONS[:2])
     parser.add_argument("--no-tests", action="store_true", help="install, import and start only")
     parser.add_argument("--audit", action="store_true", help="look for known vulnerabilities")
     parser.add_argument("--pytest", nargs="*", default=[], help="more arguments of pytest")

@@ -4,9 +4,14 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -41,12 +46,29 @@ class FailedError(Exception):
     """A step of a trial ended badly; the message names it and holds the end of what it said."""
 
 
+def without_upper_bounds(declared: Iterable[str]) -> list[str]:
+    """Return the requirements that have upper bounds, without them: uv takes these instead.
+
+    Members of the house keep theirs: they come from here.
+    """
+    opened: set[str] = set()
+    for one in map(Requirement, declared):
+        bounds = [str(part) for part in one.specifier if part.operator in {">", ">=", "!="}]
+        is_bounded = len(bounds) < len(one.specifier)
+        pinned = [part.version for part in one.specifier if part.operator in {"==", "~="}]
+        one.specifier = SpecifierSet(",".join(bounds + [f">={version}" for version in pinned]))
+        if is_bounded and not one.name.startswith("rubric-"):
+            opened.add(str(one))
+    return sorted(opened)
+
+
 @dataclass
 class Trial:
     """The last of some wheels, tried with the others, which it requires.
 
     With `lowest-direct` every range that the house declares, those of the required members too, is
-    at its lower bound, and what those in turn require at the highest version that fits.
+    at its lower bound, and what those in turn require at the highest version that fits. With
+    `newest` the ranges of the house have no upper bounds.
     """
 
     folder: Path
@@ -110,10 +132,15 @@ class Trial:
         tools = self.folder / "tools.txt"
         tools.write_text("\n".join(TESTED_WITH if extras else ()), "utf-8")
         pins = self.folder / "pins.txt"
+        options = ["--resolution", self.resolution]
+        if self.resolution == "newest":
+            open_ended = self.folder / "open_ended.txt"
+            open_ended.write_text("\n".join(without_upper_bounds(self._declared())), "utf-8")
+            options = ["--resolution", "highest", "--override", str(open_ended)]
         links = ["--find-links", str(self.wheels[0].path.parent), "--no-sources", "--no-config"]
         self._call(
             "resolving",
-            ["uv", "pip", "compile", "--quiet", "--resolution", self.resolution, *links]
+            ["uv", "pip", "compile", "--quiet", *options, *links]
             + ["--python", str(self._python), "--output-file", str(pins), "--no-header"]
             + [part for wheel in self.wheels for part in ("--no-emit-package", wheel.name)]
             + [part for name in sorted(wanted) if extras for part in ("--extra", name)]
@@ -126,6 +153,14 @@ class Trial:
         wheels = [str(wheel.path) for wheel in self.wheels]
         self._call("installing the wheel", [*install, "--no-deps", *wheels])
         self._call("checking requirements", ["uv", "pip", "check", "--python", str(self._python)])
+
+    def _declared(self) -> Iterator[str]:
+        for wheel in self.wheels:
+            text = (wheel.folder / "pyproject.toml").read_text("utf-8")
+            project = tomllib.loads(text)["project"]
+            yield from project["dependencies"]
+            for extra in project.get("optional-dependencies", {}).values():
+                yield from extra
 
     @property
     def _python(self) -> Path:

@@ -37,7 +37,7 @@ BENCHMARKS = (
     Benchmark(
         "judge_throughput",
         "CPU of plain instructor + litellm over ours, direct",
-        ("instructor", "litellm", "aiohttp"),
+        ("litellm", "aiohttp"),
     ),
     Benchmark(
         "judge_prefix_cache",

@@ -37,7 +37,7 @@ def main() -> None:
         if wrong := [result for result in results if result.outcome is not Outcome.SCORED]:
             raise RuntimeError(f"{len(wrong)} not scored, the first for {wrong[0].reason}")
 
-    packages = ("rubric-judge", "aiohttp", "instructor", "litellm", "openai")
+    packages = ("rubric-judge", "aiohttp", "litellm", "openai")
     take_turns(judge_all, workload, packages)
 
 

@@ -3,8 +3,8 @@
 The prompt is ours, byte for byte.
 """
 
-import instructor  # noqa: TID251  # the peer itself
-import litellm  # noqa: TID251  # as above
+import instructor
+import litellm  # noqa: TID251  # the peer itself
 from pydantic import BaseModel, Field
 from turns import Exercise, in_flight, read_workload, take_turns
 

@@ -1,7 +1,7 @@
-"""Calls of language models through instructor and litellm: the only module that imports them.
+"""Calls of language models through litellm: the only module that imports it.
 
-Both are imported before the first call, in a thread: they take seconds. Instructor sends the
-reply's schema and asks once. Every error of the libraries ends here and leaves as a reason.
+It is imported before the first call, in a thread: that takes seconds. The reply's schema goes along
+and is asked for once. Every error of the library ends here and leaves as a reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_
 _Complete = Callable[..., Awaitable[Any]]
 _OPENAI_FIELDS = frozenset({"max_tokens", "seed", "stop", "temperature", "top_p"})
 _TALKATIVE = (
-    *("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "instructor"),
+    *("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"),
     *("httpcore", "httpcore2", "httpx", "httpx2"),
 )
 """Loggers whose lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
@@ -47,12 +47,10 @@ _loading = threading.Lock()
 
 @lru_cache(maxsize=1)
 def _litellm() -> Any:
-    """Import the libraries; litellm has no types to speak of."""
+    """Import the library; it has no types to speak of."""
     keep_litellm_offline()
-    import instructor
     import litellm
 
-    _ = instructor  # loaded with the rest, and used at the first call with a schema
     module: Any = litellm
     module.suppress_debug_info = True
     for name in (*_TALKATIVE, "openai"):
@@ -76,16 +74,15 @@ def _warm_up(litellm: Any, model: str) -> None:
 
 
 async def _complete(**request: Any) -> Any:
-    # Instructor keeps a `max_retries` of its own; the OpenAI client below would use its default, 2.
+    # Or the OpenAI client below would use its default, 2.
     return await _litellm().acompletion(**request, max_retries=0)
 
 
-def _require_libraries(model: str) -> None:
-    """Look for the libraries without importing them, which takes seconds."""
+def _require_library(model: str) -> None:
+    """Look for litellm without importing it, which takes seconds."""
     with needing_extra("rubric-judge", "litellm", by=f"model {model!r}, asked through litellm,"):
-        for name in ("litellm", "instructor"):
-            if find_spec(name) is None:
-                raise ModuleNotFoundError(name=name)
+        if find_spec("litellm") is None:
+            raise ModuleNotFoundError(name="litellm")
 
 
 _in_use: WeakSet[LiteLLMClient] = WeakSet()
@@ -101,9 +98,9 @@ class LiteLLMClient(Transport):
         Raises:
             JudgeSetupError: a variable that is named for a key is not set.
             ConfigError: the `litellm_config` cannot be used.
-            MissingExtraError: litellm or instructor is not installed.
+            MissingExtraError: litellm is not installed.
         """
-        _require_libraries(config.model)
+        _require_library(config.model)
         self._config = config
         self._groups: Groups | None = None
         if config.litellm_config is not None:
@@ -118,7 +115,7 @@ class LiteLLMClient(Transport):
         self._fields = decoding.Fields(config, owner=decoding.known_owner(config, self._models()))
 
     async def prepare(self) -> None:
-        """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
+        """Load litellm and look for the key; see `Transport.prepare`."""
         if not self._is_ready:
             await anyio.to_thread.run_sync(self._make_ready)
             self._is_ready = True
@@ -226,34 +223,21 @@ class LiteLLMClient(Transport):
 
 
 async def _completion(complete: _Complete, fields: dict[str, object], request: ChatRequest) -> Any:
-    """Ask once, through instructor where a reply's schema goes along.
+    """Ask once, with the reply's schema where there is one.
 
     Returns:
-        Litellm's answer, valid or not: what instructor makes of its text is the judge's to decide.
+        Litellm's answer, valid or not: what its text says is the judge's to read.
 
     Raises:
         Exception: what litellm raised.
     """
-    if request.asks_for == "json_object" and request.reply is not None:
-        fields["response_format"] = {"type": "json_object"}
-    if request.reply is None or request.asks_for != "json_schema":
+    if request.reply is None or request.asks_for == "prompt":
         return await complete(**fields)
-    import instructor
-    from instructor.core.exceptions import IncompleteOutputException, InstructorRetryException
-
-    made: Any = instructor.from_litellm(complete, mode=instructor.Mode.JSON_SCHEMA)
-    try:
-        _, completion = await made.chat.completions.create_with_completion(
-            **fields, response_model=request.reply, max_retries=0
-        )
-    except (InstructorRetryException, IncompleteOutputException) as error:
-        completion: Any = error.last_completion
-        failed = error.__cause__ or error
-    else:
-        return completion
-    if completion is None:
-        raise failed  # not in the handler, where it would lose what it came of
-    return completion
+    form: dict[str, object] = {"type": request.asks_for}
+    if request.asks_for == "json_schema":
+        schema = request.reply.model_json_schema()
+        form["json_schema"] = {"name": request.reply.__name__, "schema": schema}
+    return await complete(**{**fields, "response_format": form})
 
 
 def _keep_replies_out_of_warnings() -> None:
