@@ -1,7 +1,7 @@
 """Servers that refuse a field, name it otherwise, fill one in, or say things in their own way."""
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -56,11 +56,11 @@ def _said(body: Body, content: object = None, finish: str = "stop", **message: o
 
 
 def _refusal(message: str = "Zyzzyva", **fields: object) -> Body:
-    return {"error": {"message": message, "type": "invalid_request_error", **fields}}
+    return {"error": {"message": message, "type": "invalid_request_error"} | fields}
 
 
 @asynccontextmanager
-async def _serving(respond: Respond, *, owner: str = "") -> AsyncIterator[tuple[str, list[Body]]]:
+async def _serving(respond: Respond, *, owner: str = "") -> AsyncGenerator[tuple[str, list[Body]]]:
     seen: list[Body] = []
 
     async def answer(request: web.Request) -> web.Response:
@@ -91,7 +91,7 @@ def _config(url: str, way: str, **options: object) -> JudgeConfig:
 def _refusing(field: str, **error: object) -> Respond:
     def respond(body: Body) -> tuple[int, Body]:
         if field in body:
-            return 400, _refusal(**{"param": field, **error})
+            return 400, {"error": {"message": "Zyzzyva", "param": field, **error}}
         return 200, _said(body)
 
     return respond

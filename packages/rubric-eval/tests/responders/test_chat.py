@@ -72,6 +72,7 @@ async def test_the_whole_decoding_is_sent_through_both_transports(kind: str, nam
     plain = by_question["three?"]
     assert (plain["temperature"], plain["top_p"], plain["top_k"]) == (0.0, 1.0, -1)
     assert (plain["repetition_penalty"], plain["min_p"]) == (1.0, 0.0)
+    assert (plain["presence_penalty"], plain["frequency_penalty"]) == (0.0, 0.0)
 
 
 async def test_another_server_than_vllm_is_sent_no_field_of_vllms() -> None:
@@ -81,6 +82,46 @@ async def test_another_server_than_vllm_is_sent_no_field_of_vllms() -> None:
     body = endpoint.calls[0].body
     assert {"top_k", "min_p", "repetition_penalty"}.isdisjoint(body)
     assert body["top_p"] == 1.0
+
+
+@pytest.mark.parametrize("owner", ["sglang", "llamacpp"])
+async def test_other_servers_that_fill_fields_in_are_sent_theirs(owner: str) -> None:
+    with FakeEndpoint(served=ServedModel(owner=owner)) as endpoint:
+        async with await open_model(_spec(endpoint.url)) as model:
+            await _replies(model, _asks("one?"), Decoding())
+            identity = model.entry.identity
+    body = endpoint.calls[0].body
+    penalty = {"sglang": "repetition_penalty", "llamacpp": "repeat_penalty"}[owner]
+    assert (body[penalty], body["min_p"], body["presence_penalty"]) == (1.0, 0.0, 0.0)
+    assert body["top_k"] == (-1 if owner == "sglang" else 0)
+    assert identity["decoding"] == "neutral"
+
+
+async def test_a_field_that_the_model_refuses_is_left_out_where_the_user_says_so() -> None:
+    with FakeEndpoint(served=ServedModel(owner="openai")) as endpoint:
+        options = {"leaves_out": ["temperature", "top_p"], "takes_seed": False}
+        async with await open_model(_spec(endpoint.url, **options)) as model:
+            (reply,) = await _replies(model, _asks("one?"), Decoding())
+            identity = model.entry.identity
+        async with await open_model(_spec(endpoint.url)) as usual:
+            assert "leaves_out" not in usual.entry.identity
+    assert reply.text == "An answer of five words."
+    assert {"temperature", "top_p", "seed"}.isdisjoint(endpoint.calls[0].body)
+    assert identity["leaves_out"] == ["temperature", "top_p"]
+
+
+async def test_a_model_that_refuses_a_temperature_is_told_how_to_be_asked_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    options = {"model": "openai/gpt-5-mini", "takes_seed": False, "leaves_out": ["top_p"]}
+    spec = ModelSpec.model_validate(
+        {"name": "m", "kind": "litellm", "options": options, "spec": "m"}
+    )
+    async with await open_model(spec) as model:
+        (reply,) = await _replies(model, _asks("one?"), Decoding())
+    assert (reply.text, reply.reason) == (None, Reason.BAD_REQUEST)
+    assert "set `leaves_out: [temperature]`" in reply.detail
 
 
 async def test_a_route_that_says_vllm_is_sent_its_fields_whoever_owns_the_model() -> None:
@@ -237,6 +278,8 @@ async def test_nobody_there_is_said_at_once_and_others_are_closed() -> None:
         ({"temperature": 0.5}, "temperature may not stand there"),
         ({"max_tokens": 5}, "max_tokens may not stand there"),
         ({"parameters": {"top_p": 0.5, "seed": 1}}, "seed, top_p may not stand there"),
+        ({"parameters": {"repetition_penalty": 1.1}}, "repetition_penalty may not stand there"),
+        ({"leaves_out": ["max_tokens"]}, "leaves_out"),
         ({"api_bse": "x"}, "did you mean 'api_base'"),
         ({"takes_seed": "no"}, "takes_seed: needs `true` or `false`"),
     ],

@@ -229,7 +229,7 @@ class ChatModel(ClosesItself):
 
     def _request(self, user: str, system: str, reply: type[BaseModel]) -> ChatRequest:
         """Return a request for a reply, with its schema wherever that is to stand."""
-        form = self._config.reply_form
+        form = self._config.schema
         if form != "json_schema":
             system = f"{system}\n\n{chat.SCHEMA_FOLLOWS}\n{json.dumps(reply.model_json_schema())}"
         return ChatRequest(user=user, system=system, reply=reply, asks_for=form)
@@ -274,8 +274,8 @@ def _transports(config: ModelConfig) -> list[chat.Transport]:
 def _further_identity(config: ModelConfig, routes: Iterable[str]) -> dict[str, str]:
     """Return what may change an answer and did not always exist, where it is not as it was."""
     form: dict[str, str] = {}
-    if config.reply_form != "json_schema":
-        form["schema"] = config.reply_form
+    if config.schema != "json_schema":
+        form["schema"] = config.schema
     is_neutral = config.api_base is not None or all(
         route.startswith("hosted_vllm/") for route in routes
     )

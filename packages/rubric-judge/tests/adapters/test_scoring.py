@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from structlog.testing import capture_logs
 
 from rubric_core import (
     ConfigError,
+    Judge,
     JudgeResult,
     JudgeView,
     MissingExtraError,
@@ -27,8 +29,23 @@ from rubric_core import (
 )
 from rubric_judge import JudgeConfig, JudgeSetupError, LexicalConfig, LexicalJudge
 from rubric_judge.adapters.scoring import RubricScorer, Submission, shared_scorer, stack_module
-from rubric_judge.errors import LedgerError
+from rubric_judge.errors import JudgeContractError, LedgerError
 from rubric_judge.testing import FailingJudge, FakeEndpoint, Fault, ScriptedJudge
+
+SCORES = {"loss": 3.0, "target": 0.0}
+
+
+def _mixed(judge: Callable[[JudgeView], object]) -> Judge:
+    """A judge that fails for the reasons that `judge` returns, and scores else."""
+
+    class Mixed(ScriptedJudge):
+        async def judge(self, view: JudgeView):  # noqa: ANN202
+            found = judge(view)
+            if isinstance(found, Reason):
+                return await FailingJudge(found).judge(view)
+            return await super().judge(view)
+
+    return Mixed(SCORES)
 
 
 def submissions(tasks: dict[str, Task], *responses: str) -> list[Submission]:
@@ -41,14 +58,7 @@ def test_each_outcome_has_its_reward_and_its_metrics(tasks: dict[str, Task]) -> 
         failing = {"invalid": Reason.NOT_JSON, "unavailable": Reason.TIMEOUT}
         return failing.get(view.response, {"loss": 3.0, "target": 0.0})
 
-    class Mixed(ScriptedJudge):
-        async def judge(self, view: JudgeView):  # noqa: ANN202
-            found = judge(view)
-            if isinstance(found, Reason):
-                return await FailingJudge(found).judge(view)
-            return await super().judge(view)
-
-    scorer = RubricScorer(judge=Mixed({"loss": 3.0, "target": 0.0}), tasks=tasks)
+    scorer = RubricScorer(judge=_mixed(judge), tasks=tasks)
 
     scored, invalid, lost = scorer.judge_from_thread(
         submissions(tasks, "fine", "invalid", "unavailable")
@@ -122,6 +132,41 @@ def test_an_outage_is_told_once_for_each_reason_and_so_is_its_end(
 
 
 @pytest.mark.parametrize("failure", [Reason.TIMEOUT, RuntimeError("the passage says so")])
+def test_a_judge_that_stops_keeping_to_its_contract_is_told_of_as_an_outage_is(
+    tasks: dict[str, Task],
+) -> None:
+    def judge(view: JudgeView) -> object:
+        return {"a": Reason.NOT_JSON, "b": Reason.TRUNCATED}.get(view.response[0], SCORES)
+
+    scorer = RubricScorer(judge=_mixed(judge), tasks=tasks)
+
+    def told(*responses: str) -> list[tuple[str, object, object]]:
+        with capture_logs() as logs:
+            scorer.judge_from_thread(submissions(tasks, *responses))
+        return [(one["event"], one.get("reason"), one["invalid"]) for one in logs]
+
+    assert told("fine", "a1", "a2") == [("judge.reward.invalid", "not_json", 2)]
+    assert told("a3", "b1") == [("judge.reward.invalid", "truncated", 1)]
+    assert told("a4", *(f"fine {n}" for n in range(7))) == []
+    assert told(*(f"fine {n}" for n in range(8))) == [("judge.reward.valid", None, 5)]
+    assert told("a5") == [("judge.reward.invalid", "not_json", 1)]
+
+
+def test_a_judge_that_breaks_its_contract_for_good_ends_the_training(
+    tasks: dict[str, Task],
+) -> None:
+    def judge(view: JudgeView) -> object:
+        return Reason.NOT_JSON if view.response.startswith("bad") else SCORES
+
+    half = [f"bad {n}" for n in range(256)] + [f"fine {n}" for n in range(256)]
+    scorer = RubricScorer(judge=_mixed(judge), tasks=tasks)
+    scorer.judge_from_thread(submissions(tasks, *half))
+    with pytest.raises(JudgeContractError, match=r"257 of the last 512.*max_invalid_frac=0\.5"):
+        scorer.judge_from_thread(submissions(tasks, "bad again"))
+    patient = RubricScorer(judge=_mixed(judge), tasks=tasks, max_invalid_frac=1.0)
+    patient.judge_from_thread(submissions(tasks, *(f"bad {n}" for n in range(600))))
+
+
 def test_the_policy_decides_what_a_missing_judgement_is(
     failure: Reason | Exception, tasks: dict[str, Task]
 ) -> None:

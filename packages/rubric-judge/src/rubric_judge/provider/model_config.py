@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, cast
@@ -175,7 +176,18 @@ def _more(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
-class ModelConfig(Settings):
+with warnings.catch_warnings():
+    # Pydantic still has a method of this name from its first version, which nothing here calls.
+    warnings.filterwarnings("ignore", message="Field name .schema.", category=UserWarning)
+
+    class _Replying(Settings):
+        schema: Literal["json_schema", "json_object", "prompt"] = "json_schema"  # pyright: ignore
+        """How the form of a reply is asked for. `json_schema`: its schema goes along, for the server
+        to enforce. `json_object`: for servers that enforce JSON alone; the schema stands in the
+        prompt. `prompt`: the schema stands in the prompt, and nothing goes along."""
+
+
+class ModelConfig(_Replying):
     """A language model and how it is called, whatever it is asked."""
 
     model: Annotated[str, AfterValidator(_no_key)] = Field(
@@ -212,13 +224,6 @@ class ModelConfig(Settings):
     max_tokens: int | None = Field(default=16_000, ge=1)
     """Longest reply, in tokens; null to leave it to the server. One that wants to be told so as
     `max_completion_tokens` is told so once it has said it."""
-
-    reply_form: Literal["json_schema", "json_object", "prompt"] = Field(
-        default="json_schema", alias="schema"
-    )
-    """How the form of a reply is asked for. `json_schema`: its schema goes along, for the server to
-    enforce. `json_object`: for servers that enforce JSON alone; the schema stands in the prompt.
-    `prompt`: the schema stands in the prompt, and nothing goes along."""
 
     parameters: Annotated[dict[str, JsonValue], AfterValidator(_more)] = Field(default_factory=dict)
     """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""

@@ -36,7 +36,7 @@ def responses_asked_for(request: Mapping[str, object]) -> tuple[str, ...]:
 
 
 def _asked_for(request: Mapping[str, object], model: str) -> Mapping[str, Any]:
-    schema = _schema(request)
+    schema: Any = _schema(request)
     for key in ("$defs", model, "properties"):
         schema = schema.get(key) or {}
     return schema
@@ -49,7 +49,7 @@ def _schema(request: Mapping[str, object]) -> Mapping[str, Any]:
         asked = asked.get(key) or {}
     messages = cast("list[dict[str, str]]", request.get("messages") or [])
     if asked or not messages or SCHEMA_FOLLOWS not in messages[0]["content"]:
-        return asked
+        return cast("Mapping[str, Any]", asked)
     return json.loads(messages[0]["content"].rpartition("\n")[2])
 
 
