@@ -4,6 +4,8 @@ import asyncio
 import importlib.util
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -259,6 +261,20 @@ def test_verl_accepts_the_command_and_makes_the_steps_that_it_says(
     assert config.actor_rollout_ref.actor.ppo_mini_batch_size == 3
 
 
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_verl_accepts_the_command_of_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (ROOT / "README.md").read_text("utf-8")
+    (block,) = re.findall(r"main_ppo … \\\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    words = shlex.split(block.replace("$PWD", "/work"))
+    config = verl_config(words, monkeypatch)
+    from verl.utils.config import validate_config
+
+    validate_config(config, use_reference_policy=False, use_critic=False)
+
+    assert config.reward.custom_reward_function.name == "compute_score"
+
+
 def test_the_launcher_for_verl_refuses_what_would_train_nothing_or_on_another_reward(
     example: Callable[[str], ModuleType],
 ) -> None:
@@ -438,7 +454,7 @@ def test_skyrl_makes_the_environment_of_each_row(
     from datasets import load_dataset
 
     module = example("skyrl")
-    module.write_rows()
+    count = module.write_rows()
     module.register()
     rewards: list[float] = []
     for row in load_dataset("parquet", data_files=str(module.ROWS), split="train"):
@@ -447,7 +463,26 @@ def test_skyrl_makes_the_environment_of_each_row(
         rewards.append(made.step(ANSWER)["reward"])
 
     assert rewards == [1.0] * len(tasks)
-    assert f"data.train_data=['{module.ROWS}']" in module.settings()
+    assert f"data.train_data=['{module.ROWS}']" in module.settings(count)
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_skyrl_accepts_the_settings(gpus: int, example: Callable[[str], ModuleType]) -> None:
+    pytest.importorskip("skyrl_gym")
+    pytest.importorskip("skyrl.train.config")
+    module = example("skyrl")
+    words = ["trainer.policy.model.path=Qwen/Qwen3-8B"]
+    words += [f"trainer.placement.policy_num_gpus_per_node={gpus}"]
+    words += [f"generator.inference_engine.num_engines={gpus}"]
+
+    config = module.configuration(module.write_rows(), words)
+
+    # What its trainer asserts later.
+    assert config.trainer.placement.ref_num_gpus_per_node == gpus
+    assert config.trainer.train_batch_size == config.trainer.policy_mini_batch_size == 4
+    assert config.trainer.logger == "console"
 
 
 @pytest.mark.stacks
@@ -594,6 +629,9 @@ def test_the_launcher_for_nemo_rl_registers_and_its_rows_are_judged(
     module.write_rows()
     module.register()
     config = yaml.safe_load(Path("rubric.yaml").read_text("utf-8"))
+    assert config["grpo"]["num_prompts_per_step"] == len(tasks)  # it drops what is less
+    assert config["policy"]["train_global_batch_size"] == 8 * len(tasks)  # one update a rollout
+    assert config["checkpointing"]["save_period"] == 1
     train, default = config["data"]["train"], config["data"]["default"]
     rows = [json.loads(line) for line in Path(train["data_path"]).read_text("utf-8").splitlines()]
     process = registries["processors"][default["processor"]]

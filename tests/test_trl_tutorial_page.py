@@ -29,7 +29,7 @@ def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_reward_before_and_after(dataset: Path) -> None:
-    before, after, *_ = BLOCK.findall(PAGE.read_text("utf-8"))
+    before, after, *blocks = BLOCK.findall(PAGE.read_text("utf-8"))
     old: dict[str, Any] = {}
     new: dict[str, Any] = {}
     exec(before, old)  # noqa: S102 - the page's own code is the thing under test
@@ -47,6 +47,16 @@ def test_the_reward_before_and_after(dataset: Path) -> None:
         )
     )
 
+    exec(blocks[-1], new)  # noqa: S102
+    combined = new["reward"](
+        prompts=[row["prompt"]] * 2,
+        completions=[task.reference_answer, "array"],
+        completion_ids=[[0]] * 2,
+        task_id=[row["task_id"]] * 2,
+    )
+
+    brief = 0.2 if len(task.reference_answer) < 400 else 0.0
+    assert combined == pytest.approx([rewards[0] + brief, 0.2], abs=1e-4)
     assert old["reward"](["array", "none"]) == [1.0, 0.0]
     assert row == {"prompt": task.question, "task_id": task.task_id}
     assert rewards[0] >= 0.7
@@ -59,7 +69,7 @@ def test_the_page_trains_with_trl(dataset: Path) -> None:
     shutil.copy(dataset / "train.jsonl", dataset / "validation.jsonl")
     made = [ROOT / "examples/small_policy.py", "--tasks", "dataset/train.jsonl"]
     made += ["--out", "models/small", "--steps", "2"]
-    (_, *training, watched, books) = BLOCK.findall(PAGE.read_text("utf-8"))
+    (_, *training, watched, books, _) = BLOCK.findall(PAGE.read_text("utf-8"))
     watched = watched.replace("tasks=tasks", 'tasks=tasks, ledger="run.ledger"')
     keep = "import json\nstep = trainer.state.log_history[-2]"
     shown = "trainer.evaluate()\nprint(json.dumps([step, trainer.state.log_history[-1]]))"

@@ -5,7 +5,7 @@
 
 The working folder is NeMo-RL's own; `dataset/train.jsonl` and `judge.yaml` lie in it. This file
 writes the rows and `rubric.yaml`, registers the environment and the processor of rows, and goes on
-as NeMo-RL's `examples/run_grpo.py`.
+as NeMo-RL's `examples/run_grpo.py`; checkpoints are in `results/rubric`, one for each pass.
 """
 
 import json
@@ -22,16 +22,30 @@ from rubric_judge.adapters import nemo_rl
 TASKS = Path("dataset/train.jsonl")
 ROWS = Path("nemo_rl_rows.jsonl")
 
+LARGEST_BATCH, ANSWERS = 32, 8
+
 CONFIGURATION = f"""\
 defaults: {Path("examples/configs/grpo_math_1B.yaml").absolute()}
 grpo:
-  num_generations_per_prompt: 8
+  num_prompts_per_step: {{batch}}
+  num_generations_per_prompt: {ANSWERS}
+  max_num_epochs: 2
+  val_period: 0
+policy:
+  train_global_batch_size: {{answers}}
+  train_micro_batch_size: 1
+  max_total_sequence_length: 2048
+checkpointing:
+  checkpoint_dir: results/rubric
+  metric_name: null
+  save_period: {{steps}}
 data:
   train:
     dataset_name: ResponseDataset
     data_path: {ROWS.absolute()}
     input_key: question
     output_key: task_id
+    split_validation_size: 0
   validation: null
   default:
     processor: rubric
@@ -70,11 +84,15 @@ def process(
 
 
 def write_rows() -> None:
-    """Write what the policy is asked, and the configuration."""
+    """Write what the policy is asked, and the configuration; say how many steps it makes."""
     views = [task.policy_view() for task in read_tasks(TASKS)]
     rows = [{"question": view.question, "task_id": view.task_id} for view in views]
     ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    Path("rubric.yaml").write_text(CONFIGURATION, encoding="utf-8")
+    batch = min(LARGEST_BATCH, len(rows))  # NeMo-RL drops what is less than a batch
+    steps, answers = len(rows) // batch, batch * ANSWERS
+    text = CONFIGURATION.format(batch=batch, answers=answers, steps=steps)
+    Path("rubric.yaml").write_text(text, encoding="utf-8")
+    print(f"{2 * steps} steps of {batch} tasks and {answers} answers, in 2 passes over {len(rows)}")
 
 
 def register() -> None:

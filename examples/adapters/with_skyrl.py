@@ -4,10 +4,12 @@
         trainer.placement.policy_num_gpus_per_node=8 generator.inference_engine.num_engines=8
 
 The working folder holds `dataset/train.jsonl` and `judge.yaml`. What stands after the name of this
-file is handed to SkyRL, and wins over what is set here.
+file is handed to SkyRL, and wins over what is set here. Checkpoints are in `runs/skyrl`, one for
+each pass over the tasks, and so is the policy in Hugging Face's format.
 """
 
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,8 +24,14 @@ JUDGE = Path("judge.yaml").absolute()
 ROWS = Path("skyrl_rows.parquet").absolute()
 
 
-def write_rows() -> None:
-    """Write what the policy is asked; the id is the truth by which the judge finds the rubric."""
+LARGEST_BATCH = 64
+
+
+def write_rows() -> int:
+    """Write what the policy is asked; the id is the truth by which the judge finds the rubric.
+
+    Returns how many rows there are.
+    """
     views = [task.policy_view() for task in read_tasks(TASKS)]
     rows = [
         {
@@ -34,6 +42,7 @@ def write_rows() -> None:
         for view in views
     ]
     Dataset.from_list(rows).to_parquet(ROWS)
+    return len(rows)
 
 
 def register() -> None:
@@ -45,10 +54,19 @@ def register() -> None:
     )
 
 
-def settings() -> list[str]:
+def settings(count: int) -> list[str]:
     """Return the settings that make SkyRL's configuration one for these rows."""
+    batch = min(LARGEST_BATCH, count)  # SkyRL drops what is less than a batch
     return [
         f"data.train_data=['{ROWS}']",
+        f"trainer.train_batch_size={batch}",
+        f"trainer.policy_mini_batch_size={batch}",
+        "trainer.epochs=2",
+        f"trainer.ckpt_interval={count // batch}",
+        f"trainer.hf_save_interval={count // batch}",
+        f"trainer.ckpt_path={Path('runs/skyrl').absolute()}",
+        f"trainer.export_path={Path('runs/skyrl').absolute()}",
+        "trainer.logger=console",
         "trainer.eval_interval=-1",
         "trainer.algorithm.advantage_estimator=grpo",
         "generator.n_samples_per_prompt=8",
@@ -62,15 +80,24 @@ def train(config: Any) -> None:
     import_module("skyrl.train.entrypoints.main_base").BasePPOExp(config).run()
 
 
+def configuration(count: int, words: Sequence[str]) -> Any:
+    """Return SkyRL's configuration, as SkyRL checks it."""
+    parse = import_module("skyrl.train.config").SkyRLTrainConfig.from_cli_overrides
+    config = parse([*settings(count), *words])
+    placement = config.trainer.placement
+    placement.ref_num_gpus_per_node = placement.policy_num_gpus_per_node  # they share all GPUs
+    import_module("skyrl.train.utils").validate_cfg(config)
+    return config
+
+
 def main() -> None:
     """Write the rows and train."""
     ray = import_module("ray")
-    utils = import_module("skyrl.train.utils")
-    configuration = import_module("skyrl.train.config").SkyRLTrainConfig
-    write_rows()
-    config = configuration.from_cli_overrides([*settings(), *sys.argv[1:]])
-    utils.validate_cfg(config)
-    utils.initialize_ray(config)
+    count = write_rows()
+    config = configuration(count, sys.argv[1:])
+    batch, passes = config.trainer.train_batch_size, config.trainer.epochs
+    print(f"{count // batch * passes} steps of {batch} tasks, in {passes} passes over {count}")
+    import_module("skyrl.train.utils").initialize_ray(config)
     ray.get(ray.remote(num_cpus=1)(train).remote(config))
 
 
