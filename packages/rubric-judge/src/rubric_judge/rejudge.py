@@ -10,7 +10,16 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from pydantic import BaseModel, StrictStr
 
-from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
+from rubric_core import (
+    Answer,
+    ConfigError,
+    JudgeResult,
+    Outcome,
+    RubricFileError,
+    Task,
+    Thoughts,
+    answer_of,
+)
 from rubric_core.arrays import FloatArray
 from rubric_judge import responses
 from rubric_judge.errors import says
@@ -34,7 +43,8 @@ class StoredResponse:
     id: str
     """What the source calls it: a ledger's key, a rollout's id; empty in a file of responses."""
     task_id: str
-    response: str = field(repr=False)
+    answer: Answer = field(repr=False)
+    """What is judged of the response."""
     before: JudgeResult | None = None
     """None where no judgement is stored beside it."""
     question_sha256: str | None = None
@@ -46,6 +56,14 @@ class _Rollout(responses.ResponseRow):
 
     id: StrictStr
     prompt: StrictStr
+    answer: StrictStr | None = None
+    """What of the response was judged, where that is not all of it."""
+
+    def judged(self, thoughts: Thoughts = "cut") -> Answer:
+        """Return what was judged of a response, which is a whole completion here."""
+        if self.answer is not None and self.thought is not None:
+            return Answer(self.answer, self.thought)
+        return answer_of(self.response, thoughts)
 
 
 class _Judgement(BaseModel):
@@ -58,7 +76,11 @@ class _Judgement(BaseModel):
 
 
 def read_stored(
-    source: Path, *, judged: Path | None = None, judge: str | None = None
+    source: Path,
+    *,
+    judged: Path | None = None,
+    judge: str | None = None,
+    thoughts: Thoughts = "cut",
 ) -> list[StoredResponse]:
     """Read responses, with the judgements that are stored beside them.
 
@@ -68,6 +90,7 @@ def read_stored(
         judged: the judgement file of such a file of responses.
         judge: whose judgements of a ledger: the judge's fingerprint or its name, or how one of
             them begins.
+        thoughts: how thoughts are told from answers, where whole completions are stored.
 
     Returns:
         In the order of the source. Of a ledger, each response once for each rubric that it was
@@ -81,20 +104,22 @@ def read_stored(
         OSError: a file cannot be read.
     """
     if source.is_dir():
-        stored = list(_rollouts(sorted((source / "rollouts").glob("*.jsonl"))))
+        files = sorted((source / "rollouts").glob("*.jsonl"))
+        stored = list(_rollouts(files, thoughts=thoughts))
     elif database.is_sqlite(source):
         with store.Ledger(source, read_only=True) as ledger:
-            stored = list(_ledger(ledger.entries(), source=source, judge=judge))
+            entries = _ledger(ledger.entries(), source=source, judge=judge)
+            stored = [_stored_answer(*one, thoughts=thoughts) for one in entries]
     elif source.parent.name == "rollouts":
-        stored = list(_rollouts([source]))
+        stored = list(_rollouts([source], thoughts=thoughts))
     else:
-        stored = list(_responses(source, judged=judged))
+        stored = list(_responses(source, judged=judged, thoughts=thoughts))
     if not stored:
         raise ConfigError(says("no_response", source=source), location="source")
     return stored
 
 
-def _rollouts(files: Iterable[Path]) -> Iterator[StoredResponse]:
+def _rollouts(files: Iterable[Path], *, thoughts: Thoughts) -> Iterator[StoredResponse]:
     lines = itertools.count(1)
     for file in files:
         judgements = file.parent.parent / "judgements" / file.name
@@ -104,12 +129,11 @@ def _rollouts(files: Iterable[Path]) -> Iterator[StoredResponse]:
             results = {row.id: row.result for _, row in rows}
         for _, rollout in responses.read_rows(file, _Rollout, form="a row of a run's rollouts"):
             before, question = results.get(rollout.id), hash_text(rollout.prompt)
-            yield StoredResponse(
-                next(lines), rollout.id, rollout.task_id, rollout.response, before, question
-            )
+            answer = rollout.judged(thoughts)
+            yield StoredResponse(next(lines), rollout.id, rollout.task_id, answer, before, question)
 
 
-def _responses(file: Path, *, judged: Path | None) -> Iterator[StoredResponse]:
+def _responses(file: Path, *, judged: Path | None, thoughts: Thoughts) -> Iterator[StoredResponse]:
     results = {one.line: one for _, one in responses.read_judgements(judged)} if judged else {}
     for line, row in responses.response_rows(file):
         before = results.get(line)
@@ -118,12 +142,12 @@ def _responses(file: Path, *, judged: Path | None) -> Iterator[StoredResponse]:
             problem = says("other_response", judged=judged, **ids)
             raise RubricFileError(problem, path=file, line=line, field="task_id")
         result = before.result if before else None
-        yield StoredResponse(line, "", row.task_id, row.response, result)
+        yield StoredResponse(line, "", row.task_id, row.judged(thoughts), result)
 
 
 def _ledger(
     entries: Iterable[LedgerEntry], *, source: Path, judge: str | None
-) -> Iterator[StoredResponse]:
+) -> Iterator[tuple[int, LedgerEntry]]:
     judges: Counter[_JudgeKey] = Counter()
     by_judge: dict[tuple[_JudgeKey, Hashable], LedgerEntry] = {}
     for entry in entries:
@@ -136,9 +160,14 @@ def _ledger(
     for (who, judged), entry in by_judge.items():
         if who in chosen:
             _keep_first(kept, judged, entry)
-    for line, entry in enumerate(kept.values(), 1):
-        asked = entry.question_sha256, entry.passage_sha256
-        yield StoredResponse(line, entry.key, entry.task_id, entry.response, entry.result, *asked)
+    yield from enumerate(kept.values(), 1)
+
+
+def _stored_answer(line: int, entry: LedgerEntry, *, thoughts: Thoughts) -> StoredResponse:
+    """Return an entry's response; one of an older version may be a whole completion."""
+    asked = entry.question_sha256, entry.passage_sha256
+    answer = answer_of(entry.response, thoughts)
+    return StoredResponse(line, entry.key, entry.task_id, answer, entry.result, *asked)
 
 
 def _keep_first(kept: dict[_Key, LedgerEntry], key: _Key, entry: LedgerEntry) -> None:

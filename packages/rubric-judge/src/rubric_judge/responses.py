@@ -16,7 +16,17 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StrictStr
 from pydantic_core import ValidationError
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Task
+from rubric_core import (
+    Answer,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Task,
+    Thought,
+    Thoughts,
+    Unanswered,
+    answer_of,
+)
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
 from rubric_core.rows import row_error
@@ -26,6 +36,7 @@ _Row = TypeVar("_Row", bound=BaseModel)
 
 _ROUNDED: Final = 1e-3
 """Rewards that were written with three digits still fit their scores."""
+_THOUGHTS: Final = tuple(map(str, Thought))
 
 
 class ResponseRow(BaseModel):
@@ -38,6 +49,19 @@ class ResponseRow(BaseModel):
 
     task_id: StrictStr
     response: StrictStr = Field(validation_alias=pydantic.AliasChoices("response", "text"))
+    thought: Thought | None = None
+    """What stood before it, where the response is an answer already, as in an evaluation; None for
+    a whole completion."""
+
+    def judged(self, thoughts: Thoughts = "cut") -> Answer:
+        """Return what is judged.
+
+        Args:
+            thoughts: how the thoughts of a whole completion are told from its answer.
+        """
+        if self.thought is not None:
+            return Answer(self.response, self.thought)
+        return answer_of(self.response, thoughts)
 
     @pydantic.model_validator(mode="before")
     @classmethod
@@ -46,6 +70,8 @@ class ResponseRow(BaseModel):
             said = cast("dict[str, object]", row)
             if "text" in said and said.get("response", said["text"]) != said["text"]:
                 raise ValueError("`response` and `text` differ: leave out the one not to be judged")
+            if said.get("thought") not in _THOUGHTS:  # a field of somebody else's
+                return {name: value for name, value in said.items() if name != "thought"}
         return cast("object", row)
 
 
@@ -59,6 +85,8 @@ class JudgementLine(BaseModel):
     task_id: StrictStr
     reward: Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
     result: JudgeResult
+    thought: Thought | None = None
+    """What stood before the answer that was judged; None in a file of an older version."""
     origin: dict[str, JsonValue] = Field(default_factory=dict)
     """Of a judgement made anew: the response's id in its source and the judgement of before."""
 
@@ -94,16 +122,44 @@ class JudgedResponse:
         return normalized_reward(self.result, self.view.rubric)
 
 
-def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, JudgeView]]:
+@dataclass(frozen=True, slots=True)
+class AnswerCounts:
+    """How many of some responses are, or hold, something else than an answer."""
+
+    responses: int
+    thoughts: int
+    """With a thought, whether it ends or not."""
+    unclosed: int
+    """Whose thought does not end: they have no answer, and score 0."""
+    empty: int
+    """Without a text where the answer should be; they score 0 too."""
+
+    @classmethod
+    def of(cls, views: Iterable[JudgeView]) -> Self:
+        """Count."""
+        seen = [(view.thought, view.unanswered) for view in views]
+        thoughts = [thought for thought, _ in seen]
+        return cls(
+            responses=len(seen),
+            thoughts=len(seen) - thoughts.count(Thought.NONE),
+            unclosed=thoughts.count(Thought.UNCLOSED),
+            empty=sum(why is Unanswered.EMPTY for _, why in seen),
+        )
+
+
+def read_responses(
+    path: Path, tasks: Mapping[str, Task], *, thoughts: Thoughts = "cut"
+) -> list[tuple[int, JudgeView]]:
     """Read `{"task_id": …, "response": …}` lines and join them with their tasks.
 
     Args:
         path: a JSON Lines file, or an evaluation's answers/MODEL/seed_S.jsonl; blank lines and
             answers that no model gave are skipped.
         tasks: tasks by id.
+        thoughts: how thoughts are told from answers in responses that are whole completions.
 
     Returns:
-        Line numbers, from 1, and what the judge will see.
+        Line numbers, from 1, and what the judge will see: the answers.
 
     Raises:
         ConfigError: there is no task at all.
@@ -119,7 +175,7 @@ def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, Jud
         if task is None:
             problem = says("unknown_task", task=row.task_id, count=len(tasks))
             raise RubricFileError(problem, path=path, line=line, field="task_id")
-        views.append((line, task.judge_view(row.response)))
+        views.append((line, task.judge_view(row.judged(thoughts))))
     if not views:
         raise RubricFileError("holds no response: name a file of answers", path=path)
     return views
@@ -227,6 +283,7 @@ def _judgement(judged: JudgedResponse) -> dict[str, object]:
         "line": judged.line,
         "task_id": judged.view.task_id,
         "reward": judged.reward,
+        "thought": judged.view.thought.value,
         "result": judged.result.model_dump(mode="json"),
     }
     if judged.origin:

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 from cyclopts import Parameter
 
-from rubric_core import JudgeView, RubricFileError, Task, read_tasks
+from rubric_core import JudgeView, RubricFileError, Task, Thoughts, read_tasks
 from rubric_core.files import write_text
 from rubric_judge.calibration.target import CascadeTarget
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cli import cascade, judging
 from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
+from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console import command, progress
 from rubric_judge.errors import says
 from rubric_judge.responses import read_responses
@@ -108,6 +109,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     verdicts: VerdictOptions = _VERDICTS,
     is_cascade: cascade.IsCascade = False,
     target: cascade.Target = _TARGET,
+    thoughts: HowThoughts = "cut",
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Calibrate a judge against people's labels, and say what to do with each criterion.
@@ -129,6 +131,8 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
         verdicts: How verdicts are found.
         is_cascade: Find how unsure the judges of a `type: cascade` may be, in place of verdicts.
         target: What is promised of a cascade.
+        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
+            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -137,7 +141,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     command.configure_log(verbose=verbose)
     asked = _Asked(judge, out, ledger, workers)
     with command.working(app):
-        labelled = _labelled(tasks, responses, labels)
+        labelled = _labelled(tasks, responses, labels, thoughts)
         make_folder(out, flag="--out")
         found = (
             _thresholds(labelled, asked, target, inputs=(tasks, responses, *labels))
@@ -148,13 +152,15 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     return command.FAILED if found.unwritten else 0
 
 
-def _labelled(tasks: Path, responses: Path, labels: Sequence[Path]) -> _Labelled:
+def _labelled(
+    tasks: Path, responses: Path, labels: Sequence[Path], thoughts: Thoughts
+) -> _Labelled:
     from rubric_judge.calibration.pairing import read_all_labels
     from rubric_judge.labels.rows import LabelSource
 
     with progress.current().phase("reading tasks, responses and labels"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
-        views = dict(read_responses(responses, by_id))
+        views = dict(read_responses(responses, by_id, thoughts=thoughts))
         return _Labelled(by_id, views, read_all_labels(labels, LabelSource(by_id, views)))
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from rubric_core import read_tasks
+from rubric_core import Thoughts, read_tasks
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console.command import Count, print_pairs, working
 from rubric_judge.responses import read_responses
 
@@ -50,6 +51,7 @@ def label(  # noqa: PLR0913  # each is an option of the command
     host: str = "127.0.0.1",
     port: Port = 8100,
     token_env: str | None = None,
+    thoughts: HowThoughts = "cut",
 ) -> int:
     """Serve a page where people score responses criterion by criterion, until Ctrl-C.
 
@@ -71,6 +73,8 @@ def label(  # noqa: PLR0913  # each is an option of the command
         host: Address to listen on; any but this machine's own needs a token.
         port: Port to listen on; 0 takes a free one, which is printed.
         token_env: Environment variable with the token that raters type into the page.
+        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
+            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
 
     Returns:
         Exit status.
@@ -85,7 +89,7 @@ def label(  # noqa: PLR0913  # each is an option of the command
     rater = None if rater is None else _rater(rater)
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements))
     with working(app) as progress, progress.phase("reading tasks and responses"):
-        source = _read(tasks, responses)
+        source = _read(tasks, responses, thoughts)
         levels = judged_levels(judgements, source) if judgements else {}
         draws = draw_more(source, levels, counts=count, seed=seed)
     with open_labels(out, source) as store:
@@ -108,7 +112,7 @@ def _rater(name: str) -> str:
         raise ConfigError(f"--rater: {error}", location="rater") from None
 
 
-def import_labels(
+def import_labels(  # noqa: PLR0913  # each is an option of the command
     format_: Annotated[Literal["csv", "label_studio", "argilla"], Parameter(name="FORMAT")],
     export: Path,
     tasks: Path,
@@ -117,6 +121,7 @@ def import_labels(
     *,
     out: Path,
     rater: str | None = None,
+    thoughts: HowThoughts = "cut",
 ) -> int:
     """Read labels that were given elsewhere and write them as `rubric-judge label` does.
 
@@ -129,6 +134,8 @@ def import_labels(
         responses: JSON Lines with task_id and response, as they were labelled.
         out: New file of labels.
         rater: Name of the rater where the file holds none.
+        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
+            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
 
     Returns:
         Exit status.
@@ -137,8 +144,9 @@ def import_labels(
     from rubric_judge.labels.foreign import import_given, write_labels
 
     require_writable(out, flag="--out", inputs=(export, tasks, responses))
-    source = _read(tasks, responses)
-    found = list(import_given(READERS[format_](export), source, rater=rater))
+    source = _read(tasks, responses, thoughts)
+    given = READERS[format_](export)
+    found = list(import_given(given, source, rater=rater, thoughts=thoughts))
     if not found:
         raise RubricFileError("holds no label: label some responses first", path=export)
     write_labels(out, found)
@@ -146,8 +154,8 @@ def import_labels(
     return 0
 
 
-def _read(tasks: Path, responses: Path) -> LabelSource:
+def _read(tasks: Path, responses: Path, thoughts: Thoughts) -> LabelSource:
     from rubric_judge.labels.rows import LabelSource
 
     by_id = {task.task_id: task for task in read_tasks(tasks)}
-    return LabelSource(by_id, dict(read_responses(responses, by_id)))
+    return LabelSource(by_id, dict(read_responses(responses, by_id, thoughts=thoughts)))

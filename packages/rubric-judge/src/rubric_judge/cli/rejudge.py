@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, require_writable
+from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console import command
 from rubric_judge.errors import says
 from rubric_judge.page.tables import or_dash
@@ -37,6 +38,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     of: str | None = None,
     ledger: Path | None = None,
     replicate: command.Count = 0,
+    thoughts: HowThoughts = "cut",
     workers: command.Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -57,6 +59,9 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         of: Whose judgements of a ledger to compare with: how its name or fingerprint begins.
         ledger: Looked up and recorded in, so that a command that was stopped goes on.
         replicate: Ask for this repetition of judgements that the ledger already holds.
+        thoughts: How thoughts are told from answers, where whole completions are stored: `cut` by
+            the tags that are known, `opened` where the prompt opens each, `kept` for none, or the
+            tags as JSON.
         workers: Judge workers; each holds up to four responses.
         verbose: Log every judge call to stderr.
 
@@ -69,9 +74,9 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     require_writable(out, flag="--out", inputs=(source, tasks, judge, before, tasks_before, ledger))
     with command.working(app) as progress:
         with progress.phase("reading responses and tasks"):
-            stored = read_stored(source, judged=before, judge=of)
+            stored = read_stored(source, judged=before, judge=of, thoughts=thoughts)
             matched = _matched(_chosen(stored, only=only), tasks, before=tasks_before)
-            views = [task.judge_view(one.response) for one, task in matched.pairs]
+            views = [task.judge_view(one.answer) for one, task in matched.pairs]
             asked = judging.read_judge(judge, workers=workers)
         batch = judging.Batch("judging again", views, (replicate,))
         done = judging.judge_batches(asked.pool, [batch], ledger=ledger)

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from rubric_core import ConfigError, JudgeView, Task, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
+from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console.command import (
     FAILED,
     Count,
@@ -41,6 +42,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     ledger: Path | None = None,
     resamples: Positive = 1000,
     seed: Count = 0,
+    thoughts: HowThoughts = "cut",
     workers: Positive = 32,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
@@ -65,6 +67,8 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         ledger: A ledger to look judgements up in and to record them in, so as to go on if stopped.
         resamples: Bootstrap draws for each interval.
         seed: Seed of the draws.
+        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
+            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
         workers: Judge workers; each holds up to four responses.
         verbose: Log every judge call to stderr.
 
@@ -78,7 +82,8 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     with working(app) as progress:
         with progress.phase("reading tasks and judgements"):
             by_id = {task.task_id: task for task in read_tasks(tasks)}
-            numbered = read_responses(responses, by_id) if responses else []
+            read = partial(read_responses, tasks=by_id, thoughts=thoughts)
+            numbered = read(responses) if responses else []
             found, notes = _read_all(judgements, by_id, numbered)
         make_folder(out, flag="--out")
         judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}

@@ -14,8 +14,14 @@ from cyclopts import Parameter
 from rubric_core import MissingExtraError, Outcome, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, require_writable
+from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console import command
-from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
+from rubric_judge.responses import (
+    AnswerCounts,
+    JudgedResponse,
+    read_responses,
+    write_judgements,
+)
 
 if TYPE_CHECKING:
     from rubric_judge.pool.statistics import PoolStatistics
@@ -37,6 +43,7 @@ def score(  # noqa: PLR0913  # the flags of a command
     deadline_s: command.Seconds | None = None,
     hedge: Annotated[bool, Parameter(negative=())] = False,
     ray: command.Positive | None = None,
+    thoughts: HowThoughts = "cut",
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Score responses and write one judgement for each.
@@ -55,6 +62,8 @@ def score(  # noqa: PLR0913  # the flags of a command
         deadline_s: Seconds after which what is not judged yet is given up, and what is judged kept.
         hedge: Ask a second time for stragglers, for 5 % more calls at most.
         ray: Judge in this many Ray actors instead of in WORKERS; needs rubric-judge[ray].
+        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
+            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -67,7 +76,8 @@ def score(  # noqa: PLR0913  # the flags of a command
             asked = judging.read_judge(
                 judge, workers=workers, micro_batch=micro_batch, hedge=hedge, ray=ray
             )
-            numbered = read_responses(responses, {task.task_id: task for task in read_tasks(tasks)})
+            by_id = {task.task_id: task for task in read_tasks(tasks)}
+            numbered = read_responses(responses, by_id, thoughts=thoughts)
         batch = judging.Batch("judging", [view for _, view in numbered])
         done = judging.judge_batches(asked.pool, [batch], ledger=ledger, deadline_s=deadline_s)
         rows = zip(numbered, done.batches[0][0], strict=True)
@@ -75,6 +85,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
     _report(judged, done.statistics, out=out)
+    _say_unclosed(AnswerCounts.of(row.view for row in judged))
     _say_invalid(judged, judge=None if asked.keeps_invalid else judge, out=out)
     _say_unread(judged)
     _say_unescalated(done.statistics)
@@ -83,6 +94,23 @@ def score(  # noqa: PLR0913  # the flags of a command
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
     lost = all(row.reward is None for row in judged)
     return command.FAILED if done.unwritten or lost else 0
+
+
+def _say_unclosed(counts: AnswerCounts) -> None:
+    if 2 * counts.unclosed > counts.responses:
+        which = f"{counts.unclosed} of {counts.responses} responses are thoughts that do not end"
+        said = f"{which}, which have no answer and score 0: give the policy more tokens, or switch"
+        print(f"rubric-judge: {said} its thinking off (docs/answer.md)", file=sys.stderr)
+
+
+def _shares(counts: AnswerCounts) -> list[tuple[str, str]]:
+    found = {
+        "with a thought": counts.thoughts,
+        "  that does not end": counts.unclosed,
+        "empty answers": counts.empty,
+    }
+    of = counts.responses
+    return [(name, f"{count} ({count / of:.1%})") for name, count in found.items() if count]
 
 
 def _say_invalid(judged: Sequence[JudgedResponse], *, judge: Path | None, out: Path) -> None:
@@ -116,6 +144,7 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
             *mean,
             *((outcome.value, count) for outcome, count in statistics.by_outcome.items()),
             *((f"  {reason.value}", count) for reason, count in statistics.by_reason.items()),
+            *_shares(AnswerCounts.of(row.view for row in judged)),
             *_answerers(statistics),
             *_figures(statistics),
             *_cascade(statistics),

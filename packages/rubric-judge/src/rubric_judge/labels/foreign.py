@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from rubric_core import ConfigError, JudgeView, RubricFileError
+from rubric_core import ConfigError, JudgeView, RubricFileError, Thoughts, answer_of
 from rubric_core.configuration import needed
 from rubric_core.files import replacing
 from rubric_judge.labels.rows import Label, LabelSource, label_problems
@@ -74,7 +74,7 @@ Reader = Callable[[Path], Iterator[Given]]
 
 
 def import_given(
-    found: Iterable[Given], source: LabelSource, *, rater: str | None
+    found: Iterable[Given], source: LabelSource, *, rater: str | None, thoughts: Thoughts = "cut"
 ) -> Iterator[Label]:
     """Turn given scores into labels.
 
@@ -82,13 +82,15 @@ def import_given(
         found: what a reader found.
         source: the tasks and responses that were labelled.
         rater: of scores that name none.
+        thoughts: how the source tells thoughts from answers; another tool may have been given whole
+            completions.
 
     Raises:
         RubricFileError: a score that is of no response, criterion or rater that is known, is no
             number from 0 to the weight, or is given twice. Says file and line or record.
     """
     first: dict[tuple[str, int, str], Given] = {}
-    finder = _Finder(source)
+    finder = _Finder(source, thoughts)
     for given in found:
         line, view = finder.find(given)
         name = (given.rater or rater or "").strip()
@@ -129,7 +131,8 @@ def write_labels(path: Path, labels: Iterable[Label]) -> None:
 class _Finder:
     """Finds a response by its line, or by its task and text."""
 
-    def __init__(self, source: LabelSource) -> None:
+    def __init__(self, source: LabelSource, thoughts: Thoughts) -> None:
+        self._thoughts: Thoughts = thoughts
         self._views = source.views or {}
         self._lines: defaultdict[tuple[str, str | None], list[int]] = defaultdict(list)
         for line, view in self._views.items():
@@ -146,7 +149,8 @@ class _Finder:
         else:
             if given.task_id is None:
                 raise error("has neither line nor task_id: name the response by one", field="line")
-            lines = self._lines.get((given.task_id, given.response), [])
+            said = given.response and answer_of(given.response, self._thoughts).text
+            lines = self._lines.get((given.task_id, said), [])
             if len(lines) != 1:
                 raise error(_no_single(given, len(lines)), field="line")
             (line,) = lines

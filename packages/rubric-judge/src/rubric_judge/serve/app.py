@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
-from rubric_core import JudgeView
+from rubric_core import JudgeView, answer_of
 from rubric_core.configuration import needed
 from rubric_core.errors import NotJsonError
 from rubric_core.files import decode
@@ -145,7 +145,7 @@ def _view(service: JudgeService, item: TaskItem | InlineItem, position: int) -> 
         task = service.task(item.task_id, field=f"items.{position}.task_id")
     else:
         task = service.inline_task(item.task, field=f"items.{position}.task")
-    return task.judge_view(item.response)
+    return task.judge_view(answer_of(item.response, service.config.thoughts))
 
 
 async def _gone(request: Request) -> None:

@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from rubric_core import Thoughts
 from rubric_judge.provider.model_config import Settings
 
 OnUnavailable = Literal["retry", "zero"]
@@ -52,6 +53,11 @@ class ServeConfig(Settings):
     on_unavailable: OnUnavailable = "retry"
     """What OpenRLHF is told of a response that could not be judged: `retry` answers 503, and it
     asks again; `zero` is a reward of 0, and its log `rubric/unavailable` is 1."""
+
+    thoughts: Thoughts = "cut"
+    """How thoughts are told from answers, of which alone scores are given: `cut` by the tags that
+    are known, `opened` where the prompt opens each, `kept` to judge the whole, or the tags as
+    JSON."""
 
     @property
     def is_private(self) -> bool:

@@ -28,8 +28,8 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
     rows = zip(request.query, request.prompts, request.labels, strict=True)
     for position, (query, prompt, label) in enumerate(rows):
         try:
-            response = openrlhf.response_of(query, prompt)
-            view = service.tasks.view(label_row(label), prompt=prompt, response=response)
+            answer = openrlhf.answer_in(query, prompt, service.config.thoughts)
+            view = service.tasks.view(label_row(label), prompt=prompt, response=answer)
         except ConfigError:
             # Its message holds the label, which may be anything where `label_key` is wrong.
             unknown = says("label_of_no_task")

@@ -110,6 +110,10 @@ class Judgement(_Body):
     total: float | None
     max_total: float | None
     passage_truncated: bool
+    thought: rubric_core.Thought
+    """What stood before the answer, which alone is judged."""
+    unanswered: rubric_core.Unanswered | None
+    """Why there is no answer: all scores are 0, and no judge was asked."""
     judge: str
     usage: rubric_core.Usage | None
     latency_s: float | None
@@ -121,12 +125,13 @@ class Judgement(_Body):
         unavailable = result.outcome is Outcome.UNAVAILABLE
         return cls(
             task_id=view.task_id,
+            thought=view.thought,
             reward=None if unavailable else rubric_core.normalized_reward(result, view.rubric),
             **{name: getattr(result, name) for name in cls.model_fields if name in _OF_RESULT},
         )
 
 
-_OF_RESULT = frozenset(Judgement.model_fields) - {"task_id", "reward"}
+_OF_RESULT = frozenset(Judgement.model_fields) - {"task_id", "reward", "thought"}
 
 
 class JudgeResponse(_Body):

@@ -99,6 +99,7 @@ class JudgeService:
             RefusedError: the queue is full; a group is larger than the judge takes; or the service
                 ended first, or the client has gone.
         """
+        self.metrics.asked(views)
         results: list[JudgeResult] | None = None
         refused: schemas.RefusedError | None = None
         with self._admit(len(views)):

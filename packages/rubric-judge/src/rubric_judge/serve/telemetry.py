@@ -3,7 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import structlog
@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from rubric_core import JudgeResult, Outcome
+from rubric_core import JudgeResult, JudgeView, Outcome, Thought, Unanswered
 from rubric_judge.pool.cascades import CascadeStatistics
 from rubric_judge.pool.statistics import PoolStatistics
 
@@ -37,6 +37,7 @@ class ServiceMetrics(Collector):
         """
         self._statistics = statistics
         self._queued = queued
+        self._thoughts = Counter(dict.fromkeys(Thought, 0))
         self._registry = CollectorRegistry()
         self._registry.register(self)
         self._judgement = Histogram(
@@ -58,6 +59,10 @@ class ServiceMetrics(Collector):
         if result.latency_s is not None:
             self._judgement.observe(result.latency_s)
 
+    def asked(self, views: Sequence[JudgeView]) -> None:
+        """Count what the responses of a request hold beside answers."""
+        self._thoughts.update(view.thought for view in views)
+
     def answered(self, *, path: str, status: int, latency_s: float) -> None:
         """Count one request."""
         self._request.labels(path=path, status=str(status)).observe(latency_s)
@@ -72,6 +77,12 @@ class ServiceMetrics(Collector):
         ended = {(reason.outcome.value, reason.value): n for reason, n in pool.by_reason.items()}
         ended = {(Outcome.SCORED.value, ""): pool.by_outcome.get(Outcome.SCORED, 0)} | ended
         yield _counted("judgements", "Judgements that ended.", ("outcome", "reason"), ended)
+        what = "Responses by the thought that stood before their answer."
+        by_thought = {(kind.value,): count for kind, count in self._thoughts.items()}
+        yield _counted("thoughts", what, ("thought",), by_thought)
+        what = "Responses without an answer, which score 0 and are not judged."
+        unanswered = {(why.value,): pool.unanswered.get(why, 0) for why in Unanswered}
+        yield _counted("unanswered", what, ("why",), unanswered)
         what = "Judgements that a fallback of the litellm_config answered."
         by_fallback = {(name,): count for name, count in pool.by_fallback.items()}
         yield _counted("fallback_judgements", what, ("fallback",), by_fallback)

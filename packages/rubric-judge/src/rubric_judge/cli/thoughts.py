@@ -1,0 +1,28 @@
+"""The option that says how thoughts are told from answers."""
+
+from collections.abc import Sequence
+from typing import Annotated, Final, TypeAlias
+
+from cyclopts import Parameter, Token
+from pydantic import TypeAdapter, ValidationError
+
+from rubric_core import Thoughts, ThoughtTags
+from rubric_judge.errors import says
+
+_THOUGHTS: Final[TypeAdapter[Thoughts]] = TypeAdapter(Thoughts)
+
+
+def _told(_type: object, tokens: Sequence[Token]) -> Thoughts:
+    text = tokens[0].value
+    if text.startswith("{"):
+        return ThoughtTags.model_validate_json(text)
+    try:
+        return _THOUGHTS.validate_python(text)
+    except ValidationError:
+        raise ValueError(says("no_thoughts", given=text)) from None
+
+
+HowThoughts: TypeAlias = Annotated[
+    Thoughts,
+    Parameter(converter=_told, n_tokens=1, negative=(), accepts_keys=False, json_dict=False),
+]
