@@ -4,14 +4,18 @@ Apart from `policy`, which loads torch and transformers: reading a configuration
 """
 
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Final, Literal, Self
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, PositiveInt
 
+from rubric_core.data.chat_prompt import ChatPrompt
+from rubric_core.data.model_files import template_texts
 from rubric_core.nearest import near
-from rubric_train_openrlhf.errors import PolicyLoadError
+from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 
 SLOT_FILE = "slots.json"
 """Marks a model folder whose tokenizer is read through a `SlotCodec`."""
@@ -29,6 +33,37 @@ def check_model_folder(folder: Path) -> None:
             raise PolicyLoadError.told(
                 "no_model", what=what, wanted=wanted, path=folder, near=near(wanted)
             )
+
+
+_GIVEN: Final = frozenset(
+    {"messages", "tools", "documents", "add_generation_prompt", "raise_exception", "strftime_now"}
+)
+"""Names that every chat template is given."""
+_MARKED: Final = re.compile(r"{%-?\s*(end)?generation\s*-?%}")
+"""A statement of transformers, not of jinja2."""
+
+
+def check_arguments(folder: Path, *, prompt: ChatPrompt) -> None:
+    """Look whether the chat template of a model folder reads the names that it is given.
+
+    Raises:
+        TrainConfigError: it does not read one of them; says which it reads.
+    """
+    if not prompt.arguments or not folder.is_dir():
+        return
+    import jinja2.meta  # only where there are names: a configuration is read in little time
+
+    reader = jinja2.Environment(extensions=["jinja2.ext.loopcontrols"])  # noqa: S701  # renders nothing
+    known, words = set[str](), set[str]()
+    for text in template_texts(folder):
+        words |= set(re.findall(r"\w+", text))
+        with suppress(jinja2.TemplateError):  # it may use what transformers adds to the language
+            known |= jinja2.meta.find_undeclared_variables(reader.parse(_MARKED.sub("", text)))
+    if unread := [name for name in prompt.arguments if name not in known | words]:
+        names = ", ".join(sorted(one for one in known - _GIVEN if not one.endswith("_token")))
+        told = {"names": ", ".join(unread), "path": folder, "known": names or "no such name"}
+        location = "model.chat_template_kwargs"
+        raise TrainConfigError.told("unread_arguments", location=location, **told)
 
 
 class Section(BaseModel):

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, Literal
 import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from rubric_core import Ask, Decoding, Reply, ResponderError
+from rubric_core import Ask, Decoding, Reply, ResponderError, Thoughts
 from rubric_core.configuration import validated
 from rubric_core.data.chat_prompt import PROMPT_DATE, ChatPrompt, prompt_identity
 from rubric_core.data.model_files import model_files, prompt_form
 from rubric_judge.reporting import reported
 from rubric_train_openrlhf.errors import PolicyLoadError
-from rubric_train_openrlhf.policy_config import SLOT_FILE
+from rubric_train_openrlhf.policy_config import SLOT_FILE, check_arguments
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import Policy
@@ -50,10 +50,16 @@ class PolicyOptions(BaseModel):
     prompt_date: dt.date = PROMPT_DATE
     """What a chat template that writes the date takes for today."""
 
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Names that the chat template is given, such as `enable_thinking: false`."""
+
+    thoughts: Thoughts = "cut"
+    """How thoughts are told from answers; see `rubric_core.answer_of`."""
+
     @property
     def chat_prompt(self) -> ChatPrompt:
         """What the chat template is given beside the question."""
-        return ChatPrompt(date=self.prompt_date)
+        return ChatPrompt(date=self.prompt_date, arguments=self.chat_template_kwargs)
 
 
 def policy_responder(options: Mapping[str, object]) -> PolicyResponder:
@@ -72,10 +78,11 @@ class PolicyResponder:
         """Hash the folder.
 
         Raises:
-            ConfigError: no model in the folder.
+            ConfigError: no model in the folder, or its chat template does not read a name.
         """
         self._options = options
         self._files = model_files(options.path)
+        check_arguments(options.path, prompt=options.chat_prompt)
         self._policy: Policy | None = None
 
     @property
@@ -91,13 +98,15 @@ class PolicyResponder:
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
-        """Every file of the policy, its number format, and the date that its prompts hold."""
+        """Every file of the policy, its number format, and what changes prompts and answers."""
+        thoughts = self._options.model_dump(mode="json", include={"thoughts"})
         return {
             "kind": "policy",
             "version": _VERSION,
             "files": self._files,
             "dtype": self._options.dtype,
             **prompt_identity(self._options.path, self._options.chat_prompt),
+            **(thoughts if self._options.thoughts != "cut" else {}),
         }
 
     async def respond(
@@ -134,6 +143,7 @@ class PolicyResponder:
                     device=device,
                     dtype=DTYPES.get(self._options.dtype, "auto"),
                     prompt=self._options.chat_prompt,
+                    thoughts=self._options.thoughts,
                 )
             except (PolicyLoadError, RuntimeError) as error:
                 raise ResponderError(f"the policy cannot answer: {error}") from error

@@ -9,7 +9,7 @@ import pytest
 from rubric_judge import ListwiseConfig, load_judge
 from rubric_judge.testing import FakeCall, FakeEndpoint, ScriptedJudge
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
-from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
+from rubric_train_openrlhf.local.rollout import JudgedGroup, JudgedSampler, background_judge
 from rubric_train_openrlhf.policy import Policy
 from rubric_train_openrlhf.step.tasks import TaskSet
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rubric_core import JudgeView, PolicyView, Task
     from rubric_train_openrlhf.policy import EncodedPrompt, TextCodec
+    from rubric_train_openrlhf.policy.completion import Completion
 
 SAMPLING = RolloutConfig(group_size=2, max_new_tokens=8, temperature=1.0, micro_batch=1)
 SEED = 5
@@ -43,14 +44,18 @@ class WaitingCodec:
     def encode_text(self, text: str) -> tuple[int, ...]:
         return self._codec.encode_text(text)
 
-    def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
+    def completion(self, view: PolicyView, token_ids: Sequence[int]) -> Completion:
         self._first = self._first or view.task_id
         if view.task_id != self._first:
             assert self._judged.wait(timeout=60), "judging waits for all of the sampling"
-        return self._codec.decode(view, token_ids)
+        return self._codec.completion(view, token_ids)
 
     def save(self, path: Path) -> None:
         self._codec.save(path)
+
+
+def responses(group: JudgedGroup) -> list[str]:
+    return [one.answer.text for one in group.completions]
 
 
 def test_earlier_answers_are_judged_while_later_ones_are_sampled(
@@ -86,7 +91,7 @@ def test_every_answer_is_judged_against_its_own_task(
     owed = {
         (task.task_id, response, task.rubric)
         for task, group in zip(tasks[:3], groups, strict=True)
-        for response in group.responses
+        for response in responses(group)
     }
     assert asked == owed
     assert [group.view.task_id for group in groups] == [task.task_id for task in tasks[:3]]
@@ -112,9 +117,9 @@ def test_a_listwise_judge_gets_each_group_whole_and_in_one_call(
         ]
 
     assert len(shown) == 3
-    assert sorted(map(sorted, shown)) == sorted(sorted(set(g.responses)) for g in groups)
+    assert sorted(map(sorted, shown)) == sorted(sorted(set(responses(g))) for g in groups)
     for group in groups:
-        for response, result in zip(group.responses, group.results, strict=True):
+        for response, result in zip(responses(group), group.results, strict=True):
             share = crc32(response.encode()) % 101 / 100
             assert (result.total or 0) / (result.max_total or 1) == pytest.approx(share)
 
@@ -124,7 +129,7 @@ def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task,
     with background_judge(ScriptedJudge(0.5), config=JudgingConfig()) as judge:
         sampler = JudgedSampler(policy, judge=judge, autocast=False)
         one, again, other = (
-            [group.responses for group in drawn]
+            [responses(group) for group in drawn]
             for seed in (SEED, SEED, SEED + 1)
             for drawn, _ in [sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=seed)]
         )

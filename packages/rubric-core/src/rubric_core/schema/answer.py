@@ -35,7 +35,7 @@ class Thought(StrEnum):
 class Unanswered(StrEnum):
     """Why there is nothing to judge. Such a completion earns 0, and no judge is asked."""
 
-    EMPTY = "empty"
+    EMPTY = "empty_answer"
     """The answer has no text but white space."""
 
     UNCLOSED_THOUGHT = "unclosed_thought"

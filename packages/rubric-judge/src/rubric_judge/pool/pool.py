@@ -72,6 +72,11 @@ class JudgePool:
         self._judge = judges[0]
 
     @property
+    def name(self) -> str:
+        """Of the judge, as its results have it."""
+        return self._judge.name
+
+    @property
     def fingerprint(self) -> str:
         """What identifies the scores of its judges, for keys of a ledger."""
         return fingerprint(self._judge)

@@ -1,7 +1,7 @@
 """The judge's side of a run: the only processes that hold a passage or a criterion.
 
 Tasks, judge, ledger and judgement rows stay with the `JudgeCoordinator`, a process that Ray
-restarts. The policy's side hands in a task id and a response, and gets a reward and a name for the
+restarts. The policy's side hands in a task id and an answer, and gets a reward and a name for the
 judgement.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task
+from rubric_core import Answer, JudgeResult, JudgeView, Outcome, Reason, Task
 from rubric_judge import JudgePool, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
@@ -90,8 +90,10 @@ class JudgeSide:
         rewards = judge_rewards([[result]], rubrics, on_unavailable="mask", admission=admission)
         return float(rewards.rewards_PG[0, 0])
 
-    async def judge(self, task_id: str, response: str) -> tuple[str, JudgeResult]:
-        """Judge a response; one that is being judged already is not judged twice.
+    async def judge(self, task_id: str, answer: str | Answer) -> tuple[str, JudgeResult]:
+        """Judge an answer; one that is being judged already is not judged twice.
+
+        A response without an answer is not judged at all: its result follows from its name.
 
         Returns:
             The judgement's name and the result.
@@ -100,7 +102,10 @@ class JudgeSide:
             ClusterError: no task has this id.
             LedgerError: the ledger cannot be read.
         """
-        view = self.task(task_id).judge_view(response)
+        view = self.task(task_id).judge_view(answer)
+        if view.unanswered is not None:
+            (result,) = await self.pool.judge_all([view])
+            return JudgementId(task_id=task_id, unanswered=view.unanswered).text, result
         key = self._ledger.key(view, judge=self.pool.fingerprint)
         if (task := self._under_way.get(key)) is None:
             task = self._under_way[key] = asyncio.create_task(self._judge_in_turn(view))
@@ -155,6 +160,9 @@ class JudgeSide:
             return result
         # The coordinator was started again since.
         judgement = JudgementId.read(name)
+        if (why := judgement.unanswered) is not None:
+            rubric = self.task(judgement.task_id).rubric
+            return JudgeResult.without_answer(rubric, why, judge=self.pool.name)
         if judgement.reason is not None:
             return JudgeResult.unavailable(judgement.reason)
         return self._ledger.find(judgement.key) or JudgeResult.unavailable(
@@ -199,8 +207,8 @@ class JudgeCoordinator:
         """
         await wait_for_judge((await self._side()).pool.check)
 
-    async def judge(self, task_id: str, response: str) -> Verdict:
-        """Judge one response.
+    async def judge(self, task_id: str, answer: str | Answer) -> Verdict:
+        """Judge the answer in one response.
 
         At most `judge.workers · judge.micro_batch` are under way; the others wait here.
 
@@ -209,7 +217,7 @@ class JudgeCoordinator:
             LedgerError: the ledger cannot be read.
         """
         side = await self._side()
-        judgement, result = await side.judge(task_id, response)
+        judgement, result = await side.judge(task_id, answer)
         if result.outcome is not Outcome.UNAVAILABLE:
             return Verdict(judgement, side.reward(task_id, result))
         return Verdict(judgement, 0.0 if self._config.judge.on_unavailable == "zero" else None)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, JsonValue
 
-from rubric_core import Decoding
+from rubric_core import Decoding, Thoughts
 from rubric_core.data.chat_prompt import PLAIN, PROMPT_DATE, ChatPrompt
 from rubric_judge import Hedging, HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
@@ -53,7 +53,8 @@ class RolloutConfig(Section):
     group_size: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 32
     """Responses per prompt (G); at least 2."""
     max_new_tokens: Annotated[int, Field(ge=1)] = _HELDOUT.max_tokens
-    """Longest response; what reaches it counts as truncated."""
+    """Longest response, its thought included; what reaches it counts as truncated, and so does a
+    thought that does not end."""
     temperature: Annotated[float, Field(ge=LOWEST_TEMPERATURE, le=HIGHEST_TEMPERATURE)] = 1.0
     """Sampling temperature; log-probabilities are taken at it too."""
     micro_batch: Annotated[int, Field(ge=1)] = 8
@@ -107,7 +108,8 @@ class LengthPenaltyConfig(Section):
     """Soft overlong penalty (DAPO)."""
 
     buffer_tokens: Annotated[int, Field(ge=1)]
-    """The penalty grows from 0 to −1 over the last so many tokens before max_new_tokens."""
+    """The penalty grows from 0 to −1 over the last so many tokens before max_new_tokens. As there,
+    all sampled tokens count, those of a thought and the end token too."""
 
 
 class ShapingConfig(Section):
@@ -116,7 +118,8 @@ class ShapingConfig(Section):
     length_penalty: LengthPenaltyConfig | None = None
     """Discourage responses near truncation."""
     alpha_stop: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
-    """Multiply the reward of a response without its stop token by this."""
+    """Multiply the reward of a response without its stop token, or whose thought does not end, by
+    this."""
 
     @property
     def enabled(self) -> bool:
@@ -169,6 +172,11 @@ class _Model(Section):
         """What its chat template is given beside the question."""
         return PLAIN
 
+    @property
+    def told_thoughts(self) -> Thoughts:
+        """How thoughts are told from answers."""
+        return "cut"
+
 
 class PathModel(_Model):
     """A causal language model saved in Hugging Face format."""
@@ -179,11 +187,23 @@ class PathModel(_Model):
     prompt_date: dt.date = PROMPT_DATE
     """What a chat template that writes the date takes for today, so that the prompts of a run do
     not change at midnight."""
+    chat_template_kwargs: dict[str, JsonValue] = Field(default_factory=dict)
+    """Names that its chat template is given, such as `enable_thinking: false`; one that the
+    template does not read is refused."""
+    thoughts: Thoughts = "cut"
+    """How its thoughts are told from its answers, of which alone rewards are given: `cut` by the
+    marks of known families, `opened` where every response begins in a thought, `kept` to judge
+    thoughts too, or the marks of another family (`open`, `close`, and `opened`)."""
 
     @property
     def chat_prompt(self) -> ChatPrompt:
         """What its chat template is given beside the question."""
-        return ChatPrompt(date=self.prompt_date)
+        return ChatPrompt(date=self.prompt_date, arguments=self.chat_template_kwargs)
+
+    @property
+    def told_thoughts(self) -> Thoughts:
+        """How thoughts are told from answers."""
+        return self.thoughts
 
     def folder(self) -> Path:
         """Where the model is, or should be."""

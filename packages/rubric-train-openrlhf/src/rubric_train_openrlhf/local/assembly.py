@@ -48,7 +48,10 @@ def _start_policy(
         case saved:
             with watch.progress.phase("loading the policy"):
                 policy = policies.load_policy(
-                    saved.folder(), device=device, prompt=saved.chat_prompt
+                    saved.folder(),
+                    device=device,
+                    prompt=saved.chat_prompt,
+                    thoughts=saved.told_thoughts,
                 )
             _hold_rope(policy, inputs=inputs, new_tokens=config.rollout.max_new_tokens)
     if config.sft is not None:
@@ -159,7 +162,9 @@ def _policy(
             if config.objective.kl_coef and start.step:  # the reference model is there too
                 checkpoints.load_state(checkpoints.checkpoint_path(folder.checkpoints, step=0))
             prompt = config.model.chat_prompt
-            policy = policies.load_policy(checkpoint, device=device, prompt=prompt)
+            policy = policies.load_policy(
+                checkpoint, device=device, prompt=prompt, thoughts=config.model.told_thoughts
+            )
             check_prompting(folder, prompting=policy.codec.record)
             if start.weights:
                 policy.model.load_state_dict(start.weights)

@@ -12,7 +12,7 @@ from rubric_judge.capabilities import Checking, fingerprint
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
-from rubric_train_openrlhf.policy_config import check_model_folder
+from rubric_train_openrlhf.policy_config import check_arguments, check_model_folder
 from rubric_train_openrlhf.resuming import holds_run_to_resume
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
 from rubric_train_openrlhf.run.folder import RunFolder
@@ -71,6 +71,7 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     check_answers(config, tasks)
     if not isinstance(config.model, TinyModel):
         check_model_folder(config.model.folder())
+        check_arguments(config.model.folder(), prompt=config.model.chat_prompt)
         return inputs
     documents = read_corpus(config.model.documents, doc_hashes=tasks.doc_hashes)
     return inputs._replace(documents=tuple(documents))

@@ -3,11 +3,13 @@
 import time
 from collections.abc import Sequence
 from functools import partial
+from itertools import chain
+from typing import cast
 
 import structlog
 import torch
 
-from rubric_core import JudgeResult, Task
+from rubric_core import Answer, JudgeResult, Task
 from rubric_train_openrlhf.local.assembly import LocalRun
 from rubric_train_openrlhf.local.rollout import JudgedGroup, sizes_of
 from rubric_train_openrlhf.local.update import UpdateBatch
@@ -29,7 +31,9 @@ def train(run: LocalRun) -> None:
         RubricError: why the run failed, as `run_grpo` lists it.
     """
     config, progress = run.config, run.watch.progress
-    heldout = passes.HeldoutPasses(run.folder, config, progress, partial(ask_heldout, run))
+    thoughts = passes.UnclosedThoughts()
+    ask = partial(ask_heldout, run)
+    heldout = passes.HeldoutPasses(run.folder, config, progress, ask, thoughts)
     _validate_if_due(run, heldout, step=run.start.step)
     prompts_drawn = run.start.prompts_drawn
     with progress.phase("training", total=config.steps, unit="steps") as phase:
@@ -42,6 +46,7 @@ def train(run: LocalRun) -> None:
             run.events.write("train", row, step=step)
             _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
             run.watch.step(row, phase=phase)
+            thoughts.look(row)
             improved = _validate_if_due(run, heldout, step=step)
             if improved or step % config.checkpoint.every == 0 or step == config.steps:
                 with progress.phase("writing a checkpoint"):
@@ -172,12 +177,12 @@ def _judged(
 
 def answers(groups: Sequence[JudgedGroup], advantages_B: Sequence[float]) -> list[rows.Answer]:
     """The responses of a step, as its rows show them."""
-    told = ((group.view, text) for group in groups for text in group.responses)
-    ended_B = sizes_of(groups).ended_PG.reshape(-1).tolist()
+    told = ((group.view, one) for group in groups for one in group.completions)
+    parts = (cast("list[bool]", group.rollouts.ended_B.tolist()) for group in groups)
     return [
-        rows.Answer(view.task_id, view.question, text, tokens, ended, advantage)
-        for (view, text), tokens, ended, advantage in zip(
-            told, lengths(groups), ended_B, advantages_B, strict=True
+        rows.Answer(view.task_id, view.question, one, tokens, ended, advantage)
+        for (view, one), tokens, ended, advantage in zip(
+            told, lengths(groups), chain(*parts), advantages_B, strict=True
         )
     ]
 
@@ -187,7 +192,7 @@ def lengths(groups: Sequence[JudgedGroup]) -> list[int]:
     return sizes_of(groups).lengths_PG.reshape(-1).tolist()
 
 
-def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
+def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int], list[Answer]]:
     """Ask the held-out questions, and average the judge's rewards without penalties.
 
     The draws come from the run's seed alone, so that two passes differ by the policy only.
@@ -211,4 +216,6 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
         seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
     results_NS = [group.results for group in groups]
-    return run.crediting.of_heldout(step, results_NS, list(tasks.values())), lengths(groups)
+    written = [one.answer for group in groups for one in group.completions]
+    reward = run.crediting.of_heldout(step, results_NS, list(tasks.values()))
+    return reward, lengths(groups), written

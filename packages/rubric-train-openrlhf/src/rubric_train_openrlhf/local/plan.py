@@ -16,6 +16,7 @@ from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.local.inputs import check_answers, read_corpus
 from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_shape
+from rubric_train_openrlhf.policy_config import check_arguments
 from rubric_train_openrlhf.step.admission import admission_lines
 from rubric_train_openrlhf.step.probe import judge_lines
 from rubric_train_openrlhf.step.tasks import TaskSet, heldout_questions, shared_lines
@@ -182,8 +183,9 @@ def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
         return _TEMPLATE_TOKENS + ceil(longest / _TOKEN_CHARACTERS) if longest else _PROMPT_TOKENS
     from rubric_train_openrlhf.policy import load_codec
 
+    model = config.model
     try:
-        codec = load_codec(config.model.folder(), prompt=config.model.chat_prompt)
+        codec = load_codec(model.folder(), prompt=model.chat_prompt, thoughts=model.told_thoughts)
     except PolicyLoadError:
         return _PROMPT_TOKENS
     return max((len(codec.encode_prompt(view).token_ids) for view in views), default=_PROMPT_TOKENS)
@@ -195,6 +197,8 @@ def _check_start(config: TrainConfig) -> None:
         return
     tasks, model = TaskSet(read_tasks(config.data.train)), config.model
     check_answers(config, tasks)
+    if isinstance(model, PathModel):
+        check_arguments(model.folder(), prompt=model.chat_prompt)
     if isinstance(model, TinyModel) and model.documents.is_file():
         read_corpus(model.documents, doc_hashes=tasks.doc_hashes)
 

@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from rubric_core import Judge, JudgeResult, JudgeView, PolicyView
+from rubric_core import Judge, JudgeResult, JudgeView, PolicyView, Thought
 from rubric_judge import JudgePool, Ledger
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
 from rubric_train_openrlhf.policy import EncodedPrompt, Policy, Rollouts, sample_groups
+from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.run.records import Timing
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.tasks import TaskSet
@@ -78,17 +79,20 @@ class JudgedGroup:
 
     view: PolicyView
     rollouts: Rollouts
-    responses: tuple[str, ...]
+    completions: tuple[Completion, ...]
+    """What the policy wrote, and what of it is judged."""
     results: tuple[JudgeResult, ...] = ()
     """Empty until it is judged."""
 
 
 def sizes_of(groups: Sequence[JudgedGroup]) -> Sizes:
-    """Lengths and ends of groups of one size."""
+    """Lengths and ends of groups of one size; a thought without an end has none."""
     rollouts_P = [group.rollouts for group in groups]
+    ended_PG = np.stack([rollouts.ended_B.cpu().numpy() for rollouts in rollouts_P])
+    thoughts_PG = [[one.answer.thought for one in group.completions] for group in groups]
     return Sizes(
         lengths_PG=np.stack([rollouts.lengths_B.cpu().numpy() for rollouts in rollouts_P]),
-        ended_PG=np.stack([rollouts.ended_B.cpu().numpy() for rollouts in rollouts_P]),
+        ended_PG=ended_PG & (np.array(thoughts_PG) != Thought.UNCLOSED),
     )
 
 
@@ -142,9 +146,9 @@ class JudgedSampler:
                 )
                 sampled += part
                 to_judge = [
-                    tasks[group.view.task_id].judge_view(response)
+                    tasks[group.view.task_id].judge_view(one.answer)
                     for group in part
-                    for response in group.responses
+                    for one in group.completions
                 ]
                 pending.append(self.judge.submit(to_judge))
                 phase.advance(len(part))
@@ -193,7 +197,7 @@ class JudgedSampler:
             JudgedGroup(
                 view,
                 rollouts.take_prompts([place]),
-                tuple(codec.decode(view, token_ids) for token_ids in islice(tokens, size)),
+                tuple(codec.completion(view, token_ids) for token_ids in islice(tokens, size)),
             )
             for place, view in enumerate(views)
         ]

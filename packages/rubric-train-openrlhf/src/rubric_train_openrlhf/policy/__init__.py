@@ -3,6 +3,7 @@
 | idea | module |
 | --- | --- |
 | text to tokens and back | `codec` |
+| what of a completion is the answer | `completion` |
 | prompts with banned tokens, what is sampled, and batches of both | `rollouts` |
 | the next-token distribution | `distribution` |
 | drawing G responses per prompt | `sampling`, `decoding`, `llama_decoding` |

@@ -214,25 +214,30 @@ class Answers:
             answer.tokens.append(token)
             answer.ended = token in codec.end_token_ids
             if looks and self._decoding.stop and not answer.ended:
-                text = codec.decode(answer.ask.view, answer.tokens)
+                text = codec.completion(answer.ask.view, answer.tokens).text
                 answer.ended = self._stop_at(text) is not None
             if answer.is_done:
                 yield answer
 
     def _reply(self, answer: _Answer) -> Reply:
-        codec = self._policy.codec
-        text = codec.decode(answer.ask.view, answer.tokens)
-        tokens, ended = len(answer.tokens), answer.ended
+        """Take the answer out of a completion, which a stop ends within a thought too."""
+        codec, view = self._policy.codec, answer.ask.view
+        tokens, ended = answer.tokens, answer.ended
+        written = codec.completion(view, tokens)
 
         def stops(n: int) -> bool:
-            return self._stop_at(codec.decode(answer.ask.view, answer.tokens[:n])) is not None
+            return self._stop_at(codec.completion(view, tokens[:n]).text) is not None
 
-        if (stop := self._stop_at(text)) is not None:
+        if self._stop_at(written.text) is not None:
             # Tokens were drawn beyond it: the first that completes the stop is its last.
-            tokens = bisect_left(range(tokens), x=True, lo=1, key=stops)
-            text, ended = text[:stop], True
-        finish = Finish.COMPLETE if ended else Finish.TRUNCATED
-        return Reply.answered(text, finish=finish, tokens=tokens)
+            tokens = tokens[: bisect_left(range(len(tokens)), x=True, lo=1, key=stops)]
+            written, ended = codec.completion(view, tokens), True
+        text = written.answer.text[: self._stop_at(written.answer.text)]
+        return Reply.of_completion(
+            written.answer._replace(text=text),
+            finish=Finish.COMPLETE if ended else Finish.TRUNCATED,
+            tokens=len(tokens),
+        )
 
     def _stop_at(self, text: str) -> int | None:
         found = [place for stop in self._decoding.stop if (place := text.find(stop)) >= 0]

@@ -5,6 +5,8 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import cast
@@ -12,10 +14,12 @@ from typing import cast
 from pydantic import JsonValue
 from transformers import PreTrainedTokenizerBase as Tokenizer
 
-from rubric_core import PolicyView
+from rubric_core import PolicyView, Thought, Thoughts, answer_of, opens_thought
 from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.end_tokens import EndTokens, end_tokens
-from rubric_train_openrlhf.errors import PolicyLoadError
+from rubric_core.schema.answer import ThoughtTags, opened_tags
+from rubric_train_openrlhf.errors import PolicyInputError, PolicyLoadError
+from rubric_train_openrlhf.policy.completion import Completion, completion_of
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
 from rubric_train_openrlhf.policy_config import SLOT_FILE
 
@@ -23,7 +27,10 @@ _SHOWN_CHARACTERS = 400
 
 
 class TextCodec(ABC):
-    """A policy's way of reading questions and writing answers."""
+    """A policy's way of reading questions and writing answers.
+
+    What counts as the answer of what it writes: docs/answer.md.
+    """
 
     eos_token_id: int
     """Token that ends an answer that is trained on."""
@@ -34,7 +41,9 @@ class TextCodec(ABC):
     prompt: ChatPrompt = PLAIN
     """What a chat template is given beside the question."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, thoughts: Thoughts = "cut") -> None:
+        self.thoughts: Thoughts = thoughts
+        """How its thoughts are told from its answers."""
         self._tokenizer = tokenizer
         self._path = cast("str", tokenizer.name_or_path)
         self._vocabulary = cast("dict[object, int]", tokenizer.get_vocab())
@@ -51,9 +60,26 @@ class TextCodec(ABC):
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens for language-model training, without an end token."""
 
-    @abstractmethod
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
-        """Turn response tokens into the answer they stand for."""
+        """Turn response tokens into the answer they hold: no thought, no special token."""
+        return self.completion(view, token_ids).answer.text
+
+    def completion(self, view: PolicyView, token_ids: Sequence[int]) -> Completion:
+        """Turn response tokens into text, and tell the answer in it from the thought."""
+        written = partial(self._written, view)
+        opened = self.opens_thought(view)
+        return completion_of(
+            token_ids, written, ends=self.end_token_ids, thoughts=self.thoughts, opened=opened
+        )
+
+    def opens_thought(self, view: PolicyView) -> bool:
+        """Whether the prompt ends with the opening of a thought."""
+        del view
+        return False
+
+    @abstractmethod
+    def _written(self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
+        """Turn tokens into text."""
 
     @property
     def record(self) -> dict[str, JsonValue]:
@@ -82,6 +108,18 @@ def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
+_SWITCHES = ("enable_thinking", "thinking")
+"""Names by which templates are told not to have the policy think."""
+_BREAK = "\n"
+
+
+def _unopened(thoughts: Thoughts) -> Thoughts:
+    """How thoughts are told in a text that no prompt has begun."""
+    if isinstance(thoughts, ThoughtTags):
+        return thoughts.model_copy(update={"opened": False})
+    return "cut" if thoughts == "opened" else thoughts
+
+
 class ChatCodec(TextCodec):
     """Questions and answers through a Hugging Face tokenizer.
 
@@ -90,7 +128,12 @@ class ChatCodec(TextCodec):
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, ends: EndTokens | None = None, *, prompt: ChatPrompt = PLAIN
+        self,
+        tokenizer: Tokenizer,
+        ends: EndTokens | None = None,
+        *,
+        prompt: ChatPrompt = PLAIN,
+        thoughts: Thoughts = "cut",
     ) -> None:
         """Take a tokenizer as it is.
 
@@ -98,11 +141,12 @@ class ChatCodec(TextCodec):
             tokenizer: of the model.
             ends: what ends an answer; left out, what the tokenizer and its template name.
             prompt: what its chat template is given beside the question.
+            thoughts: how its thoughts are told from its answers.
 
         Raises:
             PolicyLoadError: nothing names an end token.
         """
-        super().__init__(tokenizer)
+        super().__init__(tokenizer, thoughts)
         self.prompt = prompt
         self.end_token_ids = (ends or end_tokens(tokenizer)).ids
         if not self.end_token_ids:
@@ -113,6 +157,8 @@ class ChatCodec(TextCodec):
         # "A" is one token in every vocabulary: what stands before it was added.
         added = self.encode_text("A")[: -len(self._ids("A"))]
         self._lead = self._text(added, skip_special=False)
+        self._opens: dict[str, bool] = {}
+        """Of each question that was asked about."""
 
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn the question into the prompt its answer follows."""
@@ -132,8 +178,17 @@ class ChatCodec(TextCodec):
         """
         if not self._tokenizer.chat_template:
             return f"{self._lead}{self._plain(view)}"
+        return self._rendered(view, self.prompt)
+
+    def opens_thought(self, view: PolicyView) -> bool:
+        """Whether the chat template opens a thought behind the question."""
+        if view.question not in self._opens:
+            self._opens[view.question] = opens_thought(self.prompt_text(view), self.thoughts)
+        return self._opens[view.question]
+
+    def _rendered(self, view: PolicyView, prompt: ChatPrompt) -> str:
         try:
-            return self.prompt.render(self._tokenizer, view.question)
+            return prompt.render(self._tokenizer, view.question)
         # The named boundary of a template, which is a program that came with the model.
         except Exception as error:
             said = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
@@ -142,19 +197,59 @@ class ChatCodec(TextCodec):
             ) from error
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
-        """Turn an answer into the tokens that should follow the prompt, the end token last."""
-        del view
-        return (*self._ids(self.answer_text(answer)), self.eos_token_id)
+        """Turn an answer into the tokens that should follow the prompt, the end token last.
+
+        Raises:
+            PolicyInputError: as `answer_text`.
+        """
+        return (*self._ids(self.answer_text(view, answer)), self.eos_token_id)
 
     @property
     def eos_text(self) -> str:
         """The end token that is trained on, as text."""
         return self._text([self.eos_token_id], skip_special=False)
 
-    def answer_text(self, answer: str) -> str:
-        """Write an answer as it follows the prompt's text, without the end token."""
+    def answer_text(self, view: PolicyView, answer: str) -> str:
+        """Write an answer as it follows the prompt's text, without the end token.
+
+        Where the prompt opens a thought, the answer stands behind its end; one that brings a
+        thought of its own goes on with that.
+
+        Raises:
+            PolicyInputError: nobody says how the thought ends, or the answer is within one.
+        """
         lead = "" if self._tokenizer.chat_template else " "
-        return f"{lead}{answer.strip()}"
+        text = f"{lead}{answer.strip()}"
+        opened = self.opens_thought(view)
+        if answer_of("…", self.thoughts, opened=opened).thought is Thought.UNCLOSED:
+            tags = self._tags(view)
+            if answer_of(text, _unopened(self.thoughts)).thought is Thought.CLOSED:
+                text = text.removeprefix(tags.open).lstrip("\n")
+            else:
+                text = f"{self._closing(view, tags)}{text}"
+        if answer_of(text, self.thoughts, opened=opened).thought is Thought.UNCLOSED:
+            raise PolicyInputError.told("answer_within_thought", task_id=view.task_id)
+        return text
+
+    def _tags(self, view: PolicyView) -> ThoughtTags:
+        """The marks of the thought that the prompt opens."""
+        tags = opened_tags(self.prompt_text(view), self.thoughts)
+        if tags is None and isinstance(self.thoughts, ThoughtTags):
+            return self.thoughts
+        if tags is None:
+            raise PolicyInputError.told("no_close")
+        return tags
+
+    def _closing(self, view: PolicyView, tags: ThoughtTags) -> str:
+        """What ends the thought that the prompt opens, as the template itself does it if it can."""
+        prompt = self.prompt_text(view)
+        for name in _SWITCHES:
+            switched = replace(self.prompt, arguments={**self.prompt.arguments, name: False})
+            silent = self._rendered(view, switched)
+            closing = silent.removeprefix(prompt)
+            if silent.startswith(prompt) and tags.close in closing:
+                return closing
+        return f"{'' if prompt.endswith(_BREAK) else _BREAK}\n{tags.close}\n\n"
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens, with the tokenizer's start token and no end token."""
@@ -162,10 +257,9 @@ class ChatCodec(TextCodec):
         ends = bool(token_ids) and token_ids[-1] in self.end_token_ids
         return token_ids[:-1] if ends else token_ids
 
-    def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
-        """Turn response tokens into the answer they stand for, special tokens left out."""
+    def _written(self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
         del view
-        return self._text(token_ids).strip()
+        return self._text(token_ids, skip_special=skip_special)
 
     def _plain(self, view: PolicyView) -> str:
         return f"Question: {view.question}\nAnswer:"
@@ -197,16 +291,17 @@ class SlotCodec(TextCodec):
     tokens: no token can be sampled that would be rendered as nothing.
     """
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, thoughts: Thoughts = "cut") -> None:
         """Take a tokenizer that knows the slot tokens.
 
         Args:
             tokenizer: with the slot tokens of this module and start, end and padding tokens.
+            thoughts: how thoughts are told from answers.
 
         Raises:
             PolicyLoadError: one of these tokens is missing.
         """
-        super().__init__(tokenizer)
+        super().__init__(tokenizer, thoughts)
         control = (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token)
         wanted = [*SLOT_TOKENS, *(token or "a start, end or padding token" for token in control)]
         missing = [token for token in wanted if token not in self._vocabulary]
@@ -233,8 +328,8 @@ class SlotCodec(TextCodec):
         """Turn running text into tokens; its first backticked names become slots, spelled once."""
         return (self._bos_id, *self._encode(text, self._slots(text), spelled=True))
 
-    def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
-        """Turn response tokens into the answer, with the question's names in backticks.
+    def _written(self, view: PolicyView, token_ids: Sequence[int], /, *, skip_special: bool) -> str:
+        """Turn tokens into text, with the question's names in backticks.
 
         A slot that the question does not have is shown as it is, `<P6>`, never as nothing.
         """
@@ -243,8 +338,12 @@ class SlotCodec(TextCodec):
         parts: list[str] = []
         for is_slot, tokens in groupby(token_ids, rendered.__contains__):
             run = list(tokens)
-            parts += [rendered[token] for token in run] if is_slot else [self._text(run)]
-        return "".join(parts).strip()
+            parts += (
+                [rendered[token] for token in run]
+                if is_slot
+                else [self._text(run, skip_special=skip_special)]
+            )
+        return "".join(parts)
 
     def save(self, path: Path) -> None:
         """Write the tokenizer's files and the mark that it is read through slots."""

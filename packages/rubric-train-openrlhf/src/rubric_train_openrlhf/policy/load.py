@@ -17,6 +17,7 @@ from safetensors import torch as safetensors_torch
 from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from rubric_core import Thoughts
 from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.data.model_files import read_settings
@@ -101,6 +102,7 @@ def load_policy(
     device: torch.device | str = "cpu",
     dtype: torch.dtype | Literal["auto"] = torch.float32,
     prompt: ChatPrompt = PLAIN,
+    thoughts: Thoughts = "cut",
 ) -> Policy:
     """Read a policy from a model folder; the network is never asked.
 
@@ -109,6 +111,7 @@ def load_policy(
         device: where the weights go.
         dtype: floating type of the weights; "auto" is that of the folder.
         prompt: what its chat template is given beside the question.
+        thoughts: how its thoughts are told from its answers; see `rubric_core.answer_of`.
 
     Returns:
         The policy, held in evaluation mode and its rotary embedding to one length, so that
@@ -122,7 +125,7 @@ def load_policy(
     folder = Path(path)
     check_model_folder(folder)
     with reading(folder, f"the model folder {str(folder)!r}"), silently():
-        codec = _codec(folder, prompt)
+        codec = _codec(folder, prompt, thoughts)
         read: Any = transformers.AutoModelForCausalLM
         model, report = read.from_pretrained(
             folder, dtype=dtype, local_files_only=True, output_loading_info=True
@@ -162,12 +165,15 @@ def cast_folder(folder: Path, dtype: torch.dtype) -> None:
     file.write_text(json.dumps(settings, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def load_codec(path: Path | str, *, prompt: ChatPrompt = PLAIN) -> TextCodec:
+def load_codec(
+    path: Path | str, *, prompt: ChatPrompt = PLAIN, thoughts: Thoughts = "cut"
+) -> TextCodec:
     """Read how a saved policy takes questions and gives answers, without its weights.
 
     Args:
         path: a folder that `load_policy` reads.
         prompt: what its chat template is given beside the question.
+        thoughts: how its thoughts are told from its answers; see `rubric_core.answer_of`.
 
     Raises:
         PolicyLoadError: no such folder, or no tokenizer in it.
@@ -176,7 +182,7 @@ def load_codec(path: Path | str, *, prompt: ChatPrompt = PLAIN) -> TextCodec:
     if not folder.is_dir():
         raise PolicyLoadError.told("no_model_folder", path=folder, near=near(folder))
     with reading(folder, f"the tokenizer in {str(folder)!r}"):
-        return _codec(folder, prompt)
+        return _codec(folder, prompt, thoughts)
 
 
 def parameter_count(folder: Path) -> int:
@@ -204,7 +210,7 @@ def reading(folder: Path, what: str) -> Generator[None]:
         raise PolicyLoadError(f"{what} could not be read: {reason}", path=folder) from error
 
 
-def _codec(folder: Path, prompt: ChatPrompt) -> TextCodec:
+def _codec(folder: Path, prompt: ChatPrompt, thoughts: Thoughts) -> TextCodec:
     read: Any = transformers.AutoTokenizer
     tokenizer = read.from_pretrained(folder, local_files_only=True)
     path = folder / SLOT_FILE
@@ -212,11 +218,11 @@ def _codec(folder: Path, prompt: ChatPrompt) -> TextCodec:
         ends = end_tokens(tokenizer, settings_end(folder))
         if ends.differ:
             _say_differ(**ends.named(tokenizer))
-        return ChatCodec(tokenizer, ends, prompt=prompt)
+        return ChatCodec(tokenizer, ends, prompt=prompt, thoughts=thoughts)
     if read_settings(path) != {"slot_tokens": list(SLOT_TOKENS)}:
         slots = ", ".join(SLOT_TOKENS)
         raise PolicyLoadError.told("other_slots", file=path, slots=slots, path=folder)
-    return SlotCodec(tokenizer)
+    return SlotCodec(tokenizer, thoughts)
 
 
 @lru_cache  # once in a process, which may load a policy and its checkpoints

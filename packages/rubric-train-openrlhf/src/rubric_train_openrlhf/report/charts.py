@@ -57,7 +57,8 @@ def _series(
         case {"criteria": rows}:
             yield from _criteria(heldout if rows == "validation" else metrics, names)
         case {"label": label, "role": role, "dots": field}:
-            steps, values = tuple(row.step for row in heldout), _values(heldout, field)
+            passes = [row for row in heldout if getattr(row, field) is not None]
+            steps, values = tuple(row.step for row in passes), _values(passes, field)
             yield Series(label, role, steps, values, style="dots")
         case _:
             field, spread = told["field"], told.get("spread")

@@ -189,7 +189,7 @@ def excerpt(
         entries = [_policy_entry(row, prompts) for row in chosen]
         steps.append({"step": step, "total": len(rows), "rows": entries})
         judged = run / "judgements" / files[step].name
-        responses = {row.id: row.response for row in chosen}
+        responses = {row.id: row.judged for row in chosen}
         judge.update(
             (row.id, _judge_entry(row, responses[row.id], tasks))
             for _, row in read_growing(judged, records.JudgementRow, notes=notes)
@@ -246,6 +246,7 @@ def _policy_entry(row: records.RolloutRow, prompts: dict[str, int]) -> dict[str,
         "task": row.task_id,
         "prompt": prompts.setdefault(_shown(row.prompt, MAX_TEXT_CHARS), len(prompts)),
         "response": _shown(row.response, MAX_TEXT_CHARS),
+        **({} if row.answer is None else {"answer": _shown(row.answer, MAX_TEXT_CHARS)}),
     }
 
 

@@ -34,7 +34,8 @@ _AGAIN_AFTER_S: Final = 5.0
 """A summary older than this is written again, so that a reader sees that the run goes on."""
 _BEST: Final = ("best_step", "best_heldout_reward")
 _OF_HELDOUT: Final = (*_BEST, "first_heldout_reward", "last_heldout_reward")
-_FIGURES: Final = ("steps", "wall_s", "admission", *_OF_HELDOUT)
+_OF_ANSWERS: Final = ("unclosed_thought_frac", "empty_answer_frac")
+_FIGURES: Final = ("steps", "wall_s", "admission", *_OF_HELDOUT, *_OF_ANSWERS)
 _PLACE: Final = ("phase", "phase_done", "phase_total", "note")
 
 _log = structlog.get_logger()
@@ -103,7 +104,7 @@ class LiveSummary:
 
     def step(self, row: MetricsRow) -> None:
         """Note a step that is on disk."""
-        self._figures["steps"] = row.step
+        self._figures |= {"steps": row.step, **row.model_dump(include=set(_OF_ANSWERS))}
 
     def heldout(self) -> None:
         """Note that another held-out pass is on disk."""
@@ -229,6 +230,13 @@ def _is_ours(summary: RunSummary) -> bool:
     return (summary.pid, summary.host) == (os.getpid(), platform.node())
 
 
+def step_note(row: MetricsRow) -> str:
+    """Say in a line how a step went."""
+    unanswered = (row.unclosed_thought_frac or 0) + (row.empty_answer_frac or 0)
+    without = f", {100 * unanswered:.1f} % without an answer" if unanswered else ""
+    return f"reward {100 * row.reward_mean:.1f} %, KL {row.kl:.4f}{without}"
+
+
 @dataclass(frozen=True)
 class Watch:
     """Who is told what a run is doing: its summary, its progress, and callers of its rows."""
@@ -242,7 +250,7 @@ class Watch:
     def step(self, row: MetricsRow, *, phase: Phase) -> None:
         """A training step is on disk."""
         self.summary_file.step(row)
-        phase.advance(note=f"reward {100 * row.reward_mean:.1f} %, KL {row.kl:.4f}")
+        phase.advance(note=step_note(row))
         if self.on_step is not None:
             self.on_step(row)
 
@@ -275,6 +283,8 @@ def summed_up(folder: RunFolder) -> RunSummary:
         best_heldout_reward=best.reward_mean if best else None,
         first_heldout_reward=heldout[0].reward_mean if heldout else None,
         last_heldout_reward=heldout[-1].reward_mean if heldout else None,
+        unclosed_thought_frac=steps[-1].unclosed_thought_frac if steps else None,
+        empty_answer_frac=steps[-1].empty_answer_frac if steps else None,
         admission=folder.read_admission(),
         by_fallback=dict(sum((Counter(row.by_fallback) for row in steps), Counter[str]())),
     )
@@ -286,17 +296,21 @@ def best_step(folder: RunFolder, *, up_to: int) -> int:
     return steps[-1] if steps else up_to
 
 
-_WARNINGS: Final[dict[str, str]] = toml_beside(__file__, "warnings.toml")
+WARNINGS: Final[dict[str, str]] = toml_beside(__file__, "warnings.toml")
+_MOST: Final = 0.5
 
 
 def _warning(steps: Sequence[MetricsRow]) -> str | None:
     if not steps:
         return None
+    shares = [row.unclosed_thought_frac or 0.0 for row in steps]
+    if (mean := sum(shares) / len(shares)) > _MOST:
+        return WARNINGS["unclosed"].format(mean=mean, todo=WARNINGS["end_thoughts"])
     if any(row.degenerate_group_frac < 1 for row in steps):
         return _collapse(steps)
     # Without a spread of rewards every advantage is 0.
     mean = sum(row.reward_mean for row in steps) / len(steps)
-    return _WARNINGS["no_spread"].format(steps=len(steps), mean=mean)
+    return WARNINGS["no_spread"].format(steps=len(steps), mean=mean)
 
 
 def _collapse(steps: Sequence[MetricsRow]) -> str | None:
@@ -308,7 +322,7 @@ def _collapse(steps: Sequence[MetricsRow]) -> str | None:
     first, last = (sum(row.reward_mean for row in part) / quarter for part in ends)
     if first == 0 or last > first / 2:
         return None
-    return _WARNINGS["collapse"].format(first=first, last=last, kl=steps[-1].kl)
+    return WARNINGS["collapse"].format(first=first, last=last, kl=steps[-1].kl)
 
 
 def _shown(error: Exception) -> str:

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import JudgeResult  # pydantic resolves it at runtime
+from rubric_core import JudgeResult, Thought  # pydantic resolves them at runtime
 
 Status = Literal["running", "finished", "failed", "interrupted"]
 
@@ -54,7 +54,8 @@ class JudgingFigures(_Row):
     """What the judgements of a step come to."""
 
     zero_reward_by_reason: dict[str, float]
-    """Shares of all responses with reward 0; "scored" are zeros that the judge gave."""
+    """Shares of all responses with reward 0; "scored" are zeros that the judge gave, and
+    "empty_answer" and "unclosed_thought" those of responses that it was not asked about."""
     criteria: dict[str, float]
     """Mean z of each criterion id."""
     m_eff_mean: float
@@ -103,7 +104,22 @@ class Timing(_Row):
     """From the end of the last response to the last judgement: training stood still."""
 
 
-class MetricsRow(Timing, UpdateMetrics, JudgingFigures, _StepRow):
+class AnswerShares(_Row):
+    """What the responses of a step or of a pass hold beside answers.
+
+    None in rows of an earlier version. A response without an answer has reward 0, and no judge is
+    asked about it.
+    """
+
+    thought_frac: float | None = None
+    """Share of responses with a thought, whether it ends or not."""
+    unclosed_thought_frac: float | None = None
+    """Share whose thought does not end, which have no answer and count as truncated."""
+    empty_answer_frac: float | None = None
+    """Share with nothing but white space where the answer should be, behind a thought or not."""
+
+
+class MetricsRow(AnswerShares, Timing, UpdateMetrics, JudgingFigures, _StepRow):
     """One training step: a line of metrics.jsonl.
 
     Reward figures are over the responses that were trained on.
@@ -117,6 +133,7 @@ class MetricsRow(Timing, UpdateMetrics, JudgingFigures, _StepRow):
     response_tokens_mean: float
     response_tokens_max: int
     truncated_frac: float
+    """Share that came to no end token, or to no end of the thought."""
     generated_tokens: int
     tokens_per_s: float
     update_s: float
@@ -140,7 +157,7 @@ class HeldoutReward(_Row):
     """Mean z of each criterion id."""
 
 
-class HeldoutRow(HeldoutReward, _StepRow):
+class HeldoutRow(AnswerShares, HeldoutReward, _StepRow):
     """One pass over the held-out questions: a line of heldout.jsonl."""
 
     response_tokens_mean: float
@@ -160,13 +177,25 @@ class RolloutRow(_ResponseRow):
 
     prompt: str
     response: str
+    """All that the policy wrote, its thought with its marks included."""
+    answer: str | None = Field(default=None, exclude_if=_is_none)
+    """What of it was judged; left out of a row where it is the response."""
+    thought: Thought | None = Field(default=None, exclude_if=_is_none)
+    """What stands before the answer; left out of a row without a thought."""
     reward: float | None
     """The judge's; None where the sample was masked."""
     advantage: float
     """That the response was trained on; on a cluster, as the policy's own processes report it."""
     tokens: int
+    """Of the whole response, its thought and end token included."""
     ended: bool
+    """Whether it came to its end token."""
     outcome: str
+
+    @property
+    def judged(self) -> str:
+        """What of the response was judged."""
+        return self.response if self.answer is None else self.answer
 
 
 class JudgementRow(_ResponseRow):
@@ -222,6 +251,10 @@ class RunSummary(_Row):
     """Summed over restarts, without loading and without the work that a kill threw away."""
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many judgements of the steps each fallback of a `litellm_config` gave."""
+    unclosed_thought_frac: float | None = None
+    """Of the responses of the last step: those whose thought does not end."""
+    empty_answer_frac: float | None = None
+    """Of the responses of the last step: those with an empty answer."""
     admission: dict[str, float] = Field(default_factory=dict)
     """Factor of each criterion's weight that a calibration does not leave at 1; 0 where it
     masks the criterion from the reward."""

@@ -229,10 +229,13 @@ def outcome_frac(results: Sequence[JudgeResult], outcome: Outcome) -> float:
 
 
 def zero_reasons(results: Sequence[JudgeResult], rewards: Rewards) -> dict[str, float]:
-    """Share of responses with reward 0, by the judge's reason; "scored" where it gave 0."""
+    """Share of responses with reward 0, by the judge's reason or what they have no answer for.
+
+    They are "scored" where the judge gave 0.
+    """
     zero_B = (rewards.valid_PG & (rewards.rewards_PG == 0.0)).reshape(-1)
     counts = Counter(
-        "scored" if result.reason is None else result.reason.value
+        str(result.reason or result.unanswered or "scored")
         for result, is_zero in zip(results, zero_B, strict=True)
         if is_zero
     )

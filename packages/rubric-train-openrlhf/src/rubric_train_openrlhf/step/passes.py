@@ -3,16 +3,19 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import structlog
 
+from rubric_core import Answer
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.config.train import PolicySettings
 from rubric_train_openrlhf.errors import NoInformativePromptError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.records import HeldoutReward, HeldoutRow, Timing
+from rubric_train_openrlhf.run.live_summary import WARNINGS
+from rubric_train_openrlhf.run.records import AnswerShares, HeldoutReward, HeldoutRow, Timing
+from rubric_train_openrlhf.step.rows import answer_shares
 
 _Round = TypeVar("_Round")
 
@@ -68,6 +71,26 @@ def draw_rounds(
 
 _log = structlog.get_logger()
 
+_MOST: Final = 0.5
+
+
+@dataclass
+class UnclosedThoughts:
+    """Says once of a run that most of what its policy writes are thoughts that do not end."""
+
+    is_told: bool = False
+
+    def look(self, row: AnswerShares) -> None:
+        """Look at the responses of a step or of a held-out pass."""
+        share = row.unclosed_thought_frac
+        if self.is_told or share is None or share <= _MOST:
+            return
+        self.is_told = True
+        todo = WARNINGS["end_thoughts"]
+        _log.warning(
+            "train.thoughts.unclosed", share=share, reward="0 without an answer", todo=todo
+        )
+
 
 @dataclass(frozen=True)
 class HeldoutPasses:
@@ -76,8 +99,10 @@ class HeldoutPasses:
     folder: RunFolder
     config: PolicySettings
     progress: Progress
-    ask: Callable[[int], tuple[HeldoutReward, Sequence[int]]]
-    """Asks all questions after a step: what the judge gave, and the tokens of each response."""
+    ask: Callable[[int], tuple[HeldoutReward, Sequence[int], Sequence[Answer]]]
+    """Asks all questions after a step: what the judge gave, the tokens of each response, and the
+    answer in it."""
+    thoughts: UnclosedThoughts
 
     def pass_if_due(self, step: int) -> HeldoutRow | None:
         """Ask the validation questions and write the row, unless none is due or it is there.
@@ -95,15 +120,17 @@ class HeldoutPasses:
         started = time.perf_counter()
         name = "validation questions" if step else "validation questions before training"
         with self.progress.phase(name):
-            reward, lengths = self.ask(step)
+            reward, lengths, answers = self.ask(step)
         best_so_far = max((row.reward_mean for row in rows), default=None)
         row = HeldoutRow(
             **reward.model_dump(),
+            **answer_shares(answers).model_dump(),
             step=step,
             response_tokens_mean=float(np.mean(lengths)),
             eval_s=time.perf_counter() - started,
             best=best_so_far is None or reward.reward_mean > best_so_far,
         )
         self.folder.write_heldout(row)
+        self.thoughts.look(row)
         _log.info("train.heldout.finished", **row.model_dump(exclude={"criteria"}))
         return row

@@ -26,9 +26,9 @@ class Sizes:
     """Lengths and endings of P groups of G responses, for the penalties."""
 
     lengths_PG: npt.NDArray[np.int64]
-    """Tokens, the end token included."""
+    """Tokens, those of thoughts and the end token included."""
     ended_PG: BoolArray
-    """Whether a response came to its end token."""
+    """Whether a response came to its end token, and its thought to its end."""
 
     @classmethod
     def of(cls, lengths_PG: npt.ArrayLike, ended_PG: npt.ArrayLike) -> Self:

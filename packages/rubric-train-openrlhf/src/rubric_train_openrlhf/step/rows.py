@@ -1,10 +1,14 @@
 """From a step to the rows of the run folder, whichever backend ran it."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+import rubric_core as core
+from rubric_core import Thought, Unanswered
+from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.run import records
 from rubric_train_openrlhf.step.credit import StepCredit
 
@@ -15,7 +19,8 @@ class Answer:
 
     task_id: str
     question: str
-    text: str
+    completion: Completion
+    """What the policy wrote, and what of it was judged."""
     tokens: int
     """The end token included."""
     ended: bool
@@ -46,6 +51,22 @@ class StepRecord:
     """What only a cluster has to say."""
 
 
+def is_whole(answer: core.Answer, *, ended: bool) -> bool:
+    """Whether a response came to its end token, and its thought to its end."""
+    return ended and answer.thought is not Thought.UNCLOSED
+
+
+def answer_shares(answers: Sequence[core.Answer]) -> records.AnswerShares:
+    """Count thoughts, and responses without an answer."""
+    thoughts = Counter(answer.thought for answer in answers)
+    why = Counter(answer.unanswered for answer in answers)
+    return records.AnswerShares(
+        thought_frac=1 - thoughts[Thought.NONE] / len(answers),
+        unclosed_thought_frac=why[Unanswered.UNCLOSED_THOUGHT] / len(answers),
+        empty_answer_frac=why[Unanswered.EMPTY] / len(answers),
+    )
+
+
 def metrics_row(record: StepRecord) -> records.MetricsRow:
     """Summarise a step."""
     credit = record.credit
@@ -63,7 +84,10 @@ def metrics_row(record: StepRecord) -> records.MetricsRow:
         advantage_abs_mean=float(np.abs(credit.advantages_PG).mean()),
         response_tokens_mean=float(np.mean(lengths)),
         response_tokens_max=max(lengths),
-        truncated_frac=float(np.mean([not answer.ended for answer in finished])),
+        truncated_frac=float(
+            np.mean([not is_whole(one.completion.answer, ended=one.ended) for one in finished])
+        ),
+        **answer_shares([one.completion.answer for one in finished]).model_dump(),
         generated_tokens=record.generated_tokens,
         tokens_per_s=record.generated_tokens / record.step_s,
         update_s=record.update_s,
@@ -79,12 +103,15 @@ def rollout_rows(record: StepRecord) -> Iterator[records.RolloutRow]:
     for row, answer in enumerate(record.answers):
         prompt, member = divmod(row, credit.rewards_PG.shape[1])
         valid = bool(credit.valid_PG[prompt, member])
+        (written, (judged, thought, _)) = answer.completion
         yield records.RolloutRow(
             id=records.row_id(step=record.step, prompt=prompt, response=member),
             step=record.step,
             task_id=answer.task_id,
             prompt=answer.question,
-            response=answer.text,
+            response=written,
+            answer=None if judged == written else judged,
+            thought=None if thought is Thought.NONE else thought,
             reward=float(credit.rewards_PG[prompt, member]) if valid else None,
             advantage=answer.advantage,
             tokens=answer.tokens,

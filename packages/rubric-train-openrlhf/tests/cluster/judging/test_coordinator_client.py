@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from anyio.from_thread import start_blocking_portal
 
-from rubric_core import Reason
+from rubric_core import Answer, Reason
 from rubric_train_openrlhf.cluster.judging import JudgeCoordinator
 from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.policy.completion import Completion
 
 pytest.importorskip("ray")
 from rubric_train_openrlhf.cluster.sampling import judge_calls
@@ -32,7 +33,8 @@ def portal(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingPortal]:
 
 def group(task: Task, judgements: Sequence[str]) -> Group:
     samples = tuple(
-        Sample(None, JudgementId.read(name), "", tokens=8, ended=True) for name in judgements
+        Sample(None, JudgementId.read(name), Completion("", Answer("")), tokens=8, ended=True)
+        for name in judgements
     )
     return Group(Prompt(task.question, task.task_id, task.question), samples)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_core import Reason
+from rubric_core import Answer, Reason
 from rubric_train_openrlhf.cluster.sampling.samples import (
     JudgementId,
     SampleRequest,
@@ -46,8 +46,8 @@ class Engine:
         return SimpleNamespace(outputs=[self._completion])
 
 
-async def scored(task_id: str, response: str) -> Verdict:
-    assert response == "because"
+async def scored(task_id: str, answer: Answer) -> Verdict:
+    assert answer == Answer("because")
     return Verdict(f"{task_id}:key", 0.25)
 
 
@@ -60,7 +60,8 @@ async def sample(
 ) -> dict[str, Any]:
     sampling = SimpleNamespace(max_tokens=max_tokens, seed=3)
     request = SampleRequest(PROMPT, "task", sampling, max_length=40)
-    return await judged_sample(request, tokenizer=tokenizer, engine=engine, judge=judge)
+    run: Any = SimpleNamespace(thoughts="cut", end_token_ids=(tokenizer.eos_token_id,))
+    return await judged_sample(request, tokenizer=tokenizer, engine=engine, judge=judge, run=run)
 
 
 async def test_a_response_is_laid_out_as_openrlhf_reads_it(
@@ -76,7 +77,7 @@ async def test_a_response_is_laid_out_as_openrlhf_reads_it(
     assert made["action_ranges"] == [(len(prompt), len(prompt) + len(answer))]
     assert made["rollout_log_probs"] == [0.0] * len(prompt) + [-0.5] * len(answer)
     assert (made["reward"], made["scores"], made["truncated"]) == (0.25, 0.25, False)
-    assert made["text"] == "because"
+    assert made["completion"] == ("because", Answer("because"))
     assert made["label"] == "task:key"
     assert made["extra_logs"]["rubric/judge_s"] >= 0
     ((asked_ids, sampling),) = engine.asked

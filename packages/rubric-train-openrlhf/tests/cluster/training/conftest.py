@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from rubric_core import Criterion, Grounding, JudgeResult, Reason, Rubric, Task
+from rubric_core import Answer, Criterion, Grounding, JudgeResult, Reason, Rubric, Task
 from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.policy import load_policy, sample_groups
+from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.step.credit import Crediting
 from rubric_train_openrlhf.step.rewards import Sizes
 
@@ -120,7 +121,13 @@ def _as_groups(rollouts: Rollouts) -> list[Group]:
         }
         experience = to_experience(None, answer, max_len=MAX_LEN)
         samples.append(
-            Sample(experience, JudgementId("t", key=str(row)), "", len(response), ended=True)
+            Sample(
+                experience,
+                JudgementId("t", key=str(row)),
+                Completion("", Answer("")),
+                len(response),
+                ended=True,
+            )
         )
     size = rollouts.group_size
     return [
@@ -221,6 +228,7 @@ def _make_batch(
                 total_length=torch.tensor([float(total)]),
                 info={"reward": torch.tensor([reward or 0.0])},
             )
-            samples.append(Sample(experience, judgement, f"answer {p}.{g}", tokens, ended=True))
+            written = Completion(f"answer {p}.{g}", Answer(f"answer {p}.{g}"))
+            samples.append(Sample(experience, judgement, written, tokens, ended=True))
         groups.append(Group(Prompt(f"p{p}", f"t{p}", f"q{p}"), tuple(samples)))
     return Batch(groups, CoreCoordinator(config, results))

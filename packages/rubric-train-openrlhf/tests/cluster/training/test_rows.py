@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rubric_core import Reason
+from rubric_core import Answer, Reason
 from rubric_train_openrlhf.cluster.sampling.samples import Draw, Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.cluster.training.trained import (
     TrainedSample,
@@ -11,6 +11,7 @@ from rubric_train_openrlhf.cluster.training.trained import (
     step_record,
 )
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
+from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.run.records import JudgingFigures, Timing
 from rubric_train_openrlhf.step.credit import StepCredit
 from rubric_train_openrlhf.step.rows import StepRecord, metrics_row, rollout_rows
@@ -38,11 +39,12 @@ def group(number: int, *, tokens: tuple[int, int]) -> Group:
             Sample(
                 experience=None,
                 judgement=JudgementId(f"t{number}", key=str(member)),
-                text=f"answer {number}.{member}",
+                completion=Completion(said, Answer(said)),
                 tokens=length,
                 ended=length < 8,
             )
             for member, length in enumerate(tokens)
+            for said in [f"answer {number}.{member}"]
         ),
     )
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+from rubric_core import Answer
 from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.cluster.training.trained import (
     Shares,
@@ -15,6 +16,7 @@ from rubric_train_openrlhf.cluster.training.trained import (
     update_order,
 )
 from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.policy.completion import Completion
 
 SHARES = Shares(updates=2, ranks=2)
 PROMPT_TOKENS = 3
@@ -49,7 +51,7 @@ class Step:
             Sample(
                 experience(tokens, advantage=0.0, valid=True, pad=0),
                 JudgementId("t", key=str(row)),
-                "",
+                Completion("", Answer("")),
                 length,
                 ended=True,
             )

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 import torch
 from transformers import AutoConfig
 
+from rubric_core import Thoughts
 from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.model_files import model_files
 from rubric_judge.console.progress import current
@@ -21,6 +22,7 @@ from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.policy.load import folder_dtype
+from rubric_train_openrlhf.policy_config import check_arguments
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
@@ -216,19 +218,24 @@ def check_machine(config: TrainConfig) -> None:
 def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
     path = refusals.model_path(config)
     try:
-        return path, load_chat_codec(path, prompt=config.model.chat_prompt)
+        model = config.model
+        codec = load_chat_codec(path, prompt=model.chat_prompt, thoughts=model.told_thoughts)
     except PolicyLoadError as error:
         raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
+    check_arguments(path, prompt=model.chat_prompt)
+    return path, codec
 
 
-def load_chat_codec(path: Path, *, prompt: ChatPrompt = PLAIN) -> ChatCodec:
+def load_chat_codec(
+    path: Path, *, prompt: ChatPrompt = PLAIN, thoughts: Thoughts = "cut"
+) -> ChatCodec:
     """Load what reads and writes the prompts of a model.
 
     Raises:
         PolicyLoadError: there is no usable tokenizer.
         TrainConfigError: vLLM could not read the prompts.
     """
-    codec = load_codec(path, prompt=prompt)
+    codec = load_codec(path, prompt=prompt, thoughts=thoughts)
     if isinstance(codec, ChatCodec):
         return codec
     raise TrainConfigError.told("slots_in_vllm", path=path)

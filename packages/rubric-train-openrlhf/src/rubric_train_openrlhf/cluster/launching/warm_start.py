@@ -19,6 +19,7 @@ import structlog
 from transformers import AutoTokenizer
 
 from rubric_core import SftExample
+from rubric_core.data.chat_prompt import prompt_identity
 from rubric_core.files import open_file, open_to_append, read_file
 from rubric_judge.console.progress import current
 from rubric_train_openrlhf.cluster.command import flags as command
@@ -71,7 +72,8 @@ def warm_start(
         return paths.model
     words = command.command_words(command.warm_start_flags(config, model=model, folder=folder))
     tokenizer: Any = AutoTokenizer.from_pretrained(model, local_files_only=True)
-    codec = ChatCodec(tokenizer, prompt=config.model.chat_prompt)
+    prompt, thoughts = config.model.chat_prompt, config.model.told_thoughts
+    codec = ChatCodec(tokenizer, prompt=prompt, thoughts=thoughts)
     rows = sft_rows(examples, sft, codec=codec, seed=config.seed)
     with disk_errors(folder):
         for old in (paths.trained, paths.model):
@@ -105,7 +107,7 @@ def sft_rows(
         TrainConfigError: no example is within the configured lengths.
     """
     pairs = [
-        (codec.prompt_text(one.view), f"{codec.answer_text(one.text)}{codec.eos_text}")
+        (codec.prompt_text(one.view), f"{codec.answer_text(one.view, one.text)}{codec.eos_text}")
         for one in supervised.fitting(examples, config, codec)
     ]
     if not pairs:
@@ -196,6 +198,7 @@ def _made_of(
         "lora": config.cluster.warm_start.model_dump(mode="json")["lora"],
         "seed": config.seed,
         "examples_sha256": hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+        **prompt_identity(model, config.model.chat_prompt),
     }
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from rubric_core import Task, group_advantages, read_tasks
+from rubric_core import Task, Thought, group_advantages, read_tasks
 from rubric_core.data.leak import hidden_texts
 from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
@@ -101,7 +101,10 @@ def _recomputed(
         return np.array([[getattr(row, name) for row in group] for group in groups], dtype=dtype)
 
     rewards_PG = table("reward", np.float64)
-    sizes = Sizes(table("tokens", np.int64), table("ended", np.bool_))
+    whole_PG = [
+        [row.ended and row.thought is not Thought.UNCLOSED for row in group] for group in groups
+    ]
+    sizes = Sizes(table("tokens", np.int64), np.array(whole_PG))
     shaped_PG = shaped_rewards(rewards_PG, sizes, config=config)
     valid_PG = ~np.isnan(rewards_PG)
     return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)

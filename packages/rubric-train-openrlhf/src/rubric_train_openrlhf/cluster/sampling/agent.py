@@ -4,6 +4,7 @@ from typing import Any
 
 from openrlhf.utils.agent import AgentExecutorBase
 
+from rubric_core import Answer
 from rubric_train_openrlhf.cluster.sampling import judge_calls, policy_run, samples
 
 
@@ -22,7 +23,7 @@ class AgentExecutor(AgentExecutorBase):
         """
         run = policy_run.read_policy_run()
         self._coordinator = judge_calls.find_coordinator(run.namespace)
-        self._calls = run.judge_calls
+        self._run = run
 
     async def execute(  # noqa: PLR0913, PLR0917  # OpenRLHF's
         self,
@@ -48,9 +49,13 @@ class AgentExecutor(AgentExecutorBase):
         del images
         request = samples.SampleRequest(prompt, label, sampling_params, max_length)
         return await samples.judged_sample(
-            request, tokenizer=hf_tokenizer, engine=llm_engine, judge=self._judge
+            request,
+            tokenizer=hf_tokenizer,
+            engine=llm_engine,
+            judge=self._judge,
+            run=self._run,
         )
 
-    async def _judge(self, task_id: str, response: str) -> samples.Verdict:
-        async with samples.judge_slots(self._calls):
-            return await judge_calls.verdict_of(self._coordinator, task_id, response)
+    async def _judge(self, task_id: str, answer: Answer) -> samples.Verdict:
+        async with samples.judge_slots(self._run.judge_calls):
+            return await judge_calls.verdict_of(self._coordinator, task_id, answer)

@@ -146,7 +146,7 @@ class RubricSamplesGenerator(SamplesGenerator):
         return samples.Sample(
             experience=experience,
             judgement=samples.JudgementId.read(response["label"]),
-            text=response["text"],
+            completion=response["completion"],
             tokens=int(experience.response_length.item()),
             ended=not response["truncated"],
         )

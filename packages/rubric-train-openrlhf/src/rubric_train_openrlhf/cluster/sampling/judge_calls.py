@@ -10,7 +10,7 @@ import ray
 import structlog
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
-from rubric_core import Reason
+from rubric_core import Answer, Reason
 from rubric_train_openrlhf.cluster.sampling.samples import Group, Verdict
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.records import HeldoutReward
@@ -63,8 +63,8 @@ def ask(method: Any, *args: object) -> Any:
         time.sleep(_TRY_AGAIN_S)
 
 
-async def verdict_of(coordinator: Any, task_id: str, response: str) -> Verdict:
-    """Have a response judged.
+async def verdict_of(coordinator: Any, task_id: str, answer: Answer) -> Verdict:
+    """Have the answer in a response judged.
 
     Returns:
         The verdict; `unavailable` where the coordinator fails or stays away. Nothing is raised.
@@ -72,7 +72,7 @@ async def verdict_of(coordinator: Any, task_id: str, response: str) -> Verdict:
     patience = _Deadline()
     while True:
         try:
-            return await coordinator.judge.remote(task_id, response)
+            return await coordinator.judge.remote(task_id, answer)
         except RayActorError as error:
             if patience.ends(error):
                 return _unreachable(task_id, Reason.CONNECTION, error)

@@ -9,6 +9,7 @@ from typing import Self
 
 from pydantic import ValidationError
 
+from rubric_core import Thoughts
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.settings import run_file
 from rubric_train_openrlhf.config.train import PolicySettings, TrainConfig
@@ -31,6 +32,8 @@ class PolicyRun(PolicySettings):
     """Tokens that end a response, whatever vLLM takes from the model's files beside them."""
     saved_dtype: str | None
     """Number format of the policies that are saved; None is that of training."""
+    thoughts: Thoughts = "cut"
+    """How its thoughts are told from its answers."""
 
     @classmethod
     def of(
@@ -55,6 +58,7 @@ class PolicyRun(PolicySettings):
             namespace=namespace,
             heldout=config.data.validation is not None,
             judge_calls=config.judge.workers * config.judge.micro_batch,
+            thoughts=config.model.told_thoughts,
             end_token_ids=end_token_ids,
             saved_dtype=saved_dtype if dtype == "auto" else dtype,
             **{name: getattr(config, name) for name in PolicySettings.model_fields},

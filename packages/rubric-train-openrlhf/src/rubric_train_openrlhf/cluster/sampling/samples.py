@@ -12,19 +12,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, cast
 from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import structlog
 
-from rubric_core import PolicyView, Reason
+from rubric_core import Answer, PolicyView, Reason, Thought, Unanswered, opens_thought
 from rubric_core.files import open_file
 from rubric_train_openrlhf.errors import ClusterError, TrainConfigError
+from rubric_train_openrlhf.policy.completion import Completion, completion_of
 from rubric_train_openrlhf.run.records import Timing
 from rubric_train_openrlhf.run.writing import write_lines
 
 if TYPE_CHECKING:
+    from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
     from rubric_train_openrlhf.policy import ChatCodec
 
 _PARTS = 3
@@ -35,7 +37,8 @@ class JudgementId:
     """Names a judgement, so that the judge's side finds it again, also after a restart.
 
     As text it is `task:key`, or `task!reason!number` of one that did not happen: nothing is
-    stored for it, so its name carries the reason.
+    stored for it, so its name carries the reason. Nor is anything of a response without an answer:
+    it is `task?why`.
     """
 
     task_id: str
@@ -46,6 +49,8 @@ class JudgementId:
     """Why it did not happen."""
     number: str = ""
     """Tells those of one task and reason apart."""
+    unanswered: Unanswered | None = None
+    """Why there was nothing to judge."""
 
     @classmethod
     def failed(cls, task_id: str, reason: Reason) -> Self:
@@ -62,6 +67,9 @@ class JudgementId:
         task_id, colon, key = text.partition(":")
         if colon:
             return cls(task_id=task_id, key=key)
+        task_id, mark, why = text.partition("?")
+        if mark:
+            return cls(task_id=task_id, unanswered=Unanswered(why))
         parts = text.split("!")
         if len(parts) != _PARTS:
             raise ValueError(f"{text!r} is no name of a judgement")
@@ -75,6 +83,8 @@ class JudgementId:
     @property
     def text(self) -> str:
         """The name on one line."""
+        if self.unanswered is not None:
+            return f"{self.task_id}?{self.unanswered.value}"
         if self.reason is None:
             return f"{self.task_id}:{self.key}"
         return f"{self.task_id}!{self.reason.value}!{self.number}"
@@ -112,7 +122,8 @@ class Sample:
     experience: Any
     """OpenRLHF's `Experience` of this response alone."""
     judgement: JudgementId
-    text: str
+    completion: Completion
+    """What the policy wrote, and what of it was judged."""
     tokens: int
     """The end token included."""
     ended: bool
@@ -139,8 +150,11 @@ class Group:
 
     @property
     def ended(self) -> list[bool]:
-        """Whether each response came to its end token."""
-        return [sample.ended for sample in self.samples]
+        """Whether each response came to its end token, and its thought to its end."""
+        return [
+            sample.ended and sample.completion.answer.thought is not Thought.UNCLOSED
+            for sample in self.samples
+        ]
 
 
 @dataclass(frozen=True)
@@ -255,7 +269,8 @@ async def judged_sample(
     *,
     tokenizer: Any,
     engine: Any,
-    judge: Callable[[str, str], Awaitable[Verdict]],
+    judge: Callable[[str, Answer], Awaitable[Verdict]],
+    run: PolicyRun,
 ) -> dict[str, object]:
     """Generate a response and have it judged.
 
@@ -264,6 +279,7 @@ async def judged_sample(
         tokenizer: of the policy.
         engine: OpenRLHF's actor around an engine of vLLM.
         judge: judges by task id; never raises.
+        run: says which tokens end a response, and how its thoughts are told from its answers.
 
     Returns:
         A rollout as OpenRLHF's executors give it. An invalid judgement is reward 0; one that did
@@ -277,10 +293,9 @@ async def judged_sample(
     completion = await _completion(request, engine, prompt_ids)
     generated_s = time.perf_counter()
     tokens = list(completion.token_ids) if completion else []
-    # As the policy's codec decodes: the judge reads no special token.
-    response = tokenizer.decode(tokens, skip_special_tokens=True).strip()
+    written = _written(request, tokens, tokenizer=tokenizer, run=run)
     if completion:
-        verdict = await judge(request.task_id, response)
+        verdict = await judge(request.task_id, written.answer)
     else:
         verdict = Verdict.unreachable(request.task_id, Reason.NO_RESPONSE)
     reward = verdict.reward or 0.0
@@ -295,9 +310,21 @@ async def judged_sample(
         "truncated": completion is None or completion.finish_reason != _ENDED,
         "reward": reward,
         "scores": reward,
-        "text": response,
+        "completion": written,
         "extra_logs": {"rubric/judge_s": time.perf_counter() - generated_s},
     }
+
+
+def _written(
+    request: SampleRequest, tokens: Sequence[int], *, tokenizer: Any, run: PolicyRun
+) -> Completion:
+    """Turn tokens into text as the policy's codec does: the judge reads no special token."""
+
+    def decode(token_ids: Sequence[int], /, *, skip_special: bool) -> str:
+        return cast("str", tokenizer.decode(list(token_ids), skip_special_tokens=skip_special))
+
+    thoughts, opened = run.thoughts, opens_thought(request.prompt, run.thoughts)
+    return completion_of(tokens, decode, ends=run.end_token_ids, thoughts=thoughts, opened=opened)
 
 
 async def _completion(request: SampleRequest, engine: Any, prompt_ids: list[int]) -> Any:

@@ -183,7 +183,7 @@ def step_record(
             Answer(
                 task_id=prompt.task_id,
                 question=prompt.question,
-                text=sample.text,
+                completion=sample.completion,
                 tokens=sample.tokens,
                 ended=sample.ended,
                 advantage=found.advantage,

@@ -15,17 +15,18 @@ import ray
 import structlog
 from openrlhf.trainer import ppo_trainer
 
+from rubric_core import Answer
 from rubric_core.data.model_files import read_settings
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster.sampling import fleet, groups, judge_calls, policy_run, samples
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training import experience, learner, trained, trainer_states
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.live_summary import live_summary
+from rubric_train_openrlhf.run.live_summary import live_summary, step_note
 from rubric_train_openrlhf.run.records import HeldoutReward, MetricsRow
 from rubric_train_openrlhf.run.writing import EventWriter
 from rubric_train_openrlhf.step.agreement import Agreement, Tolerance
-from rubric_train_openrlhf.step.passes import HeldoutPasses
+from rubric_train_openrlhf.step.passes import HeldoutPasses, UnclosedThoughts
 from rubric_train_openrlhf.step.rows import StepRecord, metrics_row, rollout_rows
 
 _log = structlog.get_logger()
@@ -95,7 +96,9 @@ class RubricPPOTrainer(_Trainer):
             Progress.silent() as self._progress,
             summary_kept(self._folder, progress=self._progress) as self._summary_file,
         ):
-            self._passes = HeldoutPasses(self._folder, self._run, self._progress, self._ask_heldout)
+            self._passes = HeldoutPasses(
+                self._folder, self._run, self._progress, self._ask_heldout, UnclosedThoughts()
+            )
             with self._progress.phase("giving the engines their weights"):
                 self._go_back(position)
             self._summary_file.begin(wall_s=position.wall_s)
@@ -115,7 +118,8 @@ class RubricPPOTrainer(_Trainer):
                 row, drawn = self._one_step(step, position=prompts_drawn, events=events)
                 prompts_drawn += drawn
                 self._summary_file.step(row)
-                phase.advance(note=f"reward {100 * row.reward_mean:.1f} %, KL {row.kl:.4f}")
+                phase.advance(note=step_note(row))
+                self._passes.thoughts.look(row)
                 improved = self._evaluate_if_due(step, events=events)
                 self._save_if_due(step, improved=improved, prompts_drawn=prompts_drawn)
 
@@ -214,10 +218,11 @@ class RubricPPOTrainer(_Trainer):
         events.write("heldout", row, step=step)
         return row.best
 
-    def _ask_heldout(self, step: int) -> tuple[HeldoutReward, list[int]]:
+    def _ask_heldout(self, step: int) -> tuple[HeldoutReward, list[int], list[Answer]]:
         groups = self.samples_generator.draw_heldout().groups
         lengths = [length for group in groups for length in group.lengths]
-        return self._coordinator.heldout(step, groups), lengths
+        written = [sample.completion.answer for group in groups for sample in group.samples]
+        return self._coordinator.heldout(step, groups), lengths, written
 
     def _write_policy(self, path: Path) -> None:
         self._ask_all("save_policy", path=str(path))

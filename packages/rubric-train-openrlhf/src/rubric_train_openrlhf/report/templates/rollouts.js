@@ -154,11 +154,20 @@
   function policyView(row) {
     const response = element("p", "response", row.response || "(empty response)");
     if (!row.response) response.classList.add("empty");
+    // Left out of a row whose response has no thought.
+    const judged =
+      row.thought === undefined
+        ? []
+        : [
+            element("h3", "", "What of it was judged"),
+            element("p", row.answer ? "response" : "response empty", row.answer || "(no answer)"),
+          ];
     return [
       element("h3", "", "Prompt"),
       element("p", "asked", data.prompts[row.prompt]),
       element("h3", "", "Response"),
       response,
+      ...judged,
       element(
         "dl",
         "facts",
