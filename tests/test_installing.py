@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 from rubric_core.errors import install_command
 
@@ -98,3 +99,43 @@ def test_an_extra_that_is_missing_is_told_in_the_same_way() -> None:
     said = install_command("rubric-judge", "ray")
 
     assert [found["folder"] for found in OURS.finditer(said)] == ["./packages/"]
+
+
+def test_what_is_said_to_resolve_together_is_within_our_ranges(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(root / "tools")
+    import together
+
+    projects = [tomllib.loads(path.read_text("utf-8")) for path in root.glob("packages/*/*.toml")]
+    declared = [
+        Requirement(text)
+        for project in (one["project"] for one in projects)
+        for texts in (project["dependencies"], *project.get("optional-dependencies", {}).values())
+        for text in texts
+    ]
+    rows = together.rows((root / "docs/install.md").read_text("utf-8"))
+    stated = [(name, version) for row in rows for name, version in row.taken.items()]
+
+    assert len(rows) > 8
+    assert {row.is_overridden for row in rows} == {True, False}
+    assert [
+        (name, version, str(one))
+        for name, version in stated
+        for one in declared
+        if one.name == name and not one.specifier.contains(version)
+    ] == []
+
+
+def test_what_is_taken_instead_outside_of_the_workspace_is_what_the_workspace_takes(
+    root: Path,
+) -> None:
+    settings = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]["uv"]
+    of_all = settings["override-dependencies"]
+    ours = {
+        one for each in of_all for one in (each["dependencies"] if "package" in each else [each])
+    }
+    lines = (root / "packages/rubric-train-openrlhf/overrides.txt").read_text("utf-8").splitlines()
+    said = {line for line in lines if line and not line.startswith("#")}
+
+    assert said == ours | {"flash-attn; sys_platform == 'never'"}
