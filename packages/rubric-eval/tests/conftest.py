@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from rubric_eval.records.run import Measured
     from rubric_judge.testing.vllm import VLLMServer
 
-GENERATION_DEFAULTS = '{"temperature": 0.1, "top_k": 1, "repetition_penalty": 1.3}'
+GENERATION_DEFAULTS = (
+    '{"temperature": 0.1, "top_k": 1, "repetition_penalty": 1.3, "presence_penalty": 2.0, '
+    '"frequency_penalty": 2.0}'
+)
 PASSAGE = "PASSAGE-CANARY the matrix is factorised by rows"
 
 

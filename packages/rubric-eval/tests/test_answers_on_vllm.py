@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
@@ -82,6 +83,22 @@ async def test_top_k_and_the_folders_own_defaults_are_as_asked(vllm: VLLMServer)
     (greedy,) = await _replies(vllm, asks[:1], Decoding(max_tokens=16))
     assert len({reply.text for reply in free}) > 1
     assert {reply.text for reply in narrow} == {reply.text for reply in least} == {greedy.text}
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+async def test_penalties_of_the_folder_change_no_answer(vllm: VLLMServer, transport: str) -> None:
+    """vLLM takes those that a request leaves out from the folder, all of them since 0.31."""
+    asks = _asks("One?", "Two?", "Three?")
+    replies = await _replies(vllm, asks, Decoding(max_tokens=24), transport=transport)
+    neutral = {"temperature": 0.0, "repetition_penalty": 1.0, "max_tokens": 24}
+    neutral |= {"presence_penalty": 0.0, "frequency_penalty": 0.0, "min_p": 0.0, "top_p": 1.0}
+    async with aiohttp.ClientSession() as session:
+        for ask, reply in zip(asks, replies, strict=True):
+            messages = [{"role": "user", "content": ask.view.question}]
+            body = {"model": vllm.name, "messages": messages, **neutral}
+            async with session.post(f"{vllm.url}/chat/completions", json=body) as answer:
+                told = await answer.json()
+            assert reply.text == told["choices"][0]["message"]["content"].strip()
 
 
 async def test_a_stop_ends_an_answer_and_is_no_part_of_it(vllm: VLLMServer) -> None:

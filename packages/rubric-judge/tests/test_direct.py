@@ -78,7 +78,6 @@ VALID = {"scores": {"names the loss": 2, "gives_limit": 0}, "total": 2, "max_tot
         b'{"choices": []}',
         b'{"choices": ["text"]}',
         b'{"choices": [{"message": null}]}',
-        b'{"choices": [{"message": {"content": ["a part"]}}]}',
         _completion(content="a text").replace(b"{", b'{"error": {"code": 502}, ', 1),
     ],
 )
@@ -88,6 +87,13 @@ async def test_a_200_that_is_no_chat_completion_is_a_server_error(
     result = await _judge(_saying(body), make_view())
     assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.SERVER_ERROR)
     assert result.attempts == 2
+
+
+async def test_a_content_in_a_form_that_is_not_known_is_not_asked_for_again(
+    make_view: ViewFactory,
+) -> None:
+    result = await _judge(_saying(_completion(content=["a part"])), make_view())
+    assert (result.reason, result.attempts) == (Reason.JUDGE_ERROR, 1)
 
 
 async def test_what_failed_attempts_consumed_is_counted(make_view: ViewFactory) -> None:

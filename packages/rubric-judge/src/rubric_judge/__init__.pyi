@@ -13,6 +13,7 @@ from rubric_judge.config import SandboxConfig as SandboxConfig
 from rubric_judge.config import judge_spec as judge_spec
 from rubric_judge.config import read_judge_spec as read_judge_spec
 from rubric_judge.errors import EventLoopError as EventLoopError
+from rubric_judge.errors import JudgeContractError as JudgeContractError
 from rubric_judge.errors import JudgeSetupError as JudgeSetupError
 from rubric_judge.errors import JudgeTransportError as JudgeTransportError
 from rubric_judge.errors import LedgerError as LedgerError

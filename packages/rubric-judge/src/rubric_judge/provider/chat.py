@@ -16,9 +16,9 @@ from rubric_core.errors import NotJsonError
 from rubric_core.files import decode, toml_beside
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.failures import MOST_TOKENS, retry_after_s, status_error, transport_error
+from rubric_judge.provider.model_config import ReplyForm
 from rubric_judge.provider.refusals import read_refusal, status_in_success
 
-ReplyForm = Literal["json_schema", "json_object", "prompt"]
 Finish = Literal["complete", "truncated", "refused", "oversized", "full", "unsaid"]
 """How an answer ended. `full`: prompt and answer do not fit into what the model can read. `unsaid`:
 the server does not say in words that are known, so that it may be cut off."""

@@ -95,7 +95,7 @@ class DirectClient(chat.Transport):
 
 
 @lru_cache(maxsize=1024)
-def _response_format(reply: type[BaseModel], form: chat.ReplyForm) -> bytes:
+def _response_format(reply: type[BaseModel], form: model_config.ReplyForm) -> bytes:
     if form == "json_object":
         return b'{"type": "json_object"}'
     schema = {"name": reply.__name__, "schema": reply.model_json_schema()}

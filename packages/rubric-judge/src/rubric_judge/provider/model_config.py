@@ -176,15 +176,17 @@ def _more(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
+ReplyForm = Literal["json_schema", "json_object", "prompt"]
+
 with warnings.catch_warnings():
     # Pydantic still has a method of this name from its first version, which nothing here calls.
     warnings.filterwarnings("ignore", message="Field name .schema.", category=UserWarning)
 
     class _Replying(Settings):
-        schema: Literal["json_schema", "json_object", "prompt"] = "json_schema"  # pyright: ignore
-        """How the form of a reply is asked for. `json_schema`: its schema goes along, for the server
-        to enforce. `json_object`: for servers that enforce JSON alone; the schema stands in the
-        prompt. `prompt`: the schema stands in the prompt, and nothing goes along."""
+        schema: ReplyForm = "json_schema"  # pyright: ignore[reportIncompatibleMethodOverride]
+        """How the form of a reply is asked for. `json_schema`: the schema goes along, for the
+        server to enforce. `json_object`: for servers that enforce JSON alone; the schema stands in
+        the prompt. `prompt`: the schema stands in the prompt, and nothing goes along."""
 
 
 class ModelConfig(_Replying):
