@@ -46,6 +46,8 @@ OURS = {
     "checkpoint.keep": "our trainer: OpenRLHF deletes a state before the next one is whole",
     "checkpoint.dtype": "our policy actor, when it has saved a policy",
     "steps": "our trainer's loop",
+    "on_mismatch": "our trainer, in the first step of a process",
+    "model.prompt_date": "the driver, which writes the prompts",
     "threads": "OMP_NUM_THREADS of the workers",
     "device": "must agree with cluster.device",
 }

@@ -97,6 +97,7 @@ def _maker(
         coordinator=SimpleNamespace(credit=lambda *_: credit),
         shares=Shares(updates=config.optim.updates_per_rollout, ranks=place[0]),
         ratio_to_sampler=config.objective.importance.type == "none",
+        precision=config.precision,
     )
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from structlog.testing import capture_logs
 
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.training.trained import Shares
-from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.errors import ClusterError, PolicyMismatchError
 from rubric_train_openrlhf.objective import ObjectiveBatch, policy_loss
+from rubric_train_openrlhf.step.agreement import Agreement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,6 +46,7 @@ def made(
     micro_batch: int = 4,
     shares: Shares = WHOLE,
     ratio_to_sampler: bool = False,
+    check: Agreement | None = None,
 ) -> Experiences:
     """Run OpenRLHF's maker and ours on a batch, with log-probabilities made up."""
     from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
@@ -69,8 +72,9 @@ def made(
         coordinator=batch.coordinator,
         shares=shares,
         ratio_to_sampler=ratio_to_sampler,
+        precision="float32",
     )
-    return maker.make_step(1, batch.groups)
+    return maker.make_step(1, batch.groups, check=check)
 
 
 def rows_of(batches: Sequence[Any]) -> list[Any]:
@@ -197,6 +201,21 @@ def test_the_gap_between_engine_and_policy_is_over_the_tokens_trained_on(
 ) -> None:
     batch = make_batch(REWARDS)
     assert made(batch).sampler_gap == pytest.approx(0.25, abs=1e-6)
+
+
+@pytest.mark.parametrize(("step", "sources"), [(1, ["engine", "reference"]), (2, ["engine"])])
+def test_engines_and_reference_that_do_not_hold_the_policy_are_named(
+    make_batch: Callable[..., Any], step: int, sources: list[str]
+) -> None:
+    with capture_logs() as logs:
+        check = Agreement("Toy", step=step, on_mismatch="warn")
+        made(make_batch(REWARDS), check=check)
+    said = [log for log in logs if log["event"] == "train.policies_differ"]
+    assert [log["source"] for log in said] == [f"the {source}" for source in sources]
+    assert said[0]["gap"] == pytest.approx(0.25, abs=1e-6)
+
+    with pytest.raises(PolicyMismatchError, match="the engine"):
+        made(make_batch(REWARDS), check=Agreement("Toy", step=step, on_mismatch="stop"))
 
 
 def test_penalties_of_ours_are_in_the_advantages(make_batch: Callable[..., Any]) -> None:

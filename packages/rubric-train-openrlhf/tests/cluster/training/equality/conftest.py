@@ -333,6 +333,7 @@ def maker(config: TrainConfig, *, policy: Any, reference: Any, strategy: Any) ->
         coordinator=SimpleNamespace(credit=lambda *_: credit),
         shares=Shares(updates=config.optim.updates_per_rollout, ranks=1),
         ratio_to_sampler=config.objective.importance.type == "none",
+        precision=config.precision,
     )
 
 
