@@ -68,7 +68,7 @@ def test_score_judges_answers_and_says_what_stood_before_them(
     rows = [row for _, row in read_judgements(Path("judged.jsonl"))]
     assert tuple(row.reward for row in rows) == REWARDS
     assert tuple(row.thought for row in rows) == THOUGHTS
-    why = [None, None, "unclosed_thought", "empty", None]
+    why = [None, None, "unclosed_thought", "empty_answer", None]
     assert [row.result.unanswered for row in rows] == why
     shown = " ".join(capsys.readouterr().out.split())
     for words in ("with a thought │ 3 (60.0%)", "that does not end │ 1 (20.0%)",
@@ -189,7 +189,7 @@ async def test_a_service_judges_answers_and_counts_thoughts() -> None:
 
     assert tuple(one["reward"] for one in found) == REWARDS
     assert tuple(one["thought"] for one in found) == THOUGHTS
-    assert [one["unanswered"] for one in found][2:4] == ["unclosed_thought", "empty"]
+    assert [one["unanswered"] for one in found][2:4] == ["unclosed_thought", "empty_answer"]
     assert [one["reward"] for one in whole] == [0.0, 0.0, 1.0, 0.0, 1.0]
     assert reward["rewards"] == [0.0, 1.0]
     assert reward["extra_logs"]["rubric/unclosed_thought"] == [1.0, 0.0]
