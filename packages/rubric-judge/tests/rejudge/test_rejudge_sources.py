@@ -40,7 +40,7 @@ def test_a_ledger_gives_each_response_once_with_the_judgement_that_it_finds(
 
     stored = read_stored(tmp_path / "ledger")
 
-    assert [(one.response, one.before) for one in stored] == [
+    assert [(one.answer.text, one.before) for one in stored] == [
         ("d", half),
         ("e", INVALID),
         ("a", half),
