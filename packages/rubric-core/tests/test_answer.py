@@ -13,6 +13,7 @@ from rubric_core import (
     Grounding,
     JudgeResult,
     Outcome,
+    Reason,
     Rubric,
     SchemaError,
     Task,
@@ -182,3 +183,7 @@ def test_an_answer_that_is_missing_has_no_score_above_zero() -> None:
     scored = JudgeResult.scored(_TASK.rubric, {"power": 1.0}, judge="lexical")
     with pytest.raises(SchemaError, match="score of 0"):
         JudgeResult.model_validate({**dict(scored), "unanswered": Unanswered.EMPTY})
+
+
+def test_no_reason_of_a_judge_is_taken_for_a_response_without_an_answer() -> None:
+    assert {str(one) for one in Unanswered}.isdisjoint(map(str, Reason))

@@ -57,11 +57,13 @@ def is_whole(answer: core.Answer, *, ended: bool) -> bool:
 
 
 def answer_shares(answers: Sequence[core.Answer]) -> records.AnswerShares:
-    """Count thoughts, and responses without an answer."""
+    """Count thoughts, and responses without an answer; nothing is known of none."""
+    if not answers:
+        return records.AnswerShares()
     thoughts = Counter(answer.thought for answer in answers)
     why = Counter(answer.unanswered for answer in answers)
     return records.AnswerShares(
-        thought_frac=1 - thoughts[Thought.NONE] / len(answers),
+        thought_frac=(len(answers) - thoughts[Thought.NONE]) / len(answers),
         unclosed_thought_frac=why[Unanswered.UNCLOSED_THOUGHT] / len(answers),
         empty_answer_frac=why[Unanswered.EMPTY] / len(answers),
     )

@@ -8,7 +8,15 @@ import anyio
 import numpy as np
 import pytest
 
-from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, group_advantages
+from rubric_core import (
+    Answer,
+    JudgeResult,
+    Outcome,
+    Reason,
+    Thought,
+    UnavailableRewardError,
+    group_advantages,
+)
 from rubric_judge import JudgeSetupError
 from rubric_train_openrlhf.cluster.judging import JudgeCoordinator, JudgeSide
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
@@ -115,6 +123,27 @@ async def test_a_verdict_is_a_reward_and_a_name(
     with pytest.raises(ClusterError, match="no task 'feedfeedfeedfeed'"):
         await coordinator.judge("feedfeedfeedfeed", named(0))
     await coordinator.aclose()
+
+
+async def test_a_response_without_an_answer_earns_nothing_and_keeps_its_reason(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    unanswered = [Answer("", Thought.UNCLOSED), Answer(" ", Thought.CLOSED, "</think>")]
+    coordinator = JudgeCoordinator(make_config())
+    verdicts = [await coordinator.judge(tasks[2].task_id, one) for one in unanswered]
+    named_too = [await coordinator.judge(tasks[2].task_id, one) for one in answers(2)[:2]]
+    names = [verdict.judgement for verdict in (*verdicts, *named_too)]
+    await coordinator.aclose()
+    again = JudgeCoordinator(make_config())
+
+    credit = await again.credit(1, [names], SIZES_OF_ONE)
+
+    assert [verdict.reward for verdict in verdicts] == [0, 0]
+    assert credit.rewards_PG.tolist() == [[0, 0, 1, 1 / 3]]
+    assert credit.valid_PG.all()
+    assert credit.figures.zero_reward_by_reason == {"empty_answer": 0.25, "unclosed_thought": 0.25}
+    assert (credit.figures.invalid_frac, credit.figures.unavailable_frac) == (0, 0)
+    await again.aclose()
 
 
 async def test_a_coordinator_that_starts_again_loses_nothing(

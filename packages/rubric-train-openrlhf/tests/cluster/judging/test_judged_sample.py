@@ -127,14 +127,14 @@ async def test_a_response_that_the_engine_does_not_finish_is_masked_and_not_judg
     assert (judgement.reason, judgement.is_answer) == (Reason.NO_RESPONSE, False)
     assert made["truncated"]
     prompt = len(tokenizer.encode(PROMPT, add_special_tokens=False))
-    assert (made["text"], made["action_ranges"]) == ("", [(prompt, prompt)])
+    assert (made["completion"].text, made["action_ranges"]) == ("", [(prompt, prompt)])
     assert made["rollout_log_probs"] == [0.0] * prompt
 
 
 async def test_a_response_that_the_engine_dropped_is_generated_again(tokenizer: Tokenizer) -> None:
     tokens = tokenizer.encode(" because", add_special_tokens=False)
     made = await sample(tokenizer, Engine(tokens, unfinished=2))
-    assert (made["reward"], made["text"], made["truncated"]) == (0.25, "because", False)
+    assert (made["reward"], made["completion"].text, made["truncated"]) == (0.25, "because", False)
 
 
 async def test_a_response_that_repeats_itself_is_cut_off_and_judged(tokenizer: Tokenizer) -> None:

@@ -2,13 +2,17 @@ import pickle
 
 import pytest
 
-from rubric_core import Reason
+from rubric_core import Reason, Unanswered
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
 
 
 @pytest.mark.parametrize(
     "judgement",
-    [JudgementId("0" * 16, key="f" * 64), JudgementId.failed("0" * 16, Reason.RATE_LIMITED)],
+    [
+        JudgementId("0" * 16, key="f" * 64),
+        JudgementId.failed("0" * 16, Reason.RATE_LIMITED),
+        JudgementId("0" * 16, unanswered=Unanswered.UNCLOSED_THOUGHT),
+    ],
 )
 def test_a_judgement_is_named_by_a_text(judgement: JudgementId) -> None:
     assert JudgementId.read(judgement.text) == judgement

@@ -13,8 +13,9 @@ from rubric_core.data.end_tokens import end_tokens, settings_end
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.launching import preparation
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.errors import PolicyLoadError
+from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec
+from rubric_train_openrlhf.policy_config import check_arguments
 
 _INDEX: Final = "model.safetensors.index.json"
 _TEXTS: Final = ("Explain the result.", "naïve café — 12.5 µm", "a  b\n\n- c")
@@ -80,7 +81,13 @@ def check_tokenizer(subject: check.Subject) -> Sequence[check.Finding]:
         finding = check.failed if is_forgotten else subject.absent
         return [finding("no_tokenizer", path=folder)]
     try:
-        codec = preparation.load_chat_codec(folder)
+        model = subject.known.model
+        check_arguments(folder, prompt=model.chat_prompt)
+        codec = preparation.load_chat_codec(
+            folder, prompt=model.chat_prompt, thoughts=model.told_thoughts
+        )
+    except TrainConfigError as error:
+        return [check.failed(str(error), where=error.location)]
     except PolicyLoadError as error:
         return [check.failed("tokenizer_is_wrong", error=error)]
     try:

@@ -22,6 +22,7 @@ from rubric_judge.calibration.record import read_calibration
 from rubric_judge.capabilities import fingerprint
 from rubric_train_openrlhf.cluster.orphans import end_session, words_of
 from rubric_train_openrlhf.cluster.rehearse import checking, judge, stand_ins
+from rubric_train_openrlhf.config.sections import PathModel
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
@@ -30,6 +31,8 @@ _SMALL: Final[dict[str, dict[str, Any]]] = yaml.safe_load(
     read_file(Path(__file__).with_name("small.yaml"))
 )
 _FEWEST_PROMPTS: Final = 4
+_OF_PROMPTS: Final = ("prompt_date", "chat_template_kwargs", "thoughts")
+"""Settings of a model that the small one keeps."""
 _GPU_ONLY: Final = ("ds.deepcompile", "ds.experts_implementation", "ds.use_liger_kernel")
 
 
@@ -51,7 +54,9 @@ def rehearsal_config(
     values = config.model_dump(mode="json")
     _put(values, _SMALL["at_most"], min)
     _put(values, _SMALL["instead"], lambda _, new: new)
-    values |= {"model": {"type": "path", "path": str(folder / "model")}, "out": str(folder / "run")}
+    model = {"type": "path", "path": str(folder / "model")}
+    model |= {name: values["model"][name] for name in _OF_PROMPTS if name in values["model"]}
+    values |= {"model": model, "out": str(folder / "run")}
     values["data"]["train"] = str(folder / "train.jsonl")
     if config.data.validation is not None:
         values["data"]["validation"] = str(folder / "validation.jsonl")
@@ -95,6 +100,14 @@ _TRAIN: Final = 8
 _HELDOUT: Final = 4
 
 
+def _without_names(config: TrainConfig) -> TrainConfig:
+    """Give no names to the chat template of a model that stands in for another family's."""
+    if not isinstance(config.model, PathModel):
+        return config
+    model = config.model.model_copy(update={"chat_template_kwargs": {}})
+    return config.model_copy(update={"model": model})
+
+
 @contextmanager
 def staged(subject: checking.Subject) -> Generator[TrainConfig]:
     """Write tasks and a small model, keep the judge up, and give the configuration of the run.
@@ -109,7 +122,9 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
         write_tasks(folder / "validation.jsonl", heldout)
     tasks = (*train, *heldout)
     _write_model(subject, folder / "model", texts=[task.question for task in tasks])
-    codec = load_codec(folder / "model")
+    if subject.model_folder is None:
+        config = _without_names(config)
+    codec = load_codec(folder / "model", prompt=config.model.chat_prompt)
     longest = max(len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks)
     with judge.judging_with(subject) as spec:
         small = rehearsal_config(config, folder, spec=spec, longest_prompt=longest)

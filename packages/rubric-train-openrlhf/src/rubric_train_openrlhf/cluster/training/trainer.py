@@ -221,7 +221,8 @@ class RubricPPOTrainer(_Trainer):
     def _ask_heldout(self, step: int) -> tuple[HeldoutReward, list[int], list[Answer]]:
         groups = self.samples_generator.draw_heldout().groups
         lengths = [length for group in groups for length in group.lengths]
-        written = [sample.completion.answer for group in groups for sample in group.samples]
+        samples_N = (sample for group in groups for sample in group.samples)
+        written = [one.completion.answer for one in samples_N if one.judgement.is_answer]
         return self._coordinator.heldout(step, groups), lengths, written
 
     def _write_policy(self, path: Path) -> None:
