@@ -66,7 +66,7 @@ def test_what_a_cut_response_goes_on_to_doubt_is_not_stated(rule: object, doubte
 RUN_ON = [
     "\n\nQuestion: How many legs have 3 cats?\nAnswer: \\boxed{12}",
     "\n\nQuestion: What is 6 + 6?\nAnswer: 6 + 6 = 12\n#### 12",
-    "\n\nSolve the following problem. Reason step by step.\n\nTom has 3.\n\nThe answer is \\boxed{7}.",
+    "\n\nSolve the following problem. Step by step.\n\nTom has 3.\n\nThe answer is \\boxed{7}.",
     "\n\n**Question 2:** Which is it?\n\n(A) a\n\nThe answer is (D).",
     "\n\n### Problem 2\nThe answer is 9.",
     "\nProblem: The answer is \\boxed{9}.",
