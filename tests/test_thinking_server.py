@@ -1,4 +1,4 @@
-"""A thinking policy behind a real vLLM server, with and without a reasoning parser, and in a folder.
+"""A thinking policy in a folder, and behind a real vLLM server with and without a reasoning parser.
 
 All three store one answer, and the judge gives it one reward.
 """

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from rubric_core import Thought, answer_of
-from rubric_core import Reply as CoreReply
+from rubric_core import Reply, Thought, answer_of
 from rubric_eval import EvalFolderError, judge_heldout
 from rubric_eval.answers.store import read_answers
 from rubric_eval.heldout.run import rejudge_heldout
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 COMPLETIONS = ["<think>Is it 4?</think>It is 5.", "<think>Is it 4? Let", "It is 5.", ""]
 
 
-def _thinks(ask: Ask) -> CoreReply:
+def _thinks(ask: Ask) -> Reply:
     number = int(ask.view.question.split()[3])
-    return CoreReply.of_completion(answer_of(COMPLETIONS[number % 4]), tokens=10)
+    return Reply.of_completion(answer_of(COMPLETIONS[number % 4]), tokens=10)
 
 
 def test_shares_of_thoughts_stand_beside_the_reward(
@@ -86,8 +85,8 @@ def test_stored_thoughts_of_an_older_version_are_asked_for_again(
         judge = judge_file(endpoint.url)
         evaluate(plan, [scripted("m", script)], [judge])
         path = _made_older(tmp_path / "eval", "<think>4?</think>It is 5.")
+        again = partial(rejudge_heldout, tmp_path / "eval", plan, read_judges([str(judge)]))
         with pytest.raises(EvalFolderError, match="1 of 12 stored answers of model 'm' hold their"):
-            again = partial(rejudge_heldout, tmp_path / "eval", plan, read_judges([str(judge)]))
             anyio.run(again)
         model = scripted("m", script)
         table = evaluate(plan, [model], [judge])
