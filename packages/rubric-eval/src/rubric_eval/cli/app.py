@@ -115,6 +115,8 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
         for name, count in row.by_fallback.items():
             of = f"{count} of {row.values} rewards of {row.model} by {row.judge}"
             stdout.print(f"by the fallback {name}: {of}", soft_wrap=True)
+    for said in dict.fromkeys(row.thought_note for row in table.rows if row.thought_note):
+        stdout.print(said, soft_wrap=True)
     pairs = ((pair, "yes" if pair.same_order else "no") for pair in table.judge_pairs)
     print_figures(TABLES["judge_pairs"], pairs)
     limits = (

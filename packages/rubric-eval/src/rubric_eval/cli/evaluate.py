@@ -253,6 +253,11 @@ def _print(table: TransferTable, *, out: Path) -> None:
     command.console().print(accuracy)
     ends = ((benchmark_title(cell.benchmark), cell) for row in table.rows for cell in row.cells)
     command.print_figures(TABLES["ends"], ends)
+    for row in table.rows:
+        for cell in row.cells:
+            if said := cell.thought_note:
+                title = benchmark_title(cell.benchmark)
+                command.console().print(f"{title}, {said}", soft_wrap=True)
     command.console().print(f"written: {EvalFolder(out).transfer}", soft_wrap=True)
 
 

@@ -21,7 +21,7 @@ from rubric_core.errors import needing_extra
 from rubric_core.files import open_file, read_lines, toml_beside
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import SMALL_DATA
-from rubric_eval.lm_tasks.answers.stated import statements
+from rubric_eval.lm_tasks.answers.statements import statements
 
 
 def shuffled(question: str, correct: str, wrong: Sequence[str]) -> tuple[tuple[str, ...], int]:

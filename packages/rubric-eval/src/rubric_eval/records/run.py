@@ -193,6 +193,14 @@ class Measure(StrEnum):
     """0 or 1 an item."""
 
 
+_MANY: Final = 0.05
+"""Share of thoughts that do not end from which on it is said what helps."""
+_REMEDY: Final = (
+    "raise --max-tokens, or switch thinking off with `chat_template_kwargs` (of a server that does "
+    "not think, see that it has no reasoning parser)"
+)
+
+
 class ModelQuality(Record):
     """How the answers of one model to one benchmark came out, measured in one way."""
 
@@ -232,6 +240,22 @@ class ModelQuality(Record):
 
     by_fallback: dict[str, int] = Field(default_factory=dict)
     """How many answers each fallback of a `litellm_config` judged."""
+
+    @property
+    def thought_note(self) -> str:
+        """What is to be said of the answers' thoughts; nothing where there are none."""
+        if not self.thought_frac:
+            return ""
+        share, unclosed = 100 * self.thought_frac, self.unclosed_frac or 0.0
+        said = f"{self.model}: {share:.1f} % of its answers stand behind a thought"
+        if not unclosed:
+            return f"{said}, and all thoughts end"
+        said = (
+            f"{said}, {100 * unclosed:.1f} % are a thought that does not end, which earns nothing"
+        )
+        if unclosed < _MANY:
+            return said
+        return f"{said}: {_REMEDY}"
 
 
 class Measured(ModelQuality):

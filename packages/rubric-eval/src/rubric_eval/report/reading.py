@@ -112,9 +112,11 @@ def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
     measured.sort(key=lambda one: groups.index(one.judge or one.benchmark))
     of_models = tuple(one for one in measured if one.model not in run.controls)
     controls = tuple(one for one in measured if one.model in run.controls)
-    return Evaluation(
-        folder, run, of_models, controls, judged, edited=edits.found, notes=tuple(edits.notes)
+    notes = (
+        *edits.notes,
+        *dict.fromkeys(one.thought_note for one in of_models if one.thought_note),
     )
+    return Evaluation(folder, run, of_models, controls, judged, edited=edits.found, notes=notes)
 
 
 _Column = tuple[str, str | None]

@@ -87,7 +87,8 @@ def _heldout_row(one: ModelScore, group: str) -> Row:
     return row(
         one.model,
         *(one, one.zero_frac, one.invalid_frac, one.unavailable_frac),
-        *(one.truncated_frac, one.tokens_mean),
+        *(one.truncated_frac, one.no_answer_frac, one.thought_frac, one.unclosed_frac),
+        one.tokens_mean,
         group=group,
     )
 
@@ -125,7 +126,8 @@ def quality_table(found: Findings) -> Table:
     rows = (
         row(
             model,
-            *(one.n, one.chance, one.no_answer_frac, one.truncated_frac, one.unavailable_frac),
+            *(one.n, one.chance, one.no_answer_frac, one.truncated_frac),
+            *(one.thought_frac, one.unclosed_frac, one.unavailable_frac),
             group=benchmark_title(name),
         )
         for name, models in found.benchmarks.items()

@@ -169,7 +169,7 @@ class ChatResponder:
     def _read(self, reply: ChatReply) -> Reply:
         if reply.finish in _UNREAD:
             return Reply.unavailable(*_UNREAD[reply.finish])
-        if reply.finish == "full" and not reply.text:
+        if reply.finish == "full" and not reply.text and not reply.has_thought:
             why = "the question and the answer's tokens are longer than the model's context"
             return Reply.unavailable(Reason.BAD_REQUEST, why)
         if why := self._thinking.refuses(reply):

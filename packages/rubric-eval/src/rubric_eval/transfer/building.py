@@ -15,7 +15,7 @@ from rubric_core import Criterion, Decoding, Grounding, Rubric, RubricError, Tas
 from rubric_core.errors import needing_extra
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
-from rubric_eval.lm_tasks.answers.stated import EXTRACTION
+from rubric_eval.lm_tasks.answers.statements import EXTRACTION
 from rubric_eval.lm_tasks.scoring import Response, stated
 from rubric_eval.lm_tasks.sources import Item, load_items
 from rubric_eval.records.files import AnswerRow, ItemRow, items_sha256

@@ -184,12 +184,45 @@ def _is_same(math_verify: Any, one: str, other: str) -> bool:
     """
     parsed = _parse(math_verify, one), _parse(math_verify, other)
     try:
-        return any(
+        is_same = any(
             math_verify.verify(target, answer, timeout_seconds=None)
             for target, answer in (parsed, reversed(parsed))
         )
+        return is_same and not _differ(*(each[0] for each in parsed if each))
     except (ArithmeticError, TypeError, ValueError, AttributeError, RecursionError, MemoryError):
         return False
+
+
+_ROUNDED: Final = 1e-4
+"""Largest relative difference between a number and the same one with some of its decimals."""
+
+
+def _differ(*both: Any) -> bool:
+    """Whether two numbers differ that math-verify takes for the same: it rounds to six decimals."""
+    sympy = import_module("sympy")
+    parts = [_parts(sympy, one) for one in both]
+    if all(parts) and len(parts[0]) == len(parts[1]):
+        return any(_differ(*pair) for pair in zip(*parts, strict=True))
+    numbers = [one for one in both if isinstance(one, sympy.Expr) and one.is_number]
+    if len(numbers) < 2 or not all(one.is_finite for one in numbers):  # noqa: PLR2004  # both
+        return False
+    is_exact = not any(one.has(sympy.Float) for one in numbers)
+    # Enough digits that what cancels out is told from what is left; 0 where nothing is.
+    apart = abs((numbers[0] - numbers[1]).evalf(15, maxn=2000))
+    if is_exact:
+        # What is not known to the last digit stays math-verify's: it is the same by algebra.
+        return bool(apart.is_comparable and apart._prec > 1 and apart != 0)  # noqa: SLF001
+    return bool(apart > _ROUNDED * max(abs(one.evalf(15)) for one in numbers))
+
+
+def _parts(sympy: Any, one: Any) -> list[Any]:
+    """Return the numbers of a list or an interval; nothing of what else there may be in it."""
+    if not isinstance(one, sympy.Tuple | sympy.FiniteSet | sympy.Interval):
+        return []
+    numbers = [part for part in one.args if isinstance(part, sympy.Expr)]
+    # By value, as a set has no order; what has none is left to math-verify.
+    are_real = all(number.is_real for number in numbers)
+    return sorted(numbers, key=float) if are_real else []
 
 
 def _parse(math_verify: Any, text: str) -> Any:

@@ -7,9 +7,11 @@ from typing import Final
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns, rewriting
 from rubric_eval.lm_tasks.answers.equivalence import is_equivalent, without_base
-from rubric_eval.lm_tasks.answers.stated import last_line, statements
+from rubric_eval.lm_tasks.answers.reading import read_by
+from rubric_eval.lm_tasks.answers.statements import last_line, statements
 
 _PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["expressions"])
+_SCALES: Final = {"hundred": 2, "thousand": 3, "million": 6, "billion": 9, "trillion": 12}
 _MOST_WORDS: Final = 2
 """A stated answer in plain words, such as a name or a weekday, has no more."""
 
@@ -19,10 +21,15 @@ def stated_expression(response: str, *, is_cut: bool = False) -> str | None:
 
     The last `\boxed{…}` or `#### …` or "the answer is …" counts; behind words, only what is a
     formula, holds a digit or a LaTeX command, or, in a response without a box, is a name of at
-    most two words. With no statement at all it is the last formula of the last line, or that line
-    where it has no word; of a response that is known to be cut, nothing.
+    most two words. With no statement at all it is the last formula of the last line, what stands
+    there in bold, or that line where it has no word; of a response that is known to be cut,
+    nothing.
     """
-    stated = statements(response, is_cut=is_cut)
+    return read_by(_read_expression, response, is_cut=is_cut)
+
+
+def _read_expression(response: str, /, *, is_cut: bool) -> str | None:
+    stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
     has_box = any(one.is_boxed for one in stated)
     for one in reversed(stated):
         found = one.text if one.is_boxed else _after_marker(one.text, allow_words=not has_box)
@@ -30,10 +37,14 @@ def stated_expression(response: str, *, is_cut: bool = False) -> str | None:
             return found.strip()
     if is_cut:
         return None
-    line = last_line(response).strip("*_# ")
+    line = last_line(response)
     formulas = list(_PATTERNS["formula"].finditer(line))
     if formulas:
         return _inside(formulas[-1])
+    bold = [one for one in _PATTERNS["bold"].findall(line) if re.search(r"\d", one)]
+    if bold and not has_box and not any(len(word) > 1 for word in _words(bold[-1])):
+        return bold[-1].strip().rstrip(".,")
+    line = line.strip("*_# ")
     is_alone = re.search(r"\d", line) and "boxed" not in line and not has_box
     return line if is_alone and not any(len(word) > 1 for word in _words(line)) else None
 
@@ -47,13 +58,20 @@ def is_expression(answer: str, target: str) -> bool:
         answer: as it was stated; `a + b = 5` answers the question what a + b is.
         target: LaTeX, without `$`.
     """
-    if is_equivalent(target, answer):
+    if is_equivalent(target, answer) or _is_repeated(answer, target):
         return True
     value = answer.rpartition("=")[2]
     if "_" not in answer and is_equivalent(without_base(target), answer):
         return True
     is_equation = "=" in answer and not re.search(r"[=<>]", target)
     return is_equation and is_equivalent(target, value)
+
+
+def _is_repeated(answer: str, target: str) -> bool:
+    """Whether a list says one thing in several forms, as in "$3/2$, or $1.5$"."""
+    forms = answer.split(", ")
+    is_list = len(forms) > 1 and "," not in target
+    return is_list and all(is_equivalent(target, form) for form in forms)
 
 
 def _after_marker(text: str, *, allow_words: bool) -> str | None:
@@ -108,7 +126,11 @@ def stated_number(response: str, *, is_cut: bool = False) -> str | None:
     head of what is stated. With none at all, it is the last number of the last line; of a response
     that is known to be cut, nothing: that number is a step on the way, or a part of one.
     """
-    stated = statements(response, is_cut=is_cut)
+    return read_by(_read_number, response, is_cut=is_cut)
+
+
+def _read_number(response: str, /, *, is_cut: bool) -> str | None:
+    stated = statements(_PATTERNS["turn"].sub("Answer:", response), is_cut=is_cut)
     for one in reversed(stated):
         text = _plain(one.text)
         found = _in_box(text) if one.is_boxed else _at_head(text)
@@ -116,12 +138,20 @@ def stated_number(response: str, *, is_cut: bool = False) -> str | None:
             return found
     if is_cut or any(one.is_boxed for one in stated):
         return None
-    numbers = _PATTERNS["number"].findall(_plain(last_line(response)))
-    return _digits(numbers[-1]) if numbers else None
+    line = _plain(last_line(response))
+    numbers = list(_PATTERNS["number"].finditer(line))
+    return _with_scale(line, numbers[-1]) if numbers else None
 
 
 def is_number(answer: str, target: str) -> bool:
-    """Return whether an answer is the number wanted: 18, 18.00 and 36/2 are one."""
+    """Return whether an answer is the number wanted: 18, 18.00 and 36/2 are one.
+
+    "1.5 million" is 1500000, and 1.5 where the question asks for millions.
+    """
+    if scaled := _PATTERNS["scaled"].fullmatch(answer):
+        zeros = _SCALES[scaled.group(2).lower()]
+        number = Decimal(scaled.group(1))
+        return _decimal(_plain(target)) in {number, number.scaleb(zeros)}
     wanted, given = _decimal(_plain(target)), _decimal(answer)
     if wanted is None:
         return is_equivalent(target, answer)
@@ -134,8 +164,8 @@ def _in_box(text: str) -> str | None:
     """Return the one number of a box; what cannot be one number stays an expression."""
     text = text.rsplit("=", 1)[-1].strip()
     numbers = list(_PATTERNS["number"].finditer(text))
-    if len(numbers) == 1 and not re.search(r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]", text):
-        return _digits(numbers[0].group())
+    if len(numbers) == 1 and not re.search(r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]\s*[\d({\\]", text):
+        return _with_scale(text, numbers[0])
     return text if text and (numbers or "\\" in text) else None
 
 
@@ -150,13 +180,19 @@ def _at_head(text: str) -> str | None:
     if is_listed or _PATTERNS["several"].match(text, found.end()):
         return text[begin:].strip()
     chunk = _PATTERNS["calculation"].match(text, begin)
-    calculation = chunk.group() if chunk else found.group()
+    calculation = (chunk.group() if chunk else found.group()).rstrip(" +*/×÷·^(-–−")
     if "=" in calculation:
         ends = _PATTERNS["number"].findall(calculation.rsplit("=", 1)[-1])
         return _digits(ends[0]) if ends else None
     if _PATTERNS["operation"].search(calculation):
         return calculation.strip().rstrip(".,").strip()
-    return _digits(found.group())
+    return _with_scale(text, found)
+
+
+def _with_scale(text: str, number: re.Match[str]) -> str:
+    """Return a number, with a word such as "million" behind it."""
+    scale = _PATTERNS["large"].match(text, number.end())
+    return _digits(number.group()) + (f" {scale.group(1).lower()}" if scale else "")
 
 
 def _digits(number: str) -> str:

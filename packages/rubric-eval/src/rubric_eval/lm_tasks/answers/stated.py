@@ -1,128 +1,27 @@
-r"""Where a response states an answer: `\boxed{…}`, `#### …`, "the answer is …"."""
+"""The letter that a question with choices asks for."""
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from rubric_core.files import toml_beside
 from rubric_core.rewriting import patterns
+from rubric_eval.lm_tasks.answers.reading import read_by
+from rubric_eval.lm_tasks.answers.statements import Statement, last_line, statements
 
-EXTRACTION: Final = "4"
-"""Version of the rules by which answers are read and compared."""
-
-_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["stated"])
-
-
-@dataclass(frozen=True)
-class Statement:
-    """One answer that a response states."""
-
-    start: int
-    """Where its text begins."""
-
-    text: str
-    """As it is written; for a marker, the rest of its line."""
-
-    is_boxed: bool
-
-
-def statements(response: str, *, is_cut: bool = False) -> list[Statement]:
-    r"""Return the answers that a response states, in its order.
-
-    A box without its closing brace is none: the response was cut. Of nested boxes the outermost
-    counts, with the inner commands taken away. Behind a box, words count only where they conclude.
-
-    Args:
-        response: the response.
-        is_cut: whether it is known to be cut: then its last word is not read, of which there may
-            be more, as in "the answer is $150,0".
-    """
-    response = _PATTERNS["cut_word"].sub("", response) if is_cut else response
-    boxes = _boxes(response)
-    inside = [(box.start, box.start + len(box.text)) for box in boxes]
-    last_box = max((start for start, _ in inside), default=len(response))
-    marked = [
-        Statement(found.end(), _first_line(response, found.end()), is_boxed=False)
-        for found in _PATTERNS["marker"].finditer(response)
-        if not any(start <= found.start() < end for start, end in inside)
-        and (found.start() < last_box or _concludes(response, found))
-    ]
-    stated = [
-        one
-        for one in marked
-        if one.text
-        and not _PATTERNS["denied"].match(one.text)
-        and not _PATTERNS["boxed"].match(one.text)
-    ]
-    unboxed = [Statement(box.start, unbox(box.text), is_boxed=True) for box in boxes]
-    found = [one for one in (*stated, *unboxed) if one.text]
-    return sorted(found, key=lambda one: one.start)
-
-
-def _concludes(response: str, marker: re.Match[str]) -> bool:
-    is_sentence = _PATTERNS["concluding"].search(marker.group()) is not None
-    return is_sentence or _PATTERNS["heading"].search(response[: marker.start()]) is not None
-
-
-def last_line(response: str) -> str:
-    """Return the last line that is not empty."""
-    return next((line.strip() for line in reversed(response.splitlines()) if line.strip()), "")
-
-
-def unbox(text: str) -> str:
-    r"""Take `\boxed{…}` commands off their contents, however deep."""
-    while (box := next(iter(_boxes(text)), None)) is not None:
-        command = text.rfind("\\", 0, box.start)
-        end = box.start + len(box.text)
-        closing = end + 1 if text[end : end + 1] == "}" else end
-        text = f"{text[:command]}{box.text}{text[closing:]}"
-    return text.strip()
-
-
-def _boxes(text: str) -> list[Statement]:
-    boxes: list[Statement] = []
-    position = 0
-    while (found := _PATTERNS["box"].search(text, position)) is not None:
-        start = position = found.end()
-        if text.startswith("{", start):
-            end = closing_brace(text, start)
-            position = start + 1 if end is None else end + 1
-            if end is not None:
-                boxes.append(Statement(start + 1, text[start + 1 : end], is_boxed=True))
-        elif bare := _PATTERNS["bare"].match(text, start):
-            position = bare.end()
-            boxes.append(Statement(start, bare.group().rstrip(".,;"), is_boxed=True))
-    return boxes
-
-
-def closing_brace(text: str, opening: int) -> int | None:
-    r"""Return where the brace at `opening` closes; `\{` and `\}` are no braces."""
-    depth = 0
-    for found in _PATTERNS["brace"].finditer(text, opening):
-        depth += {"{": 1, "}": -1}.get(found.group(), 0)
-        if depth == 0:
-            return found.start()
-    return None
-
-
-def _first_line(text: str, start: int) -> str:
-    """Return the line at `start`, or the whole formula that begins there."""
-    for opening, closing in (("$$", "$$"), (r"\[", r"\]")):
-        if text.startswith(opening, start):
-            end = text.find(closing, start + len(opening))
-            return "" if end < 0 else text[start : end + len(closing)]
-    return text[start:].split("\n", 1)[0].strip()
+_PATTERNS: Final = patterns(toml_beside(__file__, "patterns.toml")["letters"])
 
 
 def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False) -> str | None:
     r"""Return the letter A to D that a response ends on.
 
-    The last statement that names a choice counts: `\boxed{B}`, "the answer is (B)", "Answer: B", or
-    the text of exactly one choice in a letter's place. The article "a" is no letter: without
-    parentheses a letter is a capital that nothing of a phrase follows. With no statement at all, a
-    last line that is a letter alone counts, or the one letter of which it says "B is correct",
-    unless the response was cut before it came to a statement. A letter goes before a text that
+    The last statement that names a choice counts: `\boxed{B}`, "the answer is (B)", "Answer: B", "I
+    choose (B)", or the text of exactly one choice in a letter's place. The article "a" is no
+    letter: without parentheses a letter is a capital that nothing of a phrase follows, but behind
+    "ANSWER:". With no statement at all, a last line that is a letter alone counts, the one letter
+    that stands before the text of its choice, or the one of which the response says "B is
+    correct", unless it was cut before it came to a statement. A letter goes before a text that
     contradicts it.
 
     Args:
@@ -130,8 +29,12 @@ def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False
         choices: texts of A, B, C and D, in this order.
         is_cut: whether it is known to be cut.
     """
-    stated = statements(response, is_cut=is_cut)
-    for one in reversed(stated):
+    return read_by(partial(_read_letter, choices=choices), response, is_cut=is_cut)
+
+
+def _read_letter(response: str, /, *, choices: Sequence[str], is_cut: bool) -> str | None:
+    stated = [*statements(response, is_cut=is_cut), *_chosen(response)]
+    for one in sorted(stated, key=lambda one: one.start, reverse=True):
         text = _PATTERNS["lead"].sub("", _undress(one.text), count=1)
         if _PATTERNS["several"].match(text):
             return None
@@ -141,10 +44,31 @@ def stated_letter(response: str, choices: Sequence[str], *, is_cut: bool = False
             return found
     if is_cut:
         return None
-    if alone := _alone(_undress(last_line(response))):
-        return alone
+    found = _alone(_undress(last_line(response)))
+    if loud := _PATTERNS["loud"].search(response.strip()):
+        found = found or loud.group(1).upper()
+    if found or stated:
+        return found
     called = {first or second for first, second in _PATTERNS["correct"].findall(_undress(response))}
-    return called.pop() if len(called) == 1 and not stated else None
+    return _only(_named(response, choices)) or _only(called)
+
+
+def _only(letters: set[str]) -> str | None:
+    return next(iter(letters)) if len(letters) == 1 else None
+
+
+def _named(response: str, choices: Sequence[str]) -> set[str]:
+    """Return the letters that stand before the text of their choice."""
+    lines = _PATTERNS["lettered"].findall(re.sub(r"[*_]{2}", "", response))
+    named = ((first or second, text) for first, second, text in lines)
+    return {letter for letter, text in named if letter == _choice(text, choices)}
+
+
+def _chosen(response: str) -> list[Statement]:
+    return [
+        Statement(found.end(), response[found.end() :].split("\n", 1)[0], is_boxed=False)
+        for found in _PATTERNS["chosen"].finditer(response)
+    ]
 
 
 def _letter(text: str) -> str | None:
