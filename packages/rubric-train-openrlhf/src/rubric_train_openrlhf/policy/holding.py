@@ -57,8 +57,12 @@ def recompute_layers(model: torch.nn.Module) -> None:
 
 def is_recomputed(model: torch.nn.Module) -> bool:
     """Whether layers are computed again in the backward pass, by us or by the library."""
-    is_library = bool(getattr(model, "is_gradient_checkpointing", False)) and model.training
-    return is_library or model in _RECOMPUTED
+    if model in _RECOMPUTED:
+        return True
+    # Called otherwise since transformers 5.23, which warns of the old name.
+    names = ("is_activation_checkpointing", "is_gradient_checkpointing")
+    known = next((name for name in names if hasattr(type(model), name)), None)
+    return model.training and known is not None and bool(getattr(model, known))
 
 
 def _layers(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
