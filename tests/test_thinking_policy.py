@@ -5,6 +5,7 @@ Its thought names what its answer lacks: whoever judged both would give it 1, an
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 GREEDY = Decoding(max_tokens=64)
 STEPS = 3
+_SPECIAL = re.compile(r"<\|(endoftext|im_start|im_end)\|>")
 OF_ANSWER = pytest.approx(4 / 6)
 CPU = {
     "device": "cpu",
@@ -70,9 +72,10 @@ def check_run(made: Any, out: Path, *, opened: bool) -> None:
     tasks = {task.task_id: task for task in made.tasks}
     rows = rollouts(out)
     for row in rows:
-        found = answer_of(row.response, opened=opened)
-        assert (row.judged, row.thought or Thought.NONE) == found[:2]
-        assert row.reward == rewarded(tasks[row.task_id], found.text)
+        # Special tokens within a completion that has a thought are shown, and no part of the answer.
+        found = answer_of(_SPECIAL.sub("", row.response), opened=opened)
+        assert (row.judged, row.thought or Thought.NONE) == (found.text.strip(), found.thought)
+        assert row.reward == pytest.approx(rewarded(tasks[row.task_id], found.text))
     closed = [row for row in rows if row.thought is Thought.CLOSED]
     assert len(closed) > len(rows) / 2
     # The thought would have been rewarded: it names the function.
