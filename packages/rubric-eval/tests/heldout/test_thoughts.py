@@ -109,4 +109,4 @@ def test_in_memory_a_text_is_cut_and_an_answer_is_judged_as_it_is(
     found = anyio.run(judge_heldout, ScriptedJudge(judged), [make_task(0)], responses)
     assert sorted(seen) == ["5", "<think>4?</think>5"]
     assert found.rewards_N == (0.5,)
-    assert found.zero_by_reason == {"empty": 0.25, "unclosed_thought": 0.25}
+    assert found.zero_by_reason == {"empty_answer": 0.25, "unclosed_thought": 0.25}

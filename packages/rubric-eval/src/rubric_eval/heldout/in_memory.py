@@ -29,7 +29,7 @@ class Heldout(BaseModel):
     """Share of reward 0 among the responses with a scored or invalid judgement."""
     zero_by_reason: dict[str, float]
     """Sums to zero_frac; "scored" are zeros that the judge gave. No judge is asked about a response
-    without an answer: it is "empty", or an "unclosed_thought"."""
+    without an answer: it is an "empty_answer", or an "unclosed_thought"."""
     invalid_frac: float
     """Share of invalid judgements among the responses with a scored or invalid one."""
     unavailable_frac: float
