@@ -64,7 +64,11 @@ def rewarded(task: Task, text: str) -> float | None:
 def rollouts(out: Path) -> list[RolloutRow]:
     files = sorted(RunFolder(out).rollouts.glob("*.jsonl"))
     assert len(files) == STEPS
-    return [RolloutRow.model_validate_json(line) for file in files for line in file.open()]
+    return [
+        RolloutRow.model_validate_json(line)
+        for file in files
+        for line in file.read_bytes().splitlines()
+    ]
 
 
 def check_run(made: Any, out: Path, *, opened: bool) -> None:
