@@ -76,7 +76,7 @@ def check_run(made: Any, out: Path, *, opened: bool) -> None:
     tasks = {task.task_id: task for task in made.tasks}
     rows = rollouts(out)
     for row in rows:
-        # Special tokens within a completion that has a thought are shown, and no part of the answer.
+        # Special tokens in a completion that has a thought are shown, and no part of the answer.
         found = answer_of(_SPECIAL.sub("", row.response), opened=opened)
         assert (row.judged, row.thought or Thought.NONE) == (found.text.strip(), found.thought)
         assert row.reward == pytest.approx(rewarded(tasks[row.task_id], found.text))

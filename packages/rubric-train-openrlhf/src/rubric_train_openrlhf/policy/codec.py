@@ -85,7 +85,7 @@ class TextCodec(ABC):
     def record(self) -> dict[str, JsonValue]:
         """What else than the model and the question the tokens of a prompt follow from."""
         words = sorted((str(word), number) for word, number in self._vocabulary.items())
-        template: object = self._tokenizer.chat_template
+        template = cast("str | dict[str, str] | None", self._tokenizer.chat_template)
         written = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
         return {
             "prompt_date": self.prompt.date.isoformat(),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 from weakref import WeakKeyDictionary
 
 import structlog
@@ -165,7 +165,7 @@ class LengthwiseDecoder:
         """Read the prompt of every row."""
         lengths_N = prompts.lengths_P.repeat_interleave(group_size)
         tokens_NS = prompts.token_ids_PS.repeat_interleave(group_size, 0)
-        for length in sorted(set(lengths_N.tolist())):
+        for length in sorted(set(cast("list[int]", lengths_N.tolist()))):
             places_N = (lengths_N == length).nonzero()[:, 0]
             self._parts.append(_Part(places_N, tokens_NS[places_N, -length:]))
         return self._together([self._read(part, part.tokens_NS) for part in self._parts])

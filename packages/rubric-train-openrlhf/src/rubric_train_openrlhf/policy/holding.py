@@ -11,11 +11,13 @@ import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 from weakref import WeakKeyDictionary, WeakSet
 
 import torch
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import (
+    checkpoint,  # pyright: ignore[reportUnknownVariableType]  # overloads of another
+)
 from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -143,8 +145,8 @@ def read_rotary(folder: Path) -> int | None:
 def _following(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
     for module in model.modules():
         kinds = getattr(module, "rope_type", None)
-        listed = kinds.values() if isinstance(kinds, dict) else [kinds]
-        named = [one for one in listed if isinstance(one, str)]  # pyright: ignore[reportUnknownVariableType]  # of any kind
+        by_layer = cast("dict[str, object]", kinds) if isinstance(kinds, dict) else {"": kinds}
+        named = [one for one in by_layer.values() if isinstance(one, str)]
         if any(word in kind for kind in named for word in _FOLLOWS):
             yield module
 

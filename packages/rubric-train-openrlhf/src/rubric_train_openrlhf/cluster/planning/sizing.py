@@ -282,7 +282,9 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
     if judge.prompt == "paper":  # the response stands before the criteria
         shared, own = passage, own + assumed("judge_shared_tokens")
     read = config.rollout.prompts * (shared + group * own)
-    written = min(assumed("judge_output_tokens"), judge.max_tokens)
+    written = assumed("judge_output_tokens")
+    if judge.max_tokens is not None:
+        written = min(written, judge.max_tokens)
     at_once = min(config.judge.workers * config.judge.micro_batch, config.batch_size) / servers
     cached = at_once * (shared + own + written / 2) * assumed("judge_kv_bytes")
     reading = (assumed("judge_bytes") + cached) / (gpu.bandwidth * assumed("decode_bandwidth"))
