@@ -94,6 +94,7 @@ def check_run(made: Any, out: Path, *, opened: bool) -> None:
         assert step.thought_frac == pytest.approx(
             sum(row.thought is not None for row in of_step) / len(of_step)
         )
+        assert step.truncated_frac is not None
         assert step.truncated_frac >= step.unclosed_thought_frac
         assert step.zero_reward_by_reason.get("unclosed_thought", 0.0) == pytest.approx(
             step.unclosed_thought_frac

@@ -198,7 +198,7 @@ _ROUNDED: Final = 1e-4
 
 
 def _differ(*both: Any) -> bool:
-    """Whether two numbers differ that math-verify takes for the same: it rounds to six decimals."""
+    """Whether two numbers differ that math-verify takes for the same: it drops tiny differences."""
     sympy = import_module("sympy")
     parts = [_parts(sympy, one) for one in both]
     if all(parts) and len(parts[0]) == len(parts[1]):
