@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,9 @@ def reward_of_the_readme(model: str = "") -> dict[str, Any]:
     _, lines = blocks("python")
     if not model:
         lines = lines.replace("Dataset.from_list(", "list(")
-        lines = re.sub(r"^(from (datasets|trl) |GRPOTrainer\().*$", "", lines, flags=re.MULTILINE)
+        lines = re.sub(
+            r"^(from (datasets|trl) |brief = |GRPOTrainer\().*$", "", lines, flags=re.MULTILINE
+        )
     names: dict[str, Any] = {}
     exec(re.sub('Qwen/[^"]+', model, lines), names)  # noqa: S102 - the page's own code
     return names
@@ -173,21 +176,24 @@ def test_trl_trains_a_step_by_the_lines_of_the_readme(
     tasks: list[Task], make_chat_model: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trl = pytest.importorskip("trl")
-    settings = trl.GRPOConfig(
-        "out", max_steps=1, num_generations=4, per_device_train_batch_size=4,
-        max_completion_length=8, logging_steps=1, report_to="none", bf16=False, use_cpu=True,
-    )  # fmt: skip
+    small = {
+        "max_steps": 1, "num_generations": 4, "per_device_train_batch_size": 4,
+        "max_completion_length": 8, "logging_steps": 1, "report_to": "none", "bf16": False,
+        "use_cpu": True,
+    }  # fmt: skip
     real, trainers = trl.GRPOTrainer, list[Any]()
 
     def trainer(*given: Any, **named: Any) -> Any:
-        trainers.append(real(*given, args=settings, **named))
+        trainers.append(real(*given, **named))
         return trainers[0]
 
     monkeypatch.setattr(trl, "GRPOTrainer", trainer)
+    monkeypatch.setattr(trl, "GRPOConfig", partial(trl.GRPOConfig, **small))
 
     reward_of_the_readme(str(make_chat_model(512)))
 
     (step, *_) = trainers[0].state.log_history
+    assert trainers[0].args.chat_template_kwargs == {"enable_thinking": False}
     assert len(trainers[0].train_dataset) == len(tasks)
     assert step["rubric/unavailable"] == 0.0
     assert step["rubric/score"] == step["rewards/rubric_reward/mean"]
@@ -205,4 +211,4 @@ def test_the_settings_for_verl_are_those_of_the_whole_file() -> None:
         written = name.replace(reward, "{REWARD}")
         assert f"{written}=" in example
         assert value.startswith("$PWD/first/") or f"{written}={value}" in example
-    assert len(shown) == 4
+    assert len(shown) == 6

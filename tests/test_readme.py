@@ -53,6 +53,7 @@ CLI_MODULES = {
 # Pages whose Python is run, here or in a `test_*_page.py`; any other page with Python fails.
 RUN_PAGES = {
     "README.md",
+    "docs/answer.md",
     "docs/data.md",
     "docs/adapters.md",
     "docs/eval.md",
@@ -205,7 +206,7 @@ def test_a_judge_written_from_the_page_refuses_an_option_that_it_lacks(plugin: P
 
 
 def test_the_scale_for_tiny_models_is_that_of_the_tiny_preset() -> None:
-    (section,) = _code(ROOT / "docs/train.md", "yaml")
+    section, _ = _code(ROOT / "docs/train.md", "yaml")
     shown = yaml.safe_load(section)
     needed = {"model": {"type": "path", "path": "m"}, "data": {"train": "t"}, "out": "o"}
 
