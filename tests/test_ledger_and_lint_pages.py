@@ -106,7 +106,7 @@ def test_the_rows_of_a_training_run_can_be_judged_again(tasks: list[Task], tmp_p
 
     (one,) = read_stored(tmp_path)
 
-    assert (one.response, one.before) == ("An answer.", result)
+    assert (one.answer.text, one.before) == ("An answer.", result)
     ((_, found),) = match_tasks([one], [_plainer(task)]).pairs
     assert found == _plainer(task)
 

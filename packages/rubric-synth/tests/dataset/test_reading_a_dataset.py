@@ -161,8 +161,9 @@ def test_a_judge_that_is_not_there_ends_with_its_own_status(
 
 def test_answers_that_could_not_be_judged_are_counted_and_in_no_mean(dataset: Path) -> None:
     found = dataset_statistics(dataset, judge=FailingJudge(), controls=2)
-    assert (found.controls, found.control_failures) == ({}, 20)
-    assert "20 answers could not be judged" in _page(dataset)
+    # An empty answer is worth 0 by rule: no judge is asked.
+    assert (found.controls, found.control_failures) == ({"empty": 0.0}, 18)
+    assert "18 answers could not be judged" in _page(dataset)
 
 
 def test_criteria_in_free_text_are_said_to_be_judged_by_words(

@@ -6,10 +6,11 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from jinja2 import TemplateError
 from transformers import AutoTokenizer
 
 from rubric_core import PolicyView
-from rubric_core.data.chat_prompt import PROMPT_DATE, ChatPrompt
+from rubric_core.data.chat_prompt import PLAIN, PROMPT_DATE, ChatPrompt
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.responder import policy_responder
 
@@ -45,6 +46,41 @@ def test_a_template_is_told_a_date_where_nobody_names_one(dated_model: Path) -> 
 
 def test_a_template_is_given_further_names(dated_model: Path) -> None:
     assert _text(dated_model, date=DAY, arguments={"mood": "please"}).endswith("? please:")
+
+
+@pytest.mark.parametrize(
+    ("form", "written"),
+    [
+        *(("%-d %B %Y", "29 February 2024"), ("%^a, %H:%M:%S", "THU, 00:00:00")),
+        *(("100 %%", "100 %"), ("", ""), ("at %", "at %"), ("{{ '%y' }} \\n", "{{ '24' }} \n")),
+    ],
+)
+def test_a_template_writes_the_date_in_any_form(chat_model: Path, form: str, written: str) -> None:
+    tokenizer: Any = AutoTokenizer.from_pretrained(chat_model)
+    quoted = form.replace("'", "\\'")
+    start = "\n  {%- set form = '" + quoted + "' %}\n"
+    macro = "{%- macro dated() %}{{ strftime_now(form) }}{% endmacro %}\n"
+    tokenizer.chat_template = f"{start}{macro}<{{{{ dated() }}}}>"
+
+    assert ChatPrompt(date=DAY).render(tokenizer, "Why?") == f"<{written}>"
+
+
+def test_a_form_of_the_date_that_nobody_knows_is_refused(chat_model: Path) -> None:
+    tokenizer: Any = AutoTokenizer.from_pretrained(chat_model)
+    tokenizer.chat_template = "{{ strftime_now('%!') }}"
+
+    with pytest.raises(TemplateError, match="strftime_now cannot write %!"):
+        PLAIN.render(tokenizer, "Why?")
+
+
+@pytest.mark.parametrize("start", ["\n", "\n\n", "  ", " \n{%- set a = 1 %}\n", "{# a #}\n", ""])
+def test_what_a_template_starts_with_stays(chat_model: Path, start: str) -> None:
+    tokenizer: Any = AutoTokenizer.from_pretrained(chat_model)
+    tokenizer.chat_template = start + "{{ messages[0].content }}"
+    plain = PLAIN.render(tokenizer, "Why?")
+    tokenizer.chat_template += "{{ strftime_now('%Y') }}"
+
+    assert PLAIN.render(tokenizer, "Why?") == f"{plain}{PROMPT_DATE:%Y}"
 
 
 def test_a_date_makes_answers_of_an_evaluation_others(dated_model: Path) -> None:

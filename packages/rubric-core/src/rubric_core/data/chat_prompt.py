@@ -5,9 +5,13 @@ same question is another prompt after midnight. Here every template is told one 
 """
 
 import datetime as dt
+import json
 import re
+import string
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -19,6 +23,36 @@ PROMPT_DATE: Final = dt.date(2026, 1, 1)
 """What a template takes for today, unless told otherwise."""
 _CLOCK: Final = "strftime_now"
 """The one clock that transformers lends to templates."""
+_FLAGS: Final = "-_0^#"
+"""What may stand between % and the letter of a directive."""
+_MIDNIGHT: Final = """\
+{%- macro strftime_now(format) -%}
+{%- set told = TOLD -%}
+{%- set now = namespace(text="", directive="") -%}
+{%- for character in format -%}
+{%- if not now.directive -%}
+{%- if character == "%" -%}
+{%- set now.directive = character -%}
+{%- else -%}
+{%- set now.text = now.text + character -%}
+{%- endif -%}
+{%- else -%}
+{%- set now.directive = now.directive + character -%}
+{%- if now.directive in told -%}
+{%- set now.text = now.text + told[now.directive] -%}
+{%- set now.directive = "" -%}
+{%- elif character not in FLAGS -%}
+{{- raise_exception("strftime_now cannot write " + now.directive) -}}
+{%- endif -%}
+{%- endif -%}
+{%- endfor -%}
+{{- now.text + now.directive -}}
+{%- endmacro -%}
+{{ "" }}"""
+"""Written before a template, it takes the place of the clock.
+
+A function in that place is a text since transformers 5.24, which hands templates plain data alone.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +83,27 @@ class ChatPrompt:
                 [{"role": "user", "content": question}],
                 add_generation_prompt=True,
                 tokenize=False,
-                **{_CLOCK: self._now, **self.arguments},
+                **self._dated(tokenizer),
+                **self.arguments,
             ),
         )
 
-    def _now(self, form: str) -> str:
-        return dt.datetime.combine(self.date, dt.time()).strftime(form)
+    def _dated(self, tokenizer: Any) -> dict[str, str]:
+        """Return the template with the date in it, where it reads the clock."""
+        if not tokenizer.chat_template:
+            return {}  # transformers says so in its own words
+        template = cast("str", tokenizer.get_chat_template())
+        return {"chat_template": _midnight(self.date) + template} if _CLOCK in template else {}
+
+
+@lru_cache(maxsize=8)
+def _midnight(date: dt.date) -> str:
+    """Write the clock of templates that shows the start of a day."""
+    start = dt.datetime.combine(date, dt.time())
+    letters = string.ascii_letters + "%"
+    directives = [f"%{flag}{letter}" for flag, letter in product(("", *_FLAGS), letters)]
+    told = json.dumps({one: start.strftime(one) for one in directives})
+    return _MIDNIGHT.replace("TOLD", told).replace("FLAGS", json.dumps(_FLAGS))
 
 
 PLAIN: Final = ChatPrompt()

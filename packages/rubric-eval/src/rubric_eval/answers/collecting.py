@@ -3,7 +3,7 @@
 import json
 import traceback
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,13 +237,7 @@ async def stream_answers(
             if not file.holds(row):
                 file.append(row)
             yield one.seed, row
-        if older := sum(len(file.older) for file in files.values()):
-            _log.warning(
-                "answers_asked_again",
-                model=model.name,
-                answers=older,
-                why="an older version stored them with their thoughts, or cut within one",
-            )
+        _tell_of_older(model, files.values())
         groups = list(missing.values())
         async with aclosing(_replies(model, groups, decoding)) as replies:
             async for index, reply in replies:
@@ -251,6 +245,17 @@ async def stream_answers(
                     row = one.row.model_copy(update=dict(reply))
                     files[one.seed].append(row)
                     yield one.seed, row
+
+
+def _tell_of_older(model: OpenModel, files: Iterable[AnswerFile]) -> None:
+    """Log how many answers of an older version are asked for again, if any."""
+    if older := sum(len(file.older) for file in files):
+        _log.warning(
+            "answers_asked_again",
+            model=model.name,
+            answers=older,
+            why="an older version stored them with their thoughts, or cut within one",
+        )
 
 
 async def _telling(

@@ -120,13 +120,15 @@ def difference_view(table: Table, level: str) -> Table:
 def quality_view(table: Table) -> Table:
     """Rows by benchmark, a column for each model: the long form is for programs."""
     names = dict.fromkeys(row.name for row in table.rows)
+    keys = [column.key for column in table.columns]
     rows: list[Row] = []
     for group, of_models in table.groups.items():
         items, chance = of_models[0].cells[:2]
-        answers = {row.name: Cell(text=_quality(row)) for row in of_models}
+        answers = {row.name: Cell(text=_quality(row, keys)) for row in of_models}
         cells = (items, chance, *(answers.get(name, Cell(text="–")) for name in names))
         rows.append(Row(name=group, cells=cells))
     shares = "Share of answers that nothing could be extracted from, and share that was cut short"
+    shares += ", that stands behind a thought, and that ended within one"
     update = {
         "first": "Benchmark",
         "caption": f"{shares}, in %. {table.caption}",
@@ -139,10 +141,22 @@ def quality_view(table: Table) -> Table:
     return table.model_copy(update=update)
 
 
-def _quality(row: Row) -> str:
-    none, cut, missing = (cell.value for cell in row.cells[2:])
-    text = f"{written(none, 'percent')} none, {written(cut, 'percent')} cut"
-    return f"{text}, {written(missing, 'percent')} missing" if missing else text
+def _quality(row: Row, keys: Sequence[str]) -> str:
+    """Say how answers ended; what never happened is left out, but for the first two."""
+    values = {key: cell.value for key, cell in zip(keys, row.cells, strict=True)}
+    words = {
+        "no_answer_frac": "none",
+        "truncated_frac": "cut",
+        "thought_frac": "with a thought",
+        "unclosed_frac": "within one",
+        "unavailable_frac": "missing",
+    }
+    always = ("no_answer_frac", "truncated_frac")
+    return ", ".join(
+        f"{written(values[key], 'percent')} {word}"
+        for key, word in words.items()
+        if values[key] or key in always
+    )
 
 
 def judge_pairs(heldout: Evaluation) -> Table:

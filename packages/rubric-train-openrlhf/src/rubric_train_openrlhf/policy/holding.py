@@ -123,8 +123,9 @@ def hold_rope(model: PreTrainedModel, *, longest: int | None = None) -> int | No
             held = vars(module).get("forward")
             forward = held.args[0] if isinstance(held, partial) else module.forward
             accepted = inspect.signature(forward).parameters
-            rotated = _rotated if "position_ids" in accepted else _table
-            vars(module)["forward"] = partial(rotated, forward, longest)
+            rotated = partial(_rotated, forward, longest, module)
+            table = partial(_table, forward, longest)
+            vars(module)["forward"] = rotated if "position_ids" in accepted else table
     return longest
 
 
@@ -154,17 +155,33 @@ def _following(model: torch.nn.Module) -> Iterator[torch.nn.Module]:
 def _rotated(
     forward: Callable[..., Any],
     longest: int,
+    module: torch.nn.Module,
     x: torch.Tensor,
     position_ids: torch.Tensor,
     *others: Any,
     **named: Any,
 ) -> Any:
     """Ask for one more position, the last of the longest row, and drop its angles."""
+    _forget_longer(module, longest)
     last = position_ids.new_full((*position_ids.shape[:-1], 1), longest - 1)
     angles = forward(x, torch.cat((position_ids, last), dim=-1), *others, **named)
     if isinstance(angles, torch.Tensor):
         return angles[..., :-1, :]
     return tuple(one[..., :-1, :] for one in angles)
+
+
+def _forget_longer(module: torch.nn.Module, longest: int) -> None:
+    """Put back the frequencies that a dynamic embedding keeps from a row that was longer."""
+    cached, original = "max_seq_len_cached", "original_inv_freq"
+    for name in [name for name in vars(module) if name.endswith(cached)]:
+        prefix = name.removesuffix(cached)  # the kind of layer, where kinds differ
+        first = getattr(module, f"{prefix}{original}", None)
+        shortest = int(vars(module)["original_max_seq_len"])
+        if first is not None and getattr(module, name) > max(longest, shortest):
+            # A copy: some versions write into what they find there.
+            found = first.detach().clone().to(getattr(module, f"{prefix}inv_freq").device)
+            module.register_buffer(f"{prefix}inv_freq", found, persistent=False)
+            setattr(module, name, shortest)
 
 
 def _table(forward: Callable[..., Any], longest: int, x: torch.Tensor, **_named: Any) -> Any:
