@@ -25,6 +25,7 @@ def test_the_reasons_are_pinned() -> None:
         "max_total_mismatch",
         "empty",
         "evidence_not_found",
+        "context_full",
     ]
     assert [reason.value for reason in UNAVAILABLE] == [
         "timeout",
@@ -32,6 +33,7 @@ def test_the_reasons_are_pinned() -> None:
         "server_error",
         "connection",
         "auth",
+        "out_of_credit",
         "bad_request",
         "cancelled",
         "judge_error",

@@ -36,7 +36,8 @@ class _Reply(BaseModel):
 @example(system="\udc00", user="Страх и 😀")
 def test_a_request_has_the_texts_as_they_are(system: str, user: str) -> None:
     client = DirectClient(ModelConfig(model="m", transport="direct", api_base="http://127.0.0.1:1"))
-    body = json.loads(client._body(ChatRequest(user=user, system=system, reply=_Reply)))
+    request = ChatRequest(user=user, system=system, reply=_Reply)
+    body = json.loads(client._body(request, client._fields.of(request)))
     assert [message["content"] for message in body["messages"]] == json.loads(
         json.dumps([system, user])  # two halves of one pair become one character
     )

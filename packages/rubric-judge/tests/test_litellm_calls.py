@@ -151,7 +151,7 @@ async def test_no_warning_quotes_an_answer_of_the_wrong_types(
             async with LLMJudge(config) as judge:
                 result = await judge.judge(make_view())
         warnings.warn("another", UserWarning, stacklevel=1)
-    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.SERVER_ERROR)
+    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.JUDGE_ERROR)
     assert [str(warning.message) for warning in seen] == ["another"]
 
 

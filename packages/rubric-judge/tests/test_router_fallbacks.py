@@ -17,6 +17,8 @@ ViewFactory = Callable[..., JudgeView]
 
 ALWAYS = "disable_cooldowns: true"
 """No deployment rests, so that the number of attempts is always the same."""
+TOLD = ("callbacks", "success_callback", "failure_callback", "_async_failure_callback")
+"""litellm's lists of whom it tells of every call."""
 DEAD = "http://127.0.0.1:1/v1"
 FILE = """
 model_list:
@@ -148,17 +150,24 @@ def test_litellm_tells_the_router_of_a_judge_that_is_closed_of_no_further_call(
     tmp_path: Path, views: list[JudgeView]
 ) -> None:
     litellm: Any = import_module("litellm")
-    told = list(litellm.failure_callback)
-    judge = LLMJudge(config(tmp_path))
+    # Of its router's parts, one that learns from every call: no version tells the others of all.
+    judge = LLMJudge(config(tmp_path, settings="routing_strategy: latency-based-routing"))
 
-    async def run() -> int:
+    def told() -> dict[str, list[object]]:
+        return {name: list(getattr(litellm, name)) for name in TOLD}
+
+    async def run() -> dict[str, list[object]]:
         async with judge:
             await judge.judge(views[0])
-            return len(litellm.failure_callback)
+            return told()
 
+    before = told()
     for _ in range(2):  # closed, it can be used again
-        assert anyio.run(run) == len(told) + 1
-        assert litellm.failure_callback == told
+        open_ = anyio.run(run)
+        assert {name: len(open_[name]) - len(before[name]) for name in TOLD} == dict.fromkeys(
+            TOLD, 1
+        )
+        assert told() == before
 
 
 def test_a_server_that_dies_in_the_middle_costs_no_judgement(

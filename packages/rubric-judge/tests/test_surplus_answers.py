@@ -35,15 +35,20 @@ def _answer(share: int, *, request_id: str = "x", header: str = "") -> bytes:
 
 
 HONEST, SURPLUS = _answer(0), _answer(1)
+NO_MODELS = b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"
 
 
 class _Server:
-    """Counts connections; says when the client has closed one of them."""
+    """Counts connections and requests of answers, and says to nobody which models it has.
+
+    A client asks once for its models, on a connection of its own, which is counted apart.
+    """
 
     def __init__(self, serve: Serve) -> None:
         self.url = ""
         self.connections = 0
         self.requests = 0
+        self.listings = 0
         self._serve = serve
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -54,6 +59,11 @@ class _Server:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
                 length = head.partition("content-length:")[2].split("\r\n")[0]
                 await reader.readexactly(int(length or "0"))
+                if head.startswith("get /v1/models "):
+                    self.connections -= 1
+                    self.listings += 1
+                    writer.write(NO_MODELS)
+                    continue
                 request_id = head.partition("x-request-id:")[2].split("\r\n")[0].strip()
                 self.requests += 1
                 await self._serve(number, request_id, writer)
@@ -93,6 +103,7 @@ async def test_connections_are_kept(make_view: ViewFactory, way: str) -> None:
         for _ in range(3):
             assert _total(await judge.judge(make_view())) == 0
         assert (server.connections, server.requests) == (1, 3)
+        assert server.listings == (way != "hosted_vllm")
 
 
 @every_way

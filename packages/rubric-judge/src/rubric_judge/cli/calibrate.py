@@ -131,8 +131,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
         verdicts: How verdicts are found.
         is_cascade: Find how unsure the judges of a `type: cascade` may be, in place of verdicts.
         target: What is promised of a cascade.
-        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
-            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
+        thoughts: How thoughts are told from answers, as `HowThoughts` says it.
         verbose: Log every judge call to stderr.
 
     Returns:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -20,6 +21,7 @@ from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
     from rubric_judge.labels.rows import LabelSource
+    from rubric_judge.labels.sampling import Drawn
 
 
 def _rising(_: object, counts: tuple[int, ...]) -> None:
@@ -73,13 +75,11 @@ def label(  # noqa: PLR0913  # each is an option of the command
         host: Address to listen on; any but this machine's own needs a token.
         port: Port to listen on; 0 takes a free one, which is printed.
         token_env: Environment variable with the token that raters type into the page.
-        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
-            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
+        thoughts: How thoughts are told from answers, as `HowThoughts` says it.
 
     Returns:
         Exit status.
     """
-    from rubric_judge.labels.sampling import draw_more, judged_levels
     from rubric_judge.labels.store import open_labels
 
     with needing_extra("rubric-judge", "serve", by="the page of labels"):
@@ -90,8 +90,7 @@ def label(  # noqa: PLR0913  # each is an option of the command
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements))
     with working(app) as progress, progress.phase("reading tasks and responses"):
         source = _read(tasks, responses, thoughts)
-        levels = judged_levels(judgements, source) if judgements else {}
-        draws = draw_more(source, levels, counts=count, seed=seed)
+        draws = _draws(source, judgements, count, seed)
     with open_labels(out, source) as store:
         store.belong_to(draws)
         desk = Desk(source, draws[-1], store, seed=seed, rater=rater)
@@ -101,6 +100,15 @@ def label(  # noqa: PLR0913  # each is an option of the command
         serve_page(desk, host=host, port=port, token_env=token_env, on_start=listening)
         print_pairs([*store.raters().items(), ("written", out)])
     return 0
+
+
+def _draws(
+    source: LabelSource, judgements: Path | None, counts: Sequence[int], seed: int
+) -> list[list[Drawn]]:
+    from rubric_judge.labels.sampling import draw_more, judged_levels
+
+    levels = judged_levels(judgements, source) if judgements else {}
+    return draw_more(source, levels, counts=counts, seed=seed)
 
 
 def _rater(name: str) -> str:
@@ -134,8 +142,7 @@ def import_labels(  # noqa: PLR0913  # each is an option of the command
         responses: JSON Lines with task_id and response, as they were labelled.
         out: New file of labels.
         rater: Name of the rater where the file holds none.
-        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
-            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
+        thoughts: How thoughts are told from answers, as `HowThoughts` says it.
 
     Returns:
         Exit status.

@@ -59,9 +59,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         of: Whose judgements of a ledger to compare with: how its name or fingerprint begins.
         ledger: Looked up and recorded in, so that a command that was stopped goes on.
         replicate: Ask for this repetition of judgements that the ledger already holds.
-        thoughts: How thoughts are told from answers, where whole completions are stored: `cut` by
-            the tags that are known, `opened` where the prompt opens each, `kept` for none, or the
-            tags as JSON.
+        thoughts: How thoughts are told from answers, where whole completions are stored.
         workers: Judge workers; each holds up to four responses.
         verbose: Log every judge call to stderr.
 

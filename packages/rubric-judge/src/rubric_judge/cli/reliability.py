@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_core import ConfigError, JudgeView, Task, read_tasks
+from rubric_core import ConfigError, JudgeView, Task, Thoughts, read_tasks
 from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, make_folder, write_report
 from rubric_judge.cli.thoughts import HowThoughts
@@ -48,9 +48,8 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
 ) -> int:
     """Measure how noisy judges are, and how far they agree.
 
-    Judges each response several times with every --judge, and reads every file of --judgements,
-    which may be a person's. Responses to the same task are a group, as in training: give at least
-    two for each task, and eight tasks or more for intervals.
+    Judges each response several times with every --judge, and reads --judgements, which may be a
+    person's. Give at least two responses for each task, and eight tasks or more for intervals.
 
     Example: rubric-judge reliability test.jsonl answers.jsonl --judge llm.yaml --out reliability
 
@@ -67,8 +66,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
         ledger: A ledger to look judgements up in and to record them in, so as to go on if stopped.
         resamples: Bootstrap draws for each interval.
         seed: Seed of the draws.
-        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
-            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
+        thoughts: How thoughts are told from answers, as `HowThoughts` says it.
         workers: Judge workers; each holds up to four responses.
         verbose: Log every judge call to stderr.
 
@@ -81,9 +79,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     configure_log(verbose=verbose)
     with working(app) as progress:
         with progress.phase("reading tasks and judgements"):
-            by_id = {task.task_id: task for task in read_tasks(tasks)}
-            read = partial(read_responses, tasks=by_id, thoughts=thoughts)
-            numbered = read(responses) if responses else []
+            by_id, numbered = _read(tasks, responses, thoughts)
             found, notes = _read_all(judgements, by_id, numbered)
         make_folder(out, flag="--out")
         judges = {spec.stem: judging.read_judge(spec, workers=workers) for spec in judge}
@@ -100,6 +96,13 @@ def _write(out: Path, report: ReliabilityReport, ratings: Ratings) -> str:
     from rubric_judge.reliability.figures import draw_figures
 
     return write_report(out, "reliability", report, partial(draw_figures, report, ratings))
+
+
+def _read(
+    tasks: Path, responses: Path | None, thoughts: Thoughts
+) -> tuple[dict[str, Task], list[tuple[int, JudgeView]]]:
+    by_id = {task.task_id: task for task in read_tasks(tasks)}
+    return by_id, read_responses(responses, by_id, thoughts=thoughts) if responses else []
 
 
 def _read_all(

@@ -62,8 +62,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         deadline_s: Seconds after which what is not judged yet is given up, and what is judged kept.
         hedge: Ask a second time for stragglers, for 5 % more calls at most.
         ray: Judge in this many Ray actors instead of in WORKERS; needs rubric-judge[ray].
-        thoughts: How thoughts are told from answers: `cut` by the tags that are known, `opened`
-            where the prompt opens each, `kept` to judge the whole, or the tags as JSON.
+        thoughts: How thoughts are told from answers, as `HowThoughts` says it.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -85,15 +84,21 @@ def score(  # noqa: PLR0913  # the flags of a command
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
     _report(judged, done.statistics, out=out)
-    _say_unclosed(AnswerCounts.of(row.view for row in judged))
-    _say_invalid(judged, judge=None if asked.keeps_invalid else judge, out=out)
-    _say_unread(judged)
-    _say_unescalated(done.statistics)
+    _remark(judged, done.statistics, judge=None if asked.keeps_invalid else judge, out=out)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
     again = f"{command.typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
-    lost = all(row.reward is None for row in judged)
-    return command.FAILED if done.unwritten or lost else 0
+    return command.FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
+
+
+def _remark(
+    judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, judge: Path | None, out: Path
+) -> None:
+    """Say to stderr what stands behind the figures, where it is not as one would wish."""
+    _say_unclosed(AnswerCounts.of(row.view for row in judged))
+    _say_invalid(judged, judge=judge, out=out)
+    _say_unread(judged)
+    _say_unescalated(statistics)
 
 
 def _say_unclosed(counts: AnswerCounts) -> None:

@@ -24,5 +24,13 @@ def _told(_type: object, tokens: Sequence[Token]) -> Thoughts:
 
 HowThoughts: TypeAlias = Annotated[
     Thoughts,
-    Parameter(converter=_told, n_tokens=1, negative=(), accepts_keys=False, json_dict=False),
+    Parameter(
+        converter=_told,
+        n_tokens=1,
+        negative=(),
+        accepts_keys=False,
+        json_dict=False,
+        help="How thoughts are told from answers: `cut` by the tags that are known, `opened` where"
+        " the prompt opens each, `kept` to judge the whole, or the tags as JSON.",
+    ),
 ]

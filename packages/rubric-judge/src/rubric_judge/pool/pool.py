@@ -102,15 +102,13 @@ class JudgePool:
         Args:
             views: any number of views, in any order.
             on_result: called with position and result as each judgement ends, in that order.
-            deadline_s: when to stop waiting; what is not judged by then is `unavailable` with
-                reason `timeout`, and what is judged is kept. A judge that ignores cancellation
-                is still waited for; one that blocks the event loop is named in the log.
+            deadline_s: when to give up what is not judged, as `unavailable (timeout)`. A judge that
+                ignores cancellation is waited for; one that blocks the event loop is logged.
             replicate: which repetition of the same judgements this is, for the ledger.
 
         Returns:
-            One result for each view, in their order. An exception that a judge lets out, or scores
-            that are not the rubric's, become `unavailable (judge_error)`, and a cancellation that
-            did not come from outside of it `cancelled`; neither ever fails those of other calls.
+            One result for each view, in order. What a judge raises, or scores not of the rubric,
+            become `unavailable (judge_error)`, a cancellation from within `cancelled`, of it alone.
 
         Raises:
             SystemExit, KeyboardInterrupt: a judge asked for the program to end, in its main thread;
