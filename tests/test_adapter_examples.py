@@ -266,7 +266,7 @@ def test_verl_accepts_the_command_and_makes_the_steps_that_it_says(
 def test_verl_accepts_the_command_of_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     (block,) = re.findall(r"main_ppo … \\\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    words = shlex.split(block.replace("$PWD", "/work"))
+    words = shlex.split(block.replace("$PWD", "/work").replace("\\\n", " "))
     config = verl_config(words, monkeypatch)
     from verl.utils.config import validate_config
 

@@ -64,6 +64,7 @@ def test_the_reward_before_and_after(dataset: Path) -> None:
 
 
 @pytest.mark.stacks
+@pytest.mark.timeout(600)  # whole steps of a trainer
 def test_the_page_trains_with_trl(dataset: Path) -> None:
     folder = dataset.parent
     shutil.copy(dataset / "train.jsonl", dataset / "validation.jsonl")

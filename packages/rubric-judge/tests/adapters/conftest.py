@@ -125,6 +125,7 @@ def trainer(tmp_path: Path) -> Callable[..., Any]:
             "per_device_train_batch_size": 8,
             "num_generations": 4,
             "max_completion_length": 8,
+            "generation_kwargs": {"min_new_tokens": 8},  # a blank answer is not judged
             "learning_rate": 1e-3,
             "logging_steps": 1,
             "report_to": [],

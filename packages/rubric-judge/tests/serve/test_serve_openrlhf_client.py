@@ -100,5 +100,7 @@ def test_openrlhf_sends_its_queries_and_takes_the_rewards(agent: ModuleType) -> 
         assert torch.tensor([output["reward"]]).tolist() == [0.75]
         assert torch.tensor([output["scores"]]).tolist() == [0.75]
         shapes = {name: torch.tensor([log]).shape for name, log in output["extra_logs"].items()}
-        assert set(shapes) == {"rubric/score", "rubric/invalid", "rubric/unavailable"}
+        of_thoughts = {"rubric/thought", "rubric/unclosed_thought", "rubric/empty_answer"}
+        of_judge = {"rubric/score", "rubric/invalid", "rubric/unavailable"}
+        assert set(shapes) == of_judge | of_thoughts
         assert set(shapes.values()) == {(1,)}

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Sequence
 from datetime import datetime
+from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -158,7 +159,8 @@ def _command_block(program: str) -> ast.Module:
 
 
 def _source(program: str) -> Path:
-    spec = find_spec("openrlhf")
+    # On disk: a package of this name that is loaded may be a part of it.
+    spec = PathFinder.find_spec("openrlhf")
     if spec is None or spec.origin is None:
         raise MissingExtraError(
             "OpenRLHF is not installed; `uv sync --extra openrlhf` brings it, or `--extra "
