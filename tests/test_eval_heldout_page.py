@@ -50,7 +50,7 @@ def workplace(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     for folder in (run / "base", run / "sft", run / "checkpoints" / "best"):
         policy.save(folder)
     shutil.copytree(root / "configs" / "judge", tmp_path / "configs" / "judge")
-    (second,) = re.findall(
+    second, _ = re.findall(
         r"^```yaml\n(.*?)^```$", (root / PAGE).read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     Path("second.yaml").write_text(second, "utf-8")

@@ -41,7 +41,9 @@ def test_the_dry_run_of_the_page_makes_tasks(root: Path, printed: Callable[[str]
 
     shown = printed(f"{code}\nprint(sum(report.tasks.values()))")
 
-    assert int(shown.splitlines()[-1]) > 10
+    assert (
+        int(shown.splitlines()[-1]) > 5
+    )  # of 29 pages of numpy 2.4, of which most have little prose
 
 
 @pytest.mark.parametrize("name", ["llm.md", "sources.md", "scale.md"])

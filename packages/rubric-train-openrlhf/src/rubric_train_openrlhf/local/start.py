@@ -46,16 +46,15 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
 
     Raises:
         TrainConfigError: a task file is missing or empty, or a GPU is asked for and absent.
-        LeakError, RubricFileError: a question gives its passage or rubric away; a line is no task.
-        PolicyLoadError: there is no model at the path.
-        JudgeSetupError: the configuration's judge cannot be made or does not answer.
+        LeakError, RubricFileError: a question gives its rubric away; a line is no task.
+        PolicyLoadError, DiskWriteError: no model at the path; the run folder cannot be written.
+        JudgeSetupError: the judge cannot be made or does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
         JudgeAbortError: too many judgements of a step failed.
         UnavailableRewardError: one did, and `config.judge.on_unavailable` is "raise".
         NoInformativePromptError: dynamic sampling found too few groups with a spread.
         NonFiniteUpdateError: the loss or its gradient is not a number.
         PolicyMismatchError: the first update is not of the policy that sampled.
-        DiskWriteError: the run folder could not be written.
 
     Source: paper, §A, Algorithm 1.
     """

@@ -102,16 +102,14 @@ def prepare(
             for it, a task file is missing, a prompt is too long, or engines on a CPU cannot
             compute the model's attention.
         MissingExtraError: OpenRLHF is not installed.
-        LeakError: a question gives its passage or rubric away.
-        RubricFileError: a line of a task file is no task.
+        LeakError, RubricFileError: a question gives its rubric away; a line is no task.
         PolicyLoadError, ConfigError: no usable tokenizer, or no weights, are at the model's path.
         JudgeSetupError: the judge's key is missing or refused, or the judge does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off, the run is another one, or the
             state to go on from is lost.
-        ClusterError: the warm start failed.
-        DiskWriteError: the run folder could not be written.
+        ClusterError, DiskWriteError: the warm start failed; the run folder cannot be written.
     """
-    folder, paths, progress = RunFolder(config.out), ClusterPaths(config.out), current()
+    folder, progress = RunFolder(config.out), current()
     with progress.phase("reading model and tasks"):
         refusals.check_command(flags.command_words(flags.grpo_flags(config)))
         model, codec = _model(config)
@@ -132,10 +130,9 @@ def prepare(
         _write_prompts(books, config=config, codec=codec)
         if resumed:
             write_text(folder.config, dump_config(config))
-            DeepSpeedStates(paths.trainer_state).go_back()
+            DeepSpeedStates(ClusterPaths(config.out).trainer_state).go_back()
         else:
-            files = model_files(model)
-            record = {"model_files": files, "prompting": codec.record}
+            record = {"model_files": model_files(model), "prompting": codec.record}
             resuming.begin(folder, config=config, tasks_sha256=sha256, **record)
         admission.keep(folder)
         summary_file.begin(wall_s=summary_file.wall_s)
