@@ -201,25 +201,33 @@ def opens_thought(prompt: str, thoughts: Thoughts = "cut") -> bool:
 def opened_tags(prompt: str, thoughts: Thoughts = "cut") -> ThoughtTags | None:
     """Return the family whose thought a prompt opens at its end, or None."""
     end = prompt.rstrip()
-    return next((tags for tags in _families(thoughts) if end.endswith(tags.open)), None)
+    return next((tags for tags in families(thoughts) if end.endswith(tags.open)), None)
 
 
 def _begins(completion: str, thoughts: Thoughts, *, opened: bool) -> tuple[int | None, str]:
     """Return where the answer begins, None for a thought that does not end, and its close."""
     if thoughts == "kept":
         return 0, ""
-    families, rest, close = _families(thoughts), completion, ""
-    for tags in families:
+    known, rest, close = families(thoughts), completion, ""
+    for tags in known:
         behind = _behind_last_close(rest, tags, opened=opened)
         if behind is not None:
             rest, close = behind, tags.close
     in_thought = _begins_in_thought(thoughts, opened=opened) and not close
-    if in_thought or any(_opens(rest, tags) for tags in families):
+    if in_thought or any(_opens(rest, tags) for tags in known):
         return None, close
     return len(completion) - len(rest), close
 
 
-def _families(thoughts: Thoughts) -> tuple[ThoughtTags, ...]:
+def unopened(thoughts: Thoughts) -> Thoughts:
+    """Return how thoughts are told in a text that no prompt has begun."""
+    if isinstance(thoughts, ThoughtTags):
+        return thoughts.model_copy(update={"opened": False})
+    return "cut" if thoughts == "opened" else thoughts
+
+
+def families(thoughts: Thoughts) -> tuple[ThoughtTags, ...]:
+    """Return the families of marks that a setting looks for."""
     return (thoughts,) if isinstance(thoughts, ThoughtTags) else KNOWN_TAGS
 
 

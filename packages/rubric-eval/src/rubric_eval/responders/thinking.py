@@ -13,7 +13,6 @@ import structlog
 from pydantic import JsonValue
 
 from rubric_core import (
-    KNOWN_TAGS,
     Answer,
     Thought,
     Thoughts,
@@ -21,6 +20,7 @@ from rubric_core import (
     answer_of,
     opens_thought,
 )
+from rubric_core.schema.answer import families, unopened
 from rubric_judge import ChatReply, ModelServer
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")
@@ -85,17 +85,10 @@ class Thinking:
             return answer_of(text, self.thoughts, opened=self.is_opened)
         if reply.has_thought and not text.strip():
             return Answer("", Thought.UNCLOSED)
-        found = answer_of(text, _unopened(self.thoughts))
+        found = answer_of(text, unopened(self.thoughts))
         if reply.has_thought and found.thought is Thought.NONE:
             return Answer(text.strip(), Thought.CLOSED)
         return found
-
-
-def _unopened(thoughts: Thoughts) -> Thoughts:
-    """Of a text whose thought is taken out already: nothing before it is one."""
-    if isinstance(thoughts, ThoughtTags):
-        return thoughts.model_copy(update={"opened": False})
-    return "cut" if thoughts == "opened" else thoughts
 
 
 async def thinking_of(
@@ -122,10 +115,9 @@ async def thinking_of(
             )
     if thoughts == "kept":
         return Thinking(thoughts, arguments)
-    families = (thoughts,) if isinstance(thoughts, ThoughtTags) else KNOWN_TAGS
     return Thinking(
         thoughts,
         arguments,
         is_opened=prompt is not None and opens_thought(prompt, thoughts),
-        vanishing=await server.vanishing([tags.close for tags in families]),
+        vanishing=await server.vanishing([tags.close for tags in families(thoughts)]),
     )

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 
-from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason
+from rubric_core import KNOWN_TAGS, Answerer, JudgeResult, JudgeView, Outcome, Reason
 from rubric_core.files import toml_beside
 from rubric_core.judgement.result import Call
 from rubric_judge import events
@@ -25,7 +25,7 @@ _Config = TypeVar("_Config", bound=ModelJudgeConfig)
 _LONGEST_REPLY_CHARS = 1_000_000
 _KEPT_REPLY_CHARS = 20_000
 _DEPARTURES: Final[dict[str, str]] = toml_beside(__file__, "departures.toml")
-_THOUGHT_ENDS: Final = ("</think>", "</thinking>", "</thought>", "[/THINK]")
+_THOUGHT_ENDS: Final = tuple(tags.close for tags in KNOWN_TAGS if tags.counts != "pair")
 
 
 class Answered(NamedTuple):

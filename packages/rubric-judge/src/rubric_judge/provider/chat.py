@@ -323,13 +323,12 @@ def _text(content: object, used: Usage | None) -> str:
 
 def _has_thought(message: Mapping[str, object]) -> bool | None:
     """Whether a thought stands beside the content, or as a part of it; None where none could."""
-    beside = [one for name in ("reasoning", "reasoning_content") if (one := message.get(name))]
+    beside = [message.get(name) for name in _SAID["reasoning"]]
     kinds = {mapping(part).get("type") for part in listing(message.get("content"))}
-    if beside or kinds & {"reasoning", "thinking", "redacted_thinking"}:
+    if any(beside) or not kinds.isdisjoint(_SAID["thought_parts"]):
         return True
     # An empty thought is one that a parser found.
-    is_told = "" in (message.get("reasoning"), message.get("reasoning_content"))
-    return False if is_told else None
+    return False if "" in beside else None
 
 
 def _usage(completion: Mapping[str, object], *, cost_usd: object = None) -> Usage | None:

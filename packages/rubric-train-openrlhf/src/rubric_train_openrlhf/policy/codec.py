@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerBase as Tokenizer
 from rubric_core import PolicyView, Thought, Thoughts, answer_of, opens_thought
 from rubric_core.data.chat_prompt import PLAIN, ChatPrompt
 from rubric_core.data.end_tokens import EndTokens, end_tokens
-from rubric_core.schema.answer import ThoughtTags, opened_tags
+from rubric_core.schema.answer import ThoughtTags, opened_tags, unopened
 from rubric_train_openrlhf.errors import PolicyInputError, PolicyLoadError
 from rubric_train_openrlhf.policy.completion import Completion, completion_of
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
@@ -111,13 +111,6 @@ def _sha256(text: str) -> str:
 _SWITCHES = ("enable_thinking", "thinking")
 """Names by which templates are told not to have the policy think."""
 _BREAK = "\n"
-
-
-def _unopened(thoughts: Thoughts) -> Thoughts:
-    """How thoughts are told in a text that no prompt has begun."""
-    if isinstance(thoughts, ThoughtTags):
-        return thoughts.model_copy(update={"opened": False})
-    return "cut" if thoughts == "opened" else thoughts
 
 
 class ChatCodec(TextCodec):
@@ -223,7 +216,7 @@ class ChatCodec(TextCodec):
         opened = self.opens_thought(view)
         if answer_of("…", self.thoughts, opened=opened).thought is Thought.UNCLOSED:
             tags = self._tags(view)
-            if answer_of(text, _unopened(self.thoughts)).thought is Thought.CLOSED:
+            if answer_of(text, unopened(self.thoughts)).thought is Thought.CLOSED:
                 text = text.removeprefix(tags.open).lstrip("\n")
             else:
                 text = f"{self._closing(view, tags)}{text}"
