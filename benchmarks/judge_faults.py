@@ -95,8 +95,15 @@ EXPECTED: dict[Fault | None, frozenset[Reason | None]] = {
     Fault.GIANT: frozenset({Reason.NOT_JSON}),
     # A body that is no UTF-8 is no answer; any other hostile reply is one, outside of the contract.
     Fault.HOSTILE_REPLY: INVALID | {Reason.SERVER_ERROR},
+    # An answer whose content is in no known form is asked for once: the judge's error.
     Fault.HOSTILE_BODY: frozenset(
-        {Reason.SERVER_ERROR, Reason.CONNECTION, Reason.BAD_REQUEST, Reason.EMPTY}
+        {
+            Reason.SERVER_ERROR,
+            Reason.CONNECTION,
+            Reason.BAD_REQUEST,
+            Reason.EMPTY,
+            Reason.JUDGE_ERROR,
+        }
     ),
 }
 """Why a judgement may have failed, by the fault of its last call; None is a scored one."""
@@ -240,7 +247,8 @@ def violations(kept: Row, calls: Sequence[CallRecord]) -> Iterable[str]:
     elif kept.credit == "other":
         yield "misplaced"
     if kept.reason is Reason.JUDGE_ERROR:
-        yield "crashed"
+        if last is None or kept.reason not in EXPECTED[last.fault]:
+            yield "crashed"
     elif kept.reason is Reason.TIMEOUT:
         if not kept.timed_out:
             yield "without its reason"

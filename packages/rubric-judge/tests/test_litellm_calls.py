@@ -1,5 +1,6 @@
 """litellm's calls: prices, callbacks, and what is loaded before the first."""
 
+import asyncio
 import subprocess
 import sys
 import warnings
@@ -12,6 +13,7 @@ import pytest
 
 from rubric_core import JudgeResult, JudgeView, MissingExtraError, Outcome, Reason
 from rubric_judge import JudgeConfig, LLMJudge
+from rubric_judge.client import LiteLLMClient
 from rubric_judge.testing import FakeEndpoint, replies
 
 ViewFactory = Callable[..., JudgeView]
@@ -160,6 +162,19 @@ async def test_the_first_calls_load_nothing_of_litellm(route: str) -> None:
     command = [sys.executable, "-c", FIRST_CALLS, route]
     done = await anyio.run_process(command, stderr=subprocess.PIPE, check=False)
     assert done.stdout.decode().strip() == "[]", done.stderr.decode()[-2000:]
+
+
+@pytest.mark.parametrize("route", ROUTES)
+async def test_getting_ready_leaves_what_is_logged_to_the_event_loop_of_the_calls(
+    route: str,
+) -> None:
+    worker = import_module("litellm.litellm_core_utils.logging_worker").GLOBAL_LOGGING_WORKER
+    worker.start()
+    client = LiteLLMClient(JudgeConfig(model=route, api_base="http://127.0.0.1:1/v1"))
+    await client.prepare()
+    # Another loop would take the calls not yet logged along, and what it had begun would be lost.
+    assert worker._bound_loop is asyncio.get_running_loop()
+    await client.aclose()
 
 
 async def test_a_hosted_model_without_the_extra_is_refused_and_an_own_server_is_not() -> None:

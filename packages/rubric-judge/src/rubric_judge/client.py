@@ -6,7 +6,6 @@ and is asked for once. Every error of the library ends here and leaves as a reas
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import warnings
@@ -68,9 +67,10 @@ def _warm_up(litellm: Any, model: str) -> None:
     messages = [{"role": "user", "content": "ready?"}]
     with suppress(Exception):  # a model that litellm does not know is reported elsewhere
         litellm.get_supported_openai_params(model=model)
-        # Callbacks would see a call that never was.
+        # Callbacks would see a call that never was. Not `acompletion`, which would take what is
+        # logged of calls in flight away from their event loop.
         if not (litellm.callbacks or litellm.success_callback):
-            asyncio.run(litellm.acompletion(model=model, messages=messages, mock_response="ready"))
+            litellm.completion(model=model, messages=messages, mock_response="ready")
 
 
 async def _complete(**request: Any) -> Any:

@@ -141,7 +141,7 @@ def test_what_a_policy_writes_is_judged_and_kept_as_text(
 ) -> None:
     """The endpoint gives every answer a quarter: whatever it says of itself, a quarter it gets."""
     answer = ANSWERS[kind]
-    monkeypatch.setattr(SlotCodec, "decode", lambda *_: answer)
+    monkeypatch.setattr(SlotCodec, "_written", lambda *_, **__: answer)
     with FakeEndpoint(0.25) as endpoint:
         spec = {"type": "llm", "model": "openai/fake", "api_base": endpoint.url}
         config = make_config(
@@ -170,7 +170,7 @@ def test_ten_megabytes_of_text_are_judged_and_kept(
     make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     answer: Any = "spam, eggs. " * (10_000_000 // 12) + end
-    monkeypatch.setattr(SlotCodec, "decode", lambda *_: answer)
+    monkeypatch.setattr(SlotCodec, "_written", lambda *_, **__: answer)
     config = make_config(
         steps=1,
         rollout={"prompts": 1, "group_size": 2},
