@@ -20,6 +20,7 @@ from rubric_judge import (
 )
 from rubric_judge.pool.ray_actors import LimiterActor
 from rubric_judge.pool.ray_pool import RayJudgePool
+from rubric_judge.pool.ray_start import start_ray
 from rubric_judge.pool.schedule import Hedging
 from rubric_judge.provider.limits import LimiterStatistics
 from rubric_judge.testing import FakeEndpoint, Fault
@@ -122,7 +123,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
         "[rubric.judges]\ndeadly = deadly_judge:Deadly\nquoting = deadly_judge:Quoting\n"
     )
     environment = {"env_vars": {"PYTHONPATH": os.pathsep.join((str(packages), *sys.path))}}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    start_ray(
+        ray, num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment
+    )
     yield ray
     ray.shutdown()
 
@@ -382,3 +385,21 @@ async def test_a_judge_that_cannot_be_built_is_one_clear_error(cluster: ModuleTy
     del cluster
     with pytest.raises(JudgeSetupError, match="NO_SUCH_KEY"):
         RayJudgePool(JudgeConfig(model="openai/x", api_key_env="NO_SUCH_KEY"), actors=1)
+
+
+def test_a_cluster_that_starts_too_slowly_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ray = pytest.importorskip("ray")
+    tries: list[dict[str, object]] = []
+
+    def init(**options: object) -> None:
+        tries.append(options)
+        if len(tries) < 3:
+            raise Exception("The current node timed out during startup.")  # noqa: TRY002  # as Ray does
+
+    monkeypatch.setattr(ray, "init", init)
+    start_ray(ray, num_cpus=2)
+    assert tries == [{"num_cpus": 2}] * 3
+    tries[:] = []
+    monkeypatch.setattr(ray, "init", lambda **_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        start_ray(ray)

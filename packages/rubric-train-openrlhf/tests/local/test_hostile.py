@@ -154,7 +154,7 @@ def test_what_a_policy_writes_is_judged_and_kept_as_text(
         run_grpo(config)
 
     rows = rollouts(config)
-    assert [row.response for row in rows] == [answer, answer]
+    assert [row.response for row in rows] == [answer.strip()] * 2
     assert [row.reward for row in rows] == [0.25, 0.25]
     page = write_report(config.out).read_text()
     assert "<script>alert" not in page
@@ -180,5 +180,5 @@ def test_ten_megabytes_of_text_are_judged_and_kept(
 
     run_grpo(config)
 
-    assert [len(row.response) for row in rollouts(config)] == [len(answer)] * 2
+    assert [len(row.response) for row in rollouts(config)] == [len(answer.strip())] * 2
     assert write_report(config.out).stat().st_size < 10_000_000

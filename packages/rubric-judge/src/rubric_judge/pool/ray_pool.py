@@ -21,6 +21,7 @@ from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool import ray_actors
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import SharedLimiter
+from rubric_judge.pool.ray_start import start_ray
 from rubric_judge.pool.schedule import Hedging
 from rubric_judge.provider import chat, model_config
 
@@ -165,9 +166,8 @@ class RayJudgePool(JudgePool, chat.ClosesItself):
             with warnings.catch_warnings():
                 # A tip on accelerators in later releases; none is used here.
                 warnings.simplefilter("ignore", FutureWarning)
-                self._ray.init(
-                    include_dashboard=False, log_to_driver=False, configure_logging=False
-                )
+                quiet = {"log_to_driver": False, "configure_logging": False}
+                start_ray(self._ray, include_dashboard=False, **quiet)
         # Its counts are lost with it, and that is all: it is started again.
         self._limiting = self._ray.remote(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100_000

@@ -22,6 +22,7 @@ import pytest
 
 from rubric_core import group_advantages
 from rubric_judge import JudgeSetupError
+from rubric_judge.pool.ray_start import start_ray
 from rubric_judge.testing import FakeEndpointProcess, Fault, marked, marked_share
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId
@@ -117,7 +118,7 @@ def ray_folder() -> Iterator[Path]:
     """A cluster's own folder; the path of a socket has room for about a hundred characters."""
     ray = pytest.importorskip("ray")
     folder = Path(tempfile.mkdtemp(prefix="ray"))
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=str(folder))
+    start_ray(ray, num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=str(folder))
     yield folder
     ray.shutdown()
     shutil.rmtree(folder, ignore_errors=True)

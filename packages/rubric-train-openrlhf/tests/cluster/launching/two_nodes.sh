@@ -33,8 +33,10 @@ share_nothing_but() {
 }
 
 joins() {
+  # With ports of its agents Ray waits for none of them to say which it has, which may take too long.
   "$python" -m ray.scripts.scripts start "$@" --block --num-gpus 1 --num-cpus 16 \
-    --object-store-memory $((2 ** 28)) --disable-usage-stats
+    --object-store-memory $((2 ** 28)) --disable-usage-stats \
+    --dashboard-agent-grpc-port 6380 --dashboard-agent-listen-port 6381 --runtime-env-agent-port 6382
 }
 
 if [[ $python == second ]]; then # this script again, on the other node

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from rubric_core import Answer, Criterion, Grounding, JudgeResult, Reason, Rubric, Task
+from rubric_judge.pool.ray_start import start_ray
 from rubric_train_openrlhf.cluster.sampling.samples import Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.policy import load_policy, sample_groups
 from rubric_train_openrlhf.policy.completion import Completion
@@ -55,7 +56,8 @@ def module_ray(request: pytest.FixtureRequest) -> Generator[Any]:
     ray.cloudpickle.register_pickle_by_value(request.module)
     # A short name: the paths of Ray's sockets are bounded.
     with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-        ray.init(
+        start_ray(
+            ray,
             num_cpus=4,
             include_dashboard=False,
             object_store_memory=100 * 2**20,
