@@ -346,8 +346,10 @@ def test_a_driver_that_is_killed_is_gone_on_with(
     quiet_s = _until_quiet(model)
     status, errors = command(collected, tmp_path / "ray", joined).wait(300)
     assert status == 0, errors
-    # Under `uv run` Ray sends the project along, and says what it leaves out of it.
-    said = [line for line in errors.splitlines() if "is now ignored by default" not in line]
+    # Under `uv run` Ray sends the project along, and says what it leaves out of it; on a busy
+    # machine the workers let the run wait.
+    by_the_way = ("is now ignored by default", "synth.ray.no_worker_yet")
+    said = [one for one in errors.splitlines() if not any(words in one for words in by_the_way)]
     assert [line for line in said if not line.startswith("rubric-synth: making tasks: ")] == []
     assert _files(tmp_path / "ray") == _files(tmp_path / "local")
     # What its actors ask until they notice is heard by nobody, and asked again. They then wait.
