@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rubric_core import Answer
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.sampling.samples import Prompt
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
+from rubric_train_openrlhf.policy.completion import Completion
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run.records import Timing
 
@@ -58,7 +60,7 @@ class Answering:
             "truncated": number % 2 == 0,
             "reward": 0.5,
             "scores": 0.5,
-            "text": f"answer {number}",
+            "completion": Completion(f"answer {number}", Answer(f"answer {number}")),
             "images": None,
             "mm_train_inputs": None,
             "extra_logs": {"rubric/judge_s": 0.1},
@@ -117,7 +119,7 @@ def test_a_step_asks_for_its_prompts_in_order_and_every_draw_has_a_seed(
 def test_a_sample_keeps_text_length_and_end(make_generator: Callable[..., Any]) -> None:
     generator, _, _ = make_generator()
     group = generator.draw_step(step=1, position=0).groups[0]
-    assert [sample.text for sample in group.samples] == [f"answer {n}" for n in range(4)]
+    assert [sample.completion.text for sample in group.samples] == [f"answer {n}" for n in range(4)]
     assert group.lengths == [2, 2, 2, 2]
     assert group.ended == [False, True, False, True]
     experience = group.samples[0].experience
