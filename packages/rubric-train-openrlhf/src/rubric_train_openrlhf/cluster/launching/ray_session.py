@@ -83,8 +83,12 @@ def _start(**options: Any) -> None:
                     child.kill()
             if not left:
                 reason = str(error).partition("\n")[0]
-                what = "Ray does not start" if is_own else f"no Ray at {options['address']!r}"
-                raise ClusterError(f"{what}: {reason}") from error
+                if is_own:
+                    raise ClusterError(f"Ray does not start: {reason}") from error
+                raise ClusterError(
+                    f"no Ray at {options['address']!r}: {reason}; if it wants a token, as Ray 2.60 "
+                    "and later may, set RAY_AUTH_MODE=token"
+                ) from error
             _log.warning("cluster.ray.starts_again", error=type(error).__name__)
         else:
             return
