@@ -320,6 +320,15 @@ def test_a_field_can_be_left_out_by_name(write: Write) -> None:
     assert {one.field for one in fields.left_out} >= {"zebra", "rubrics.*.note"}
 
 
+def test_scores_in_a_tree_are_left_out_at_every_depth(write: Write) -> None:
+    leaf = LEAF | {"score": 1.0, "explanation": "It does.", "valid_score": True}
+    tree = ROWS["paperbench"] | {"score": 1.0, "sub_tasks": [leaf]}
+    fields = _one("paperbench", write(tree, name="tree.json")).fields
+    assert fields is not None
+    counts = {one.field: count for one, count in fields.left_out.items()}
+    assert counts == {"weight": 1, "**.score": 2, "**.explanation": 1, "**.valid_score": 1}
+
+
 def test_two_names_for_one_part_must_agree(write: Write) -> None:
     row = {"question": "Q?", "rubric": [{"criterion": "a", "points": 2, "weight": 2}]}
     assert _one("checklist", write(row | {"prompt": "Q?"})).task.question == "Q?"

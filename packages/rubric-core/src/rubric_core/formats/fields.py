@@ -18,6 +18,7 @@ from rubric_core.files import toml_beside
 FieldPath = tuple[str, ...]
 """Names and list indexes from the record down to a value."""
 _ANY_INDEX: Final = "*"
+_ANY_DEPTH: Final = "**"
 _SHOWN: Final = 7
 
 
@@ -25,7 +26,8 @@ class LeftOut(NamedTuple):
     """Fields that a format leaves out on purpose."""
 
     field: str
-    """Dotted, `*` for any part of a name or index; what is below it is left out with it."""
+    """Dotted, `*` for any part of a name or index, `**` first for any depth; what is below it is left
+    out with it."""
     reason: str
 
 
@@ -141,12 +143,16 @@ class Account:
 
 
 def _entry(path: FieldPath, entries: Sequence[tuple[FieldPath, LeftOut]]) -> LeftOut | None:
-    for parts, entry in entries:
-        if len(parts) <= len(path) and all(
-            fnmatchcase(name, part) for part, name in zip(parts, path, strict=False)
-        ):
-            return entry
-    return None
+    return next((entry for parts, entry in entries if _covers(parts, path)), None)
+
+
+def _covers(parts: FieldPath, path: FieldPath) -> bool:
+    """Whether a path begins with the parts of a pattern, or after `**` goes on with them."""
+    if parts[0] == _ANY_DEPTH:
+        return any(_covers(parts[1:], path[start:]) for start in range(len(path)))
+    return len(parts) <= len(path) and all(
+        fnmatchcase(name, part) for part, name in zip(parts, path, strict=False)
+    )
 
 
 def _shown(path: FieldPath) -> str:
