@@ -126,10 +126,15 @@ def traps(config: TrainConfig) -> tuple[str, ...]:
 def _algorithm_traps(config: TrainConfig, passes: int) -> dict[str, bool]:
     """Of each trap of objective, updates and numbers, whether it is set."""
     objective, optim, cluster = config.objective, config.optim, config.cluster
+    usual = type(objective)()
+    sets_clips = any(
+        getattr(objective, name) != getattr(usual, name)
+        for name in ("clip_low", "clip_high", "dual_clip")
+    )
     widest = max(objective.clip_low, objective.clip_high)
     in_bfloat16 = cluster.deepspeed.grad_accumulation == "bfloat16"
     return {
-        "one_update": optim.updates_per_rollout == 1,
+        "one_update": optim.updates_per_rollout == 1 and sets_clips,
         "wide_clip": objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES,
         "rollout_micro_batch": config.rollout.micro_batch != RolloutConfig().micro_batch,
         "float32_on_gpus": config.precision == "float32" and cluster.device == "cuda",
