@@ -26,8 +26,7 @@ class LeftOut(NamedTuple):
     """Fields that a format leaves out on purpose."""
 
     field: str
-    """Dotted, `*` for any part of a name or index, `**` first for any depth; what is below it is left
-    out with it."""
+    """Dotted, `*` for any part of a name or index, `**` first for any depth; with what is below."""
     reason: str
 
 

@@ -76,6 +76,17 @@ def test_memory_that_does_not_fit_is_a_warning(make_config: Callable[..., TrainC
     assert "an engine's share holds no response beside the weights" in plan
 
 
+def test_a_plan_names_what_is_not_there_and_the_supervised_steps(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    lost = tmp_path / "train.jsonl"
+    sft = {"steps": 300, "batch_size": 64, "learning_rate": 5e-6}
+    plan = describe_plan(make_config(data={"train": lost}, sft=sft))
+    assert f"not there yet: {lost} (data.train)" in plan
+    assert "warm start: 300 supervised steps of 64 reference answers, learning rate 5e-06" in plan
+    assert "warm start" not in describe_plan(make_config())
+
+
 def test_traps_are_warnings(make_config: Callable[..., TrainConfig]) -> None:
     plan = describe_plan(
         make_config(optim={"updates_per_rollout": 1}, objective={"clip_high": 0.28})

@@ -18,7 +18,7 @@ from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 from rubric_train_openrlhf.step.admission import admission_lines
-from rubric_train_openrlhf.step.tasks import heldout_questions, shared_lines
+from rubric_train_openrlhf.step.tasks import heldout_questions, missing_lines, shared_lines
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _TRAPS: Final[dict[str, str]] = toml_beside(__file__, "traps.toml")
@@ -62,6 +62,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         if full and refusals.openrlhf_installed()
         else None,
         "admission": tuple(admission_lines(config)),
+        "missing": tuple(missing_lines(config)),
         "traps": (*traps(config), *shared_lines(config)),
         "heldout": None if heldout is None else heldout * config.validation.samples,
     }
