@@ -304,7 +304,7 @@ def test_a_field_that_nobody_knows_is_refused_wherever_it_stands(
 
 
 def _is_left_out(name: str, place: tuple[str | int, ...]) -> bool:
-    left_out = {"extra_info", "references", "provenance", "judge_prompt_contract", "judge"}
+    left_out = {"extra_info", "references", "provenance", "judge_prompt_contract"}
     return bool(left_out & set(place)) or (name, place[:1]) == ("dr_tulu", ("messages",))
 
 
@@ -512,6 +512,8 @@ def test_a_judge_file_of_reward_kit_is_read(write: Write, tmp_path: Path) -> Non
         path.write_text(change + text.partition("\n\n")[2])
         with pytest.raises(RubricFileError, match=r"aggregation|reference"):
             _one("rewardkit", path, options)
+    without = ImportOptions(questions=questions, leave_out=("judge.reference",))
+    assert len(_one("rewardkit", path, without).task.rubric) == 4
 
 
 def test_anchors_of_a_rubric_spec_are_its_guide(tmp_path: Path) -> None:

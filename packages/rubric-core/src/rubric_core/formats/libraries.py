@@ -79,14 +79,9 @@ _AGAINST: Final = "Must not hold: "
 def read_rewardkit(row: Row) -> Iterator[Draft]:
     """Read a judge file of Reward Kit: `[[criterion]]` tables, weighted.
 
-    The settings of its judge are left out; a reference answer, which lies in another file, is not.
+    The settings of its judge are left out. `judge.reference` names a file with a reference answer,
+    which nothing here reads: put its text into `reference_answer` of the questions.
     """
-    if row.get("judge") is not None and (judge := row.inner("judge")).get("reference") is not None:
-        raise judge.error(
-            "names a file with a reference answer, which is not read: put its text into "
-            "`reference_answer` of the questions and leave this out: --leave-out judge.reference",
-            "reference",
-        )
     if row.get("scoring.aggregation") not in (None, *_LINEAR):
         raise row.error(
             f"must be one of {', '.join(_LINEAR)}: no other one is a weighted sum, which the "
