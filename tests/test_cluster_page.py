@@ -23,14 +23,17 @@ PRESET = ROOT / "configs" / "train" / "paper_llama31_8b_8gpu.yaml"
 LINES = [
     words
     for block in BLOCKS
+    if not block.startswith("#!")
     for line in re.sub(r"\\\n", " ", block).splitlines()
-    if (words := shlex.split(line, comments=True)) and not block.startswith("#!")
+    if (words := shlex.split(line, comments=True))
 ]
 NODES = 4
 PROGRAMS = {
     # What Slurm and Ray would do is not here; the words that they are given are kept.
     "scontrol": '[ "$*" = "show hostnames node[1-4]" ] && printf "node%s\\n" 1 2 3 4',
-    "srun": 'exec "$@"',
+    "srun": '[ "$1" = --overlap ] && shift\nexec "$@"',
+    "vllm": 'echo "$CUDA_VISIBLE_DEVICES $*" >> "$HERE/served"',
+    "curl": "exit 0",  # each server answers
     "ray": f'exec {shlex.quote(sys.executable)} "$HERE/ray.py" "$@"',
 }
 RAY = """
@@ -104,6 +107,14 @@ def test_ray_and_the_command_accept_what_the_slurm_script_gives_them(tmp_path: P
     command, config, resume = _resolved(after)
     assert (command, resume) == ("run", True)
     assert (config.cluster.nodes, config.cluster.ray.address) == (NODES, "auto")
+    # One server on each GPU that the run leaves alone, and each by its machine's name.
+    count = config.cluster.judge_gpus_per_node
+    assert len(set(config.judge.spec.api_base)) == NODES * count
+    served = [line.split() for line in (tmp_path / "served").read_text().splitlines()]
+    left = range(config.cluster.gpus_per_node - count, config.cluster.gpus_per_node)
+    assert sorted(words[0] for words in served) == [str(gpu) for gpu in left]
+    ports = {words[words.index("--port") + 1] for words in served}
+    assert all(any(f":{port}/" in one for port in ports) for one in config.judge.spec.api_base)
 
 
 def test_the_slurm_script_hands_its_signal_on_and_waits(tmp_path: Path) -> None:

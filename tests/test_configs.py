@@ -47,4 +47,4 @@ def test_the_paper_preset_has_the_papers_numbers() -> None:
     assert (objective.clip_low, objective.clip_high, objective.kl_coef) == (0.2, 0.2, 0.01)
     assert (optim.learning_rate, optim.weight_decay, optim.max_grad_norm) == (3e-7, 0.01, 1.0)
     assert (optim.warmup_steps, optim.warmup_start_frac) == (13, 0.1)
-    assert (optim.betas, optim.eps, optim.updates_per_rollout) == ((0.9, 0.999), 1e-8, 4)
+    assert (optim.betas, optim.eps, optim.updates_per_rollout) == ((0.9, 0.999), 1e-8, 1)

@@ -2,6 +2,7 @@ import json
 import tempfile
 from codecs import BOM_UTF8
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,8 @@ from rubric_core.formats import (
     is_penalty,
     source_scale,
 )
-from rubric_core.formats.draft import Draft, Points, as_messages, imported
+from rubric_core.formats.draft import Draft, Points, imported
+from rubric_core.formats.turns import as_messages, as_question
 
 Write = Callable[..., Path]
 
@@ -90,7 +92,7 @@ def test_signed_points_and_our_weights_give_the_same_advantages(
         )
     )
     criteria = tuple(Points(text="t", points=float(p)) for p in points)
-    rubric = imported(Draft(question="q", criteria=criteria)).task.rubric
+    rubric = imported(Draft(criteria, (("user", "q"),))).task.rubric
     signed_G = met_GM @ np.array(points) / sum(p for p in points if p > 0)
     earned_GM = np.where([is_penalty(c) for c in rubric], ~met_GM, met_GM)
     rewards_G = earned_GM @ rubric.weights_M / rubric.total_weight
@@ -194,6 +196,48 @@ def test_a_conversation_comes_back_as_its_messages(write: Write, tmp_path: Path)
 @given(st.text(min_size=1, max_size=40).filter(str.strip))
 def test_a_single_question_stays_a_single_message(question: str) -> None:
     assert as_messages(question) == [{"role": "user", "content": question}]
+
+
+_PIECES = st.sampled_from(
+    [
+        *("Hi", "user: ", "assistant: ", "\n\nuser: x", "\n\nassistant: y", "\n\n", "tool: "),
+        *("[1/1] user: ", "[1/2] user: ", "\n\n[2/2] assistant: ", "[[1/2]] user: ", "]", "["),
+    ]
+)
+_TURNS = st.tuples(
+    st.sampled_from(["user", "assistant", "system", "developer", "tool"]),
+    st.lists(_PIECES, min_size=1, max_size=5).map("".join).filter(str.strip),
+)
+
+
+@given(st.lists(_TURNS, min_size=1, max_size=4))
+def test_a_chat_that_a_message_quotes_makes_no_turns(turns: list[tuple[str, str]]) -> None:
+    messages = [{"role": role, "content": content} for role, content in turns]
+    assert as_messages(as_question(turns)) == messages
+
+
+def test_a_quoted_chat_is_exported_as_the_message_that_quotes_it(
+    write: Write, tmp_path: Path
+) -> None:
+    chat = "user: hi\n\nassistant: hello"
+    for prompt in (
+        [{"role": "user", "content": chat}],
+        [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": f"What is wrong here?\n\n{chat}"},
+        ],
+    ):
+        task = _one("healthbench", write({**HEALTHBENCH, "prompt": prompt})).task
+        export_tasks("policy", tmp_path / "out.jsonl", [task])
+        assert json.loads((tmp_path / "out.jsonl").read_text())["prompt"] == prompt
+
+
+def test_a_message_of_another_kind_is_refused(write: Write) -> None:
+    image = {"type": "image_url", "image_url": {"url": "x"}}
+    for content in ([image], [{"type": "text", "text": "Look."}, image]):
+        prompt = [{"role": "user", "content": content}]
+        with pytest.raises(RubricFileError, match=r"prompt\.0\.content\.\d\.type"):
+            _one("healthbench", write({**HEALTHBENCH, "prompt": prompt}))
 
 
 def test_levels_become_steps_above_the_lowest(write: Write) -> None:
@@ -416,5 +460,6 @@ def test_no_row_raises_anything_but_a_file_error(value: object) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "row.json")
         path.write_text(json.dumps([row]))
-        for name in set(import_formats()) - {"paper", "checkeval", "criteria", "hellobench"}:
-            list(import_tasks(name, path, on_reject=lambda _: None))
+        for name in set(import_formats()) - {"paper", "checkeval"}:
+            with suppress(ConfigError):  # a rubric that needs a question
+                list(import_tasks(name, path, on_reject=lambda _: None))

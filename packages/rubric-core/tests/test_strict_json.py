@@ -64,3 +64,9 @@ def test_bytes_that_are_no_text_and_depth_that_nobody_follows_are_told() -> None
         decode("[" * 100_000)
     with pytest.raises(NotJsonError, match=r"^not usable: NaN is no number in JSON$"):
         decode("[NaN]", finite=True)
+
+
+@pytest.mark.parametrize("digits", ["1000000", "9007199254740993", "-12", "1" * 300])
+def test_whole_numbers_stay_whole_where_that_is_asked(digits: str) -> None:
+    assert decode(digits, exact=True) == int(digits)
+    assert decode(digits + "0" * 400, exact=True) in (math.inf, -math.inf)

@@ -55,6 +55,31 @@ def test_unusable_rows_are_named_and_the_rest_is_written(
     assert _run("import", "healthbench", _rows(source, {"prompt": "?"}), tmp_path / "t.jsonl") == 1
 
 
+def test_what_becomes_of_every_value_is_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thought = {"ideal_completion": "<think>\nHm.\n</think>\n\nSo."}
+    row = ROWS[0] | {"ability": "medicine", "ideal_completions_data": thought, "canary": "c"}
+    source = _rows(tmp_path / "rows.jsonl", row)
+    assert _run("import", "healthbench", source, tmp_path / "tasks.jsonl") == 0
+    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "of them cut behind a thought 1" in shown
+    assert "values read 4 values left out on purpose 2" in shown
+    assert "ability 1 a label, id or count of the source's own" in shown
+
+
+def test_a_row_with_an_unknown_field_is_rejected_until_it_is_left_out_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = _rows(tmp_path / "rows.jsonl", ROWS[0] | {"zebra": "striped", "notes": ["x"]})
+    out = tmp_path / "tasks.jsonl"
+    assert _run("import", "healthbench", source, out) == 1
+    assert "--leave-out 'zebra' --leave-out 'notes" in capsys.readouterr().err
+    flags = ("--leave-out", "zebra", "--leave-out", "notes")
+    assert _run("import", "healthbench", source, out, *flags) == 0
+    assert "as you asked" in capsys.readouterr().out
+
+
 def test_an_unknown_format_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("import", "helthbench", tmp_path / "a.jsonl", tmp_path / "b.jsonl") == 2
     assert "did you mean 'healthbench'" in capsys.readouterr().err

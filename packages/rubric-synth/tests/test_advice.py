@@ -38,6 +38,19 @@ _PARTS: dict[str, tuple[type[BaseModel], ...]] = {
 }
 
 
+def test_nobody_is_told_to_configure_the_model_that_is_configured() -> None:
+    model = {
+        "type": "llm",
+        "model": {"model": "hosted_vllm/m", "api_base": "http://127.0.0.1:1/v1"},
+    }
+    config = SynthConfig.model_validate({"synthesiser": model})
+    for reason in RejectionReason:
+        said = what_to_do(reason, config)
+        assert "with a model" not in said
+        assert "have a model" not in said
+    assert "with a model" in what_to_do(RejectionReason.NO_QUESTION, SynthConfig())
+
+
 @pytest.mark.parametrize("reason", RejectionReason)
 def test_every_reason_has_a_remedy_or_needs_none(reason: RejectionReason) -> None:
     assert bool(remedies([reason])) is (reason not in _NONE_NEEDED)

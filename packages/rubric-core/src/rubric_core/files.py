@@ -41,14 +41,23 @@ _DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_int=float)
 _OF_FINITE: Final = json.JSONDecoder(
     object_pairs_hook=_unique, parse_int=float, parse_constant=_not_json
 )
+_MOST_DIGITS: Final = 300  # what a float can hold has fewer than 309
 
 
-def decode(text: str | bytes, *, finite: bool = False) -> object:
+def _whole(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
+
+
+_EXACT: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_whole)
+
+
+def decode(text: str | bytes, *, finite: bool = False, exact: bool = False) -> object:
     """Decode one JSON document; every number becomes a float, and one too large becomes infinity.
 
     Args:
         text: the document; bytes are UTF-8.
         finite: refuse `NaN` and `Infinity`, which Python's reader takes and JSON does not have.
+        exact: keep whole numbers whole, as ids need: a float tells apart those below 2^53 only.
 
     Raises:
         RepeatedKeyError: an object at any depth holds a key twice.
@@ -59,7 +68,8 @@ def decode(text: str | bytes, *, finite: bool = False) -> object:
         text = text if isinstance(text, str) else text.decode()
         if text.startswith("\ufeff"):
             json.loads(text)  # raises, and says what to do
-        return (_OF_FINITE if finite else _DECODER).decode(text)
+        decoder = _EXACT if exact else _OF_FINITE if finite else _DECODER
+        return decoder.decode(text)
     except UnicodeDecodeError as error:
         problem = f"not UTF-8 at byte {error.start}"
     except json.JSONDecodeError as error:
@@ -198,22 +208,28 @@ def says_beside(module: str) -> Callable[..., str]:
     return says
 
 
-def read_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+def read_lines(path: Path, *, exact: bool = False) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield (1-based line, its object) of a JSON Lines file.
 
     Blank lines are skipped, and so is the mark that some editors put before UTF-8.
+
+    Args:
+        path: the file.
+        exact: as in `decode`.
 
     Raises:
         RubricFileError: a line that is no JSON object, with its place.
         OSError: the file cannot be read.
     """
-    for line, row in read_each_line(path):
+    for line, row in read_each_line(path, exact=exact):
         if isinstance(row, SchemaError):
             raise RubricFileError(str(row), path=path, line=line) from None
         yield line, row
 
 
-def read_each_line(path: Path) -> Iterator[tuple[int, dict[str, object] | SchemaError]]:
+def read_each_line(
+    path: Path, *, exact: bool = False
+) -> Iterator[tuple[int, dict[str, object] | SchemaError]]:
     """Yield what `read_lines` yields, and for a line that is no JSON object what is wrong with it.
 
     Raises:
@@ -223,12 +239,12 @@ def read_each_line(path: Path) -> Iterator[tuple[int, dict[str, object] | Schema
         for line, raw in enumerate(file, start=1):
             text = raw.removeprefix(BOM_UTF8) if line == 1 else raw
             if text.strip():
-                yield line, _row(text)
+                yield line, _row(text, exact=exact)
 
 
-def _row(raw: bytes) -> dict[str, object] | SchemaError:
+def _row(raw: bytes, *, exact: bool) -> dict[str, object] | SchemaError:
     try:
-        row = decode(raw.rstrip(b"\r\n"))
+        row = decode(raw.rstrip(b"\r\n"), exact=exact)
     except NotJsonError as error:
         return error
     if not isinstance(row, dict):

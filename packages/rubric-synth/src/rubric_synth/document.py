@@ -135,6 +135,8 @@ def what_to_do(reason: str, config: SynthConfig) -> str:
     """Say what to do about a reason, with the present value of each key that it names."""
     table = read_table("remedies")
     said = table["remedy"].get(reason) or table["nothing"][reason]
+    if config.synthesiser.type == "llm":
+        said = table["of_a_model"].get(reason, said)
     return _KEY.sub(lambda key: key[0] + _value(key[0], config), said)
 
 

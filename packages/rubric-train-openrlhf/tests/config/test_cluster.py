@@ -61,7 +61,7 @@ def test_a_cpu_takes_what_runs_there() -> None:
         ),
         (
             {"cluster": {"judge_gpus_per_node": 1}},
-            r"512 responses .* not divisible by .* 16 × 7 = 112",
+            r"2048 responses .* not divisible by .* 16 × 7 = 112",
         ),
         (
             {"cluster": {"deepspeed": {"forward_micro_batch": 3}}},
@@ -96,7 +96,7 @@ def test_a_cpu_takes_what_runs_there() -> None:
         ),
         (
             {"cluster": {"judge_gpus_per_node": 5}},
-            r"no optim\.micro_batch divides 512 responses over 3 GPUs: change one of those",
+            r"no optim\.micro_batch divides 2048 responses over 3 GPUs: change one of those",
         ),
         ({"device": "cpu"}, r"device='cpu' and cluster\.device='cuda' disagree"),
         (

@@ -34,12 +34,25 @@ def test_every_preset_parses(path: Path) -> None:
     assert load_config(path).steps > 0
 
 
+def test_the_two_presets_of_the_main_run_differ_in_machines_alone() -> None:
+    one, many = (
+        load_config(PRESETS / name) for name in ("paper.yaml", "paper_llama31_8b_8gpu.yaml")
+    )
+    for section in ("advantage", "objective", "shaping", "dynamic_sampling", "validation", "steps"):
+        assert getattr(one, section) == getattr(many, section), section
+    ours = {"transport", "api_base", "model"}  # where its servers are
+    specs = [c.judge.spec.model_dump(mode="json", exclude=ours) for c in (one, many)]
+    assert specs[0] == specs[1]
+    assert one.judge.model_copy(update={"spec": many.judge.spec}) == many.judge
+    assert one.optim.model_copy(update={"micro_batch": many.optim.micro_batch}) == many.optim
+
+
 def test_the_paper_preset_is_the_papers_main_run() -> None:
     config = load_config(PRESETS / "paper.yaml")
 
     assert (config.rollout.prompts, config.rollout.group_size) == (64, 32)
     assert config.batch_size == 2048
-    assert config.batch_size // config.optim.updates_per_rollout == 512
+    assert config.batch_size // config.optim.updates_per_rollout == 2048
     assert config.optim.learning_rate == 3e-7
     assert config.optim.weight_decay == 0.01
     assert config.optim.max_grad_norm == 1.0
@@ -147,7 +160,14 @@ def test_a_path_may_begin_at_home(
         (("--objective.importance", "{type: tis, capp: 1}"), r"capp': did you mean 'cap'\?"),
         (("--rollout.group_size", "1"), r"rollout\.group_size=1: .* use at least 2"),
         (
-            ("--rollout.prompts", "3", "--rollout.group_size", "3"),
+            (
+                "--rollout.prompts",
+                "3",
+                "--rollout.group_size",
+                "3",
+                "--optim.updates_per_rollout",
+                "4",
+            ),
             r"group_size=9 is not divisible by optim\.updates_per_rollout=4",
         ),
         (("--steps", "0"), r"the command line: steps: must be 1 or more, not 0"),

@@ -2,6 +2,8 @@ from rubric_core.formats.draft import Imported as Imported
 from rubric_core.formats.draft import SourceScale as SourceScale
 from rubric_core.formats.draft import is_penalty as is_penalty
 from rubric_core.formats.draft import source_scale as source_scale
+from rubric_core.formats.fields import Fields as Fields
+from rubric_core.formats.fields import LeftOut as LeftOut
 from rubric_core.formats.reading import ImportOptions as ImportOptions
 from rubric_core.formats.reading import import_formats as import_formats
 from rubric_core.formats.reading import import_tasks as import_tasks

@@ -2,16 +2,36 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from rubric_core.errors import RubricFileError
 from rubric_core.files import read_file, toml_beside
 from rubric_core.formats.draft import Draft, Points
+from rubric_core.formats.guides import scale_of
+from rubric_core.formats.pitfalls import Pitfalls, is_avoidance
 from rubric_core.formats.row import Row
+from rubric_core.formats.trees import Node, children_of, nodes_of
+from rubric_core.formats.turns import Turn
 
-Pitfalls = Literal["avoidance", "failure"]
+_POLARITY: Final[dict[Pitfalls | None, str]] = {
+    None: (
+        "is {:g} and its text says what is not done, which this data set does for faults "
+        '("does not mention …") and for their avoidance ("does not recommend …"): say `worded` to '
+        "tell them apart by their verbs, `failure` where all of them are faults, or `avoidance` "
+        "where a good answer meets all of them"
+    ),
+    "worded": (
+        "is {:g} and nothing in the text's verb says whether a good answer does what it denies: "
+        "reword it, or say `avoidance` or `failure` for all"
+    ),
+    "avoidance": (
+        "is {:g} and its text says what an answer lacks, which no good answer does: say `worded`, "
+        "which tells such texts from those of an avoided fault"
+    ),
+}
 
 _WORD_WEIGHTS: Final = {"critical": 4.0, "major": 3.0, "minor": 2.0, "additional": 1.0}
 """ProfBench's scale."""
@@ -27,6 +47,13 @@ class Checklist:
     weight: list[str]
     reference: list[str]
     source_id: list[str]
+    system: list[str]
+    more: list[str]
+    """What is asked besides: goes behind the question."""
+    shown: list[str]
+    """Documents that the question comes with: go before it, and are what a judge checks against."""
+    passage: list[str]
+    """Documents for the judge alone."""
     ask_pitfalls: bool = False
     """Negative weights stand beside texts of either polarity, so that the reader must say which."""
 
@@ -37,36 +64,65 @@ class Checklist:
             RubricFileError: a field that is missing or ill-typed, or a negative weight whose
                 polarity the format does not settle while `pitfalls` is None.
         """
-        criteria = tuple(
-            self._points(row, item, number, pitfalls)
-            for number, item in enumerate(row.items(*self.criteria))
-        )
-        question, source_id = row.conversation(*self.question), row.identifier(*self.source_id)
-        return Draft(criteria, question, source_id, row.maybe_text(*self.reference))
+        name = row.name_of(*self.criteria)
+        nodes = nodes_of(row, name, partial(self.node, pitfalls=pitfalls))
+        self._take_copies(row, name)
+        turns, passage = self.asked(row)
+        source_id, reference = row.identifier(*self.source_id), row.maybe_text(*self.reference)
+        return Draft(tuple(node.points for node in nodes), turns, source_id, reference, passage)
 
-    def _points(self, row: Row, item: object, number: int, pitfalls: Pitfalls | None) -> Points:
-        place = f"{self.criteria[0]}.{number}"
-        if isinstance(item, str):
-            return Points(text=item)
-        criterion = row.at(place, item)
-        points = _weight(criterion, self.weight)
-        if points < 0 and self.ask_pitfalls and pitfalls is None:
-            raise criterion.error(
-                f"is {points:g}, and this data set words its pitfalls both ways: say `avoidance` "
-                'where they read "does not …", `failure` where they read "claims …"',
-                self.weight[0],
-            )
+    def asked(self, row: Row) -> tuple[tuple[Turn, ...], str]:
+        """Return the turns of the question, and what a judge is to check against."""
+        turns = row.turns(*self.question)
+        shown, passage = row.joined(*self.shown), row.joined(*self.passage)
+        more = [row.maybe_text(name) for name in self.more if not row.has_read(name)]
+        role, content = turns[-1]
+        turns[-1] = (role, "\n\n".join(filter(None, (shown, content, *more))))
+        if system := row.maybe_text(*self.system):
+            turns.insert(0, ("system", system))
+        return tuple(turns), "\n\n".join(filter(None, (shown, passage)))
+
+    def _take_copies(self, row: Row, chosen: str) -> None:
+        """Take down another list that holds the same criteria."""
+        for name in self.criteria:
+            if name != chosen and row.get(name) == row.get(chosen):
+                row.take(name)
+
+    def node(self, criterion: Row, *, pitfalls: Pitfalls | None = None) -> Node:
+        """Read one criterion, without those below it."""
+        points = weight_of(criterion, self.weight)
+        has_weight = points is not None
+        points = 1.0 if points is None else points
         if str(criterion.get("pass_criteria") or "").upper() == "NO":
             points = -points  # a question whose right answer is no: met by the fault
-        text, title = criterion.text(*self.text), criterion.maybe_text("title", "name")
-        name, evidence = criterion.identifier("id"), criterion.texts("evidence")
-        avoidance = points < 0 and self.ask_pitfalls and pitfalls == "avoidance"
-        return Points(text, points, name, title, evidence=evidence, avoidance=avoidance)
+        criterion.take("pass_criteria")
+        # A list under the name of a text is of the criteria below it.
+        names = [name for name in self.text if not isinstance(criterion.get(name), list)]
+        title = criterion.maybe_text("title", "name", "axis", "criterion_type")
+        needs_text = not children_of(criterion)
+        text = criterion.text(*names) if needs_text else criterion.maybe_text(*names)
+        avoidance = self.ask_pitfalls and points < 0 and self._avoids(criterion, text, pitfalls)
+        evidence = criterion.texts("evidence")
+        lost = points < 0 and not avoidance
+        guide = scale_of(criterion, lost=lost) or criterion.maybe_text("scoring_guide", "guide")
+        for setting in ("scale_type", "aggregation"):
+            criterion.leave_out(setting, "setting")
+        name = criterion.identifier("id", "criterion_id", "rubric_item_id")
+        found = Points(text, points, name, title, guide, (), evidence, avoidance)
+        return Node(found, has_weight=has_weight)
+
+    def _avoids(self, criterion: Row, text: str, pitfalls: Pitfalls | None) -> bool:
+        if (told := is_avoidance(text, pitfalls)) is not None:
+            return told
+        name = criterion.name_of(*self.weight)
+        raise criterion.error(_POLARITY[pitfalls].format(criterion.number(name)), name)
 
 
 _TABLE: Final = toml_beside(__file__, "checklists.toml")
 ANY: Final = Checklist(**_TABLE["any"])
 """What public data sets call the same thing."""
+QUESTIONS: Final = Checklist(**_TABLE["any"] | _TABLE["questions"])
+"""Of a file of questions alone."""
 CHECKLISTS: Final[dict[str, Checklist]] = {
     name: Checklist(**_TABLE["any"] | paths) for name, paths in _TABLE["formats"].items()
 }
@@ -74,8 +130,7 @@ CHECKLISTS: Final[dict[str, Checklist]] = {
 
 def read_dr_tulu(row: Row, pitfalls: Pitfalls | None) -> Draft:
     """Read a DR Tulu row, whose `ground_truth` is a JSON text."""
-    inner = row.at("ground_truth", row.decoded(row.text("ground_truth"), "ground_truth"))
-    return CHECKLISTS["dr_tulu"].read(inner, pitfalls)
+    return CHECKLISTS["dr_tulu"].read(row.inner("ground_truth"), pitfalls)
 
 
 _ITEM: Final = re.compile(r"^\s*(?:\d+[.)]|[-*•])\s+", re.MULTILINE)
@@ -88,67 +143,75 @@ def read_openrubrics(row: Row) -> Draft:
     for item in filter(None, map(str.strip, _ITEM.split(row.text("rubric")))):
         title = tag[1].capitalize() if (tag := _TAG.search(item)) else ""
         criteria.append(Points(_TAG.sub(" ", item).strip(), title=title))
-    return Draft(tuple(criteria), row.conversation("instruction"))
+    return Draft(tuple(criteria), tuple(row.turns("instruction")))
 
 
-def _weight(criterion: Row, names: Sequence[str]) -> float:
+def weight_of(criterion: Row, names: Sequence[str]) -> float | None:
+    """Return what a criterion weighs, None where its source does not say.
+
+    Raises:
+        RubricFileError: neither a number nor a known word.
+    """
     value = criterion.get(*names)
     if value is None:
-        return 1.0
-    if not isinstance(value, str):
-        return criterion.number(*names)
-    if known := _WORD_WEIGHTS.get(value.strip().lower()):
-        return known
-    raise criterion.error(f"must be a number or one of {', '.join(_WORD_WEIGHTS)}", names[0])
-
-
-def read_criteria(row: Row) -> Iterator[Draft]:
-    """Read a list of criteria: verifiers' `criteria`, autorubric's, `rubric`'s, oumi's.
-
-    Verifiers' ordered `choices`, worst first, become the scoring guide.
-    """
-    criteria: list[Points] = []
-    for item in row.rows("criteria", "rubrics", "rubric"):
-        points = 1.0 if item.get(*ANY.weight) is None else item.number(*ANY.weight)
-        text, title = item.text(*ANY.text), item.maybe_text("name", "title")
-        guide = _choices(item.texts("choices"))
-        criteria.append(Points(text, points, title=title, guide=guide))
-    yield Draft(tuple(criteria), source_id=row.maybe_text("name"))
-
-
-_YES_NO: Final = ("no", "yes")
-
-
-def _choices(choices: tuple[str, ...]) -> str:
-    if len(choices) < len(_YES_NO) or choices == _YES_NO:
-        return ""
-    share = len(choices) - 1
-    return "\n".join(f"{n / share:.0%} of the weight: {text}" for n, text in enumerate(choices))
+        return None
+    if isinstance(value, str):
+        name = criterion.name_of(*names)
+        if known := _WORD_WEIGHTS.get(value.strip().lower()):
+            criterion.take(name)
+            return known
+        if not value.strip().rstrip("%").replace(".", "", 1).lstrip("+-").strip().isdecimal():
+            words = ", ".join(_WORD_WEIGHTS)
+            raise criterion.error(f"must be a number or one of {words}", name)
+    return criterion.number(*names)
 
 
 def read_hellobench(row: Row) -> Iterator[Draft]:
-    """Read a HelloBench checklist file: yes/no questions by category."""
-    for category in row.fields:
-        if questions := row.texts(category):
-            yield Draft(tuple(map(Points, questions)), source_id=category)
+    """Read a HelloBench file: yes/no questions by category, or a row of its tasks.
+
+    Whatever a task requires beyond its instruction goes behind it.
+    """
+    if row.get("instruction") is None:
+        for category in row.fields:
+            if questions := row.texts(category):
+                yield Draft(tuple(map(Points, questions)), source_id=category)
+        return
+    draft = ANY.read(row, None)
+    ((role, content),) = draft.turns
+    more = [one for one in row.texts("requirements") if one not in content]
+    turns = ((role, "\n\n".join([content, *more])),)
+    yield replace(draft, turns=turns)
 
 
 def read_checkeval(path: Path) -> Iterator[Draft]:
     """Read a CheckEval file: indented text, aspects with a yes/no question a line.
 
     Raises:
-        RubricFileError: no question in it.
+        RubricFileError: no question in it, or a line that is none of these.
     """
     criteria: list[Points] = []
-    aspect, inside = "", False
-    for line in read_file(path).decode("utf-8-sig").splitlines():
+    aspect, definition, part = "", "", ""
+    for number, line in enumerate(read_file(path).decode("utf-8-sig").splitlines(), 1):
         text = line.strip().removesuffix("|").strip()
-        if not line[:1].isspace():
-            inside = inside or text.startswith("sub_aspect")
-        elif inside and text.endswith("?"):
-            criteria.append(Points(text=text, title=aspect))
-        elif inside and text.endswith(":"):
+        if not text:
+            continue
+        if not line[:1].isspace() and text.rstrip(":") in ("definition", "sub_aspect"):
+            part = text.rstrip(":")
+        elif part == "definition":
+            definition = f"{definition}\n{text}".strip()
+        elif part == "sub_aspect" and text.endswith("?"):
+            criteria.append(Points(text, title=aspect, guide=definition))
+        elif part == "sub_aspect" and text.endswith(":"):
             aspect = text.removesuffix(":")
+        else:
+            problem = "is neither `definition:`, `sub_aspect:`, an aspect nor a question"
+            raise RubricFileError(problem, path=path, line=number)
     if not criteria:
         raise RubricFileError("holds no `sub_aspect:` with questions under it", path=path)
     yield Draft(tuple(criteria), source_id=path.stem)
+
+
+def lines_of(draft: Draft) -> int:
+    """Return how many values a CheckEval file gave a draft: questions, aspects, definition."""
+    aspects = {one.title for one in draft.criteria} | {one.guide for one in draft.criteria}
+    return len(draft.criteria) + len(aspects - {""})

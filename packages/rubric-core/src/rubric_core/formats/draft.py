@@ -1,13 +1,15 @@
 """What a foreign record says, before it becomes a task; signed weights are made non-negative."""
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from rubric_core.configuration import kind_remedy
 from rubric_core.errors import ConfigError
+from rubric_core.formats.fields import Fields
+from rubric_core.formats.turns import Turn, as_question
+from rubric_core.schema.answer import Thought, answer_of
 from rubric_core.schema.rubric import Criterion, Grounding, Rubric
 from rubric_core.schema.task import Task
 
@@ -75,6 +77,9 @@ class Points:
     id: str = ""
     title: str = ""
     guide: str = ""
+    """How it is scored; of a penalty, by what is kept."""
+    above: tuple[str, ...] = ()
+    """The criteria that it is part of, from the top."""
     evidence: tuple[str, ...] = ()
     """Passages that a judge may check against."""
     avoidance: bool = False
@@ -91,8 +96,8 @@ class Draft:
     """A question with its criteria, as a source has them."""
 
     criteria: tuple[Points, ...]
-    question: str = ""
-    """Empty until a rubric without questions is given one."""
+    turns: tuple[Turn, ...] = ()
+    """Role and content of each message of the question; none until a rubric is given one."""
     source_id: str = ""
     reference: str = ""
     """A reference answer, also what the judge checks against where there is no passage."""
@@ -106,13 +111,19 @@ class Imported:
     source_id: str
     """Empty where the source has no ids."""
     task: Task
+    fields: Fields | None = None
+    """What became of every value of the row; None for the paper's own schema, which has no others.
+    Of a rubric that meets several questions, the first task has those of the rubric."""
+    reference_thought: Thought = Thought.NONE
+    """What was cut from the reference answer; one that is a thought alone is none."""
 
 
-def imported(draft: Draft) -> Imported:
+def imported(draft: Draft, fields: Fields | None = None) -> Imported:
     """Make a task of a draft.
 
     Args:
         draft: what was read.
+        fields: what became of every value of the row.
 
     Returns:
         The task. Its passage is the source's, else the evidence of its criteria, else the reference
@@ -123,16 +134,18 @@ def imported(draft: Draft) -> Imported:
         SchemaError: no criteria, no weight, or a text that no file can hold.
     """
     evidence = tuple(dict.fromkeys(e for criterion in draft.criteria for e in criterion.evidence))
-    passage = draft.passage or "\n\n".join(evidence) or draft.reference or NO_PASSAGE
-    question_hash = hashlib.sha256(draft.question.encode("utf-8", "surrogatepass")).hexdigest()
+    reference = answer_of(draft.reference)
+    passage = draft.passage or "\n\n".join(evidence) or reference.text or NO_PASSAGE
+    question = as_question(draft.turns)
+    question_hash = hashlib.sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
     task = Task(
-        question=draft.question,
+        question=question,
         grounding=Grounding(passage),
         rubric=Rubric(criteria=_criteria(draft.criteria)),
         doc_hash=Grounding(passage).sha256 if draft.passage else question_hash,
-        reference_answer=draft.reference or None,
+        reference_answer=reference.text or None,
     )
-    return Imported(source_id=draft.source_id, task=task)
+    return Imported(draft.source_id, task, fields, reference.thought)
 
 
 def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
@@ -143,10 +156,16 @@ def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
             weight=abs(one.points),
             name=one.title,
             description=_MARK + one.text if one.takes_away else one.text,
-            scoring_guide=PENALTY_GUIDE if one.takes_away else one.guide,
+            scoring_guide=_guide(one),
         )
         for name, one in zip(ids, points, strict=True)
     )
+
+
+def _guide(one: Points) -> str:
+    part = "Part of: " + " > ".join(one.above) if one.above else ""
+    guide = one.guide or (PENALTY_GUIDE if one.takes_away else "")
+    return "\n".join(filter(None, (part, guide)))
 
 
 def _unique(ids: list[str]) -> list[str]:
@@ -158,33 +177,3 @@ def unknown_format(name: str, known: Sequence[str]) -> ConfigError:
     """Say that there is no such format, and which one may be meant."""
     problem = f"no format is called {name!r}; {kind_remedy(name, known)}"
     return ConfigError(problem, location="format")
-
-
-_ROLES: Final = ("assistant", "developer", "system", "user")
-_TURN: Final = re.compile(rf"(?:\A|\n\n)({'|'.join(_ROLES)}): ")
-
-
-def as_question(messages: Sequence[tuple[str, str]]) -> str:
-    """Return messages as one text.
-
-    Args:
-        messages: role and content of each; an empty role is a user's.
-
-    Returns:
-        The content of a single message, or "role: content" of each with an empty line between.
-    """
-    if len(messages) == 1:
-        return messages[0][1]
-    return "\n\n".join(f"{role or 'user'}: {content}" for role, content in messages)
-
-
-def as_messages(question: str) -> list[dict[str, str]]:
-    """Return a question as chat messages: several where it was written from several.
-
-    Only a text that begins with a role and holds at least two turns is taken apart.
-    """
-    before, *turns = _TURN.split(question)
-    if before or len(turns) < 4:  # noqa: PLR2004  # role and content twice
-        turns = ["user", question]
-    pairs = zip(turns[::2], turns[1::2], strict=True)
-    return [{"role": role, "content": content} for role, content in pairs]

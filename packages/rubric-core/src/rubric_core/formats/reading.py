@@ -2,7 +2,7 @@
 
 import tomllib
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import Final, cast
 from rubric_core.data.dataset import READERS, read_tasks
 from rubric_core.errors import ConfigError, NotJsonError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, read_lines
-from rubric_core.formats import checklists, scales
+from rubric_core.formats import checklists, libraries, scales
 from rubric_core.formats.draft import Draft, Imported, imported, unknown_format
+from rubric_core.formats.fields import Fields, LeftOut, left_out_of
+from rubric_core.formats.pitfalls import Pitfalls
 from rubric_core.formats.row import Row
 
 
@@ -20,17 +22,21 @@ from rubric_core.formats.row import Row
 class ImportOptions:
     """What some formats need to be told."""
 
-    pitfalls: checklists.Pitfalls | None = None
-    """How criteria with negative weights are worded, in data sets that word them both ways."""
+    pitfalls: Pitfalls | None = None
+    """How negated criteria with negative weights are worded, in data sets that word them both
+    ways."""
 
     questions: Path | None = None
-    """JSON Lines with `question` (and `passage`, `reference_answer`), for files that hold rubrics
-    without questions: each question is judged by each rubric."""
+    """JSON Lines with `question` (and `system_prompt`, `passage`, `reference_answer`), for files
+    that hold rubrics without questions: each question is judged by each rubric."""
+
+    leave_out: tuple[str, ...] = ()
+    """Fields to do without, dotted, `*` for any name or index: what nothing reads is refused."""
 
 
 def import_formats() -> tuple[str, ...]:
     """Return the names of all formats that can be read, sorted."""
-    return tuple(sorted({"paper", *_ROWS, *_RUBRICS}))
+    return tuple(sorted({"paper", _CHECKEVAL, *_ROWS, *_RUBRICS}))
 
 
 def import_tasks(
@@ -61,16 +67,28 @@ def import_tasks(
     path, options = Path(path), options or ImportOptions()
     if name == "paper":
         return (Imported(source_id=task.task_id, task=task) for task in read_tasks(path))
-    if name in _RUBRICS:
-        drafts = _crossed(name, path, options.questions)
+    left_out = left_out_of(name, options.leave_out)
+    if name == _CHECKEVAL or name in _RUBRICS:
+        drafts = _crossed(name, path, options, left_out)
     elif name in _ROWS:
-        drafts = (partial(_ROWS[name], row, options.pitfalls) for row in _rows(path))
+        rows = _rows(path)
+        drafts = (partial(_of_row, name, row, key, options, left_out) for row, key in rows)
     else:
         raise unknown_format(name, import_formats())
     return _imported(drafts, path, on_reject)
 
 
-_RowReader = Callable[[Row, "checklists.Pitfalls | None"], Draft]
+_Read = Callable[[], tuple[Draft, Fields]]
+
+
+def _of_row(
+    name: str, row: Row, key: str, options: ImportOptions, left_out: Sequence[LeftOut], /
+) -> tuple[Draft, Fields]:
+    draft = _ROWS[name](row, options.pitfalls)
+    return replace(draft, source_id=draft.source_id or key), row.close(left_out)
+
+
+_RowReader = Callable[[Row, Pitfalls | None], Draft]
 
 
 def _plain(read: Callable[[Row], Draft]) -> _RowReader:
@@ -90,18 +108,25 @@ _ROWS: Final[dict[str, _RowReader]] = {
     "scholarqabench": _plain(scales.read_scholarqabench),
     "writingbench": _plain(scales.read_writingbench),
 }
-_RUBRICS: Final = frozenset({"checkeval", "criteria", "hellobench"})
-"""Formats without questions; `criteria` is verifiers', `rubric`'s and autorubric's."""
+_RUBRICS: Final[dict[str, Callable[[Row], Iterator[Draft]]]] = {
+    "criteria": libraries.read_criteria,
+    "hellobench": checklists.read_hellobench,
+    "rewardkit": libraries.read_rewardkit,
+    "rubric_spec": libraries.read_rubric_spec,
+}
+"""Formats whose files may hold rubrics without questions; `criteria` is verifiers', `rubric`'s and
+autorubric's."""
+_CHECKEVAL: Final = "checkeval"
 
 
 def _imported(
-    drafts: Iterator[Callable[[], Draft]],
+    drafts: Iterator[_Read],
     path: Path,
     on_reject: Callable[[RubricFileError], None] | None,
 ) -> Iterator[Imported]:
     for number, read in enumerate(drafts, 1):
         try:
-            yield imported(read())
+            yield imported(*read())
         except SchemaError as error:
             if not isinstance(error, RubricFileError):
                 error = RubricFileError(str(error), path=path, line=number, field=error.field)
@@ -110,58 +135,109 @@ def _imported(
             on_reject(error)
 
 
-def _crossed(name: str, path: Path, questions: Path | None) -> Iterator[Callable[[], Draft]]:
-    if questions is None:
+def _crossed(
+    name: str, path: Path, options: ImportOptions, left_out: Sequence[LeftOut]
+) -> Iterator[_Read]:
+    """Yield each rubric that has a question, and each other one with every question."""
+    found = list(_named_rubrics(name, path, left_out))
+    rubrics = [one for one in found if not isinstance(one, RubricFileError)]
+    if options.questions is None and not all(draft.turns for draft, _ in rubrics):
         raise ConfigError(
             f"{name!r} files hold rubrics without questions: name a JSON Lines file with "
             '{"question": "…"} lines in `questions`',
             location="questions",
         )
-    rubrics = list(_named_rubrics(name, path))
-    rows = [Row(fields, questions, line) for line, fields in read_lines(questions)]
-    return (partial(_joined, row, rubric) for rubric in rubrics for row in rows)
+    asked = list(_lines(options.questions)) if options.questions is not None else []
+    return (read for place, one in enumerate(found) for read in _reads(one, asked, place))
 
 
-def _joined(row: Row, rubric: Draft) -> Draft:
-    question, reference = row.text("question"), row.maybe_text("reference_answer")
-    return replace(
-        rubric, question=question, reference=reference, passage=row.maybe_text("passage")
-    )
+_Found = tuple[Draft, Fields] | RubricFileError
+"""A rubric with what became of its values, or what is wrong with it."""
 
 
-def _named_rubrics(name: str, path: Path) -> Iterator[Draft]:
-    if name == "checkeval":
-        yield from checklists.read_checkeval(path)
+def _reads(found: _Found, asked: Sequence[Row], place: int) -> list[_Read]:
+    if isinstance(found, RubricFileError) or found[0].turns:
+        return [partial(_as_is, found)]
+    draft, fields = found
+    return [
+        partial(_joined, row, draft, Fields() if number else fields, is_first=not place)
+        for number, row in enumerate(asked)
+    ]
+
+
+def _as_is(found: _Found) -> tuple[Draft, Fields]:
+    if isinstance(found, RubricFileError):
+        raise found
+    return found
+
+
+def _joined(row: Row, rubric: Draft, fields: Fields, *, is_first: bool) -> tuple[Draft, Fields]:
+    turns, passage = checklists.QUESTIONS.asked(row)
+    reference = row.maybe_text(*checklists.QUESTIONS.reference)
+    row.identifier(*checklists.QUESTIONS.source_id)
+    asked = row.close(left_out_of("questions"))
+    if is_first:  # a question counts once, however many rubrics it meets
+        fields = Fields(fields.read + asked.read, fields.left_out + asked.left_out)
+    return replace(rubric, turns=turns, reference=reference, passage=passage), fields
+
+
+def _named_rubrics(name: str, path: Path, left_out: Sequence[LeftOut]) -> Iterator[_Found]:
+    if name == _CHECKEVAL:
+        for draft in checklists.read_checkeval(path):
+            yield draft, Fields(checklists.lines_of(draft))
         return
-    read = checklists.read_hellobench if name == "hellobench" else checklists.read_criteria
+    for row in _documents(path):
+        try:
+            drafts = list(_RUBRICS[name](row))
+            fields = row.close(left_out)
+        except RubricFileError as error:
+            yield error
+            continue
+        for draft in drafts:
+            yield draft, fields
+            fields = Fields()
+
+
+def _documents(path: Path) -> Iterator[Row]:
+    """Yield the objects of a file, a list of criteria being one."""
+    if path.suffix.lower() in READERS:
+        yield from _lines(path)
+        return
     document = _document(path)
     if isinstance(document, list):
         document = {"criteria": cast("list[object]", document)}
-    yield from read(_object(document, path, 1))
+    yield _object(document, path, 1)
 
 
-def _rows(path: Path) -> Iterator[Row]:
-    if read := READERS.get(path.suffix.lower()):
-        yield from (Row(fields, path, line) for line, fields in read(path))
-    else:
-        items = _items(_document(path))
-        yield from (_object(item, path, number) for number, item in enumerate(items, 1))
+def _lines(path: Path) -> Iterator[Row]:
+    read = READERS.get(path.suffix.lower(), read_lines)
+    read = partial(read_lines, exact=True) if read is read_lines else read
+    yield from (Row(fields, path, line) for line, fields in read(path))
 
 
-def _items(document: object) -> list[object]:
+def _rows(path: Path) -> Iterator[tuple[Row, str]]:
+    """Yield the rows of a file, and what it calls each."""
+    if path.suffix.lower() in READERS:
+        yield from ((row, "") for row in _lines(path))
+        return
+    items = _items(_document(path))
+    yield from ((_object(item, path, place), key) for place, (key, item) in enumerate(items, 1))
+
+
+def _items(document: object) -> list[tuple[str, object]]:
     if isinstance(document, list):
-        return cast("list[object]", document)
+        return [("", item) for item in cast("list[object]", document)]
     if isinstance(document, dict):
-        entries = list(cast("dict[str, object]", document).values())
-        if all(isinstance(entry, dict) for entry in entries):
-            return entries  # a file of instances by id, and not one instance
-    return [document]
+        entries = cast("dict[str, object]", document)
+        if all(isinstance(entry, dict) for entry in entries.values()):
+            return list(entries.items())  # a file of instances by id, and not one instance
+    return [("", document)]
 
 
 def _document(path: Path) -> object:
     content, is_toml = read_file(path).removeprefix(BOM_UTF8), path.suffix.lower() == ".toml"
     try:
-        return tomllib.loads(content.decode()) if is_toml else decode(content)
+        return tomllib.loads(content.decode()) if is_toml else decode(content, exact=True)
     except NotJsonError as error:
         raise RubricFileError(str(error), path=path) from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:

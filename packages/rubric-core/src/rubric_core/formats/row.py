@@ -1,21 +1,34 @@
-"""A record of a foreign file, read field by field with errors that name the place."""
+"""A record of a foreign file, read field by field with errors that name the place.
+
+What is read is taken down, so that `close` can tell of what is not.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from rubric_core.errors import NotJsonError, RubricFileError
 from rubric_core.files import decode
-from rubric_core.formats.draft import as_question
+from rubric_core.formats.fields import Account, FieldPath, Fields, LeftOut, Unread
+from rubric_core.formats.turns import Turn
+
+_NUMBER: Final = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*%?\s*")
+_ROLES: Final = {"human": "user", "gpt": "assistant", "bot": "assistant", "model": "assistant"}
+"""What some data sets call the roles."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One object of a file; fields are named by dotted paths, the first that is there counts."""
+    """One object of a file; fields are named by dotted paths, the first that is there counts.
+
+    Another of the names that holds the same value counts as read too; with another value, it does
+    not, and `close` refuses it.
+    """
 
     fields: Mapping[str, object]
     path: Path
@@ -23,6 +36,8 @@ class Row:
     """1-based line, or item of a JSON array."""
     place: str = ""
     """Dotted path of this object within its line."""
+    account: Account = field(default_factory=Account, compare=False)
+    """Of the whole line."""
 
     def text(self, *names: str) -> str:
         """Return a text that must be there and say something."""
@@ -32,7 +47,7 @@ class Row:
 
     def maybe_text(self, *names: str) -> str:
         """Return a text, or "" where there is none."""
-        name, value = self._first(names)
+        name, value = self._read(names)
         if value is None:
             return ""
         if not isinstance(value, str):
@@ -40,32 +55,58 @@ class Row:
         return value if value.strip() else ""
 
     def number(self, *names: str) -> float:
-        """Return a finite number that must be there."""
-        name, value = self._first(names)
+        """Return a finite number that must be there; a text that is one is read, with its %."""
+        name, value = self._read(names)
+        if isinstance(value, str) and (written := _NUMBER.fullmatch(value)):
+            value = float(written[1])
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.error(f"must be a number, not {_kind(value)}", name)
         if not math.isfinite(value):
             raise self.error(f"must be finite, not {value!r}", name)
         return float(value)
 
+    def maybe_flag(self, *names: str) -> bool | None:
+        """Return a truth value, or None where there is none."""
+        name, value = self._read(names)
+        if value is None or isinstance(value, bool):
+            return value
+        raise self.error(f"must be true or false, not {_kind(value)}", name)
+
     def identifier(self, *names: str) -> str:
         """Return an id, which sources write as a text or a number, or "" where there is none."""
-        value = self._first(names)[1]
-        return f"{value:g}" if isinstance(value, float) else str(value or "")
+        name, value = self._read(names)
+        match value:
+            case None:
+                return ""
+            case str():
+                return value
+            case bool():
+                raise self.error("must be a text or a number, not true or false", name)
+            case int():
+                return str(value)
+            case float():
+                return str(int(value)) if value.is_integer() else repr(value)
+            case _:
+                raise self.error(f"must be a text or a number, not {_kind(value)}", name)
 
     def items(self, *names: str) -> list[object]:
-        """Return a list that must be there; a JSON text of one is read."""
+        """Return a list that must be there, none of it read yet; a JSON text of one is decoded."""
         name, value = self._first(names)
         if isinstance(value, str):
             value = self.decoded(value, name)
         items = cast("list[object]", value) if isinstance(value, list) else []
         if not items:
             raise self.error("must be a list with something in it", name)
+        self._equals(names, name, self.get(name))
         return items
+
+    def name_of(self, *names: str) -> str:
+        """Return the first of the names that is there, or the first."""
+        return self._first(names)[0]
 
     def rows(self, *names: str) -> Iterator[Row]:
         """Yield the objects of a list that must be there."""
-        name, _ = self._first(names)
+        name = self.name_of(*names)
         for number, item in enumerate(self.items(*names)):
             yield self.at(f"{name}.{number}", item)
 
@@ -79,33 +120,77 @@ class Row:
         items = cast("list[object]", value)
         if not all(isinstance(item, str) for item in items):
             raise self.error("must hold texts only", name)
+        self._read(names)
         return tuple(item for item in cast("list[str]", items) if item.strip())
 
-    def conversation(self, *names: str) -> str:
-        """Return a prompt: a text, or a list of messages, of which several are named by role."""
+    def joined(self, *names: str) -> str:
+        """Return a text, or the texts of a list, with empty lines between; "" without any."""
+        if isinstance(self.get(*names), list):
+            return "\n\n".join(self.texts(*names))
+        return self.maybe_text(*names)
+
+    def turns(self, *names: str) -> list[Turn]:
+        """Return a prompt: a text, as one turn of a user, or a list of messages."""
         name, value = self._first(names)
-        if isinstance(value, str):
-            return self.text(name)
-        return as_question(
-            [(row.maybe_text("role"), row.text("content")) for row in self.rows(name)]
-        )
+        if isinstance(value, str) or value is None:
+            return [("user", self.text(*names))]
+        turns = [_turn(row) for row in self.rows(*names)]
+        if len(turns) == 1:  # the same question, once as a message and once as a text
+            self._equals(names, name, turns[0][1])
+        return turns
 
     def get(self, *names: str) -> object:
-        """Return whatever is there, or None."""
+        """Return whatever is there, or None; it is not read yet."""
         return self._first(names)[1]
+
+    def inner(self, *names: str) -> Row:
+        """Return an object within this one that must be there; a JSON text of one is decoded."""
+        name, value = self._first(names)
+        return self.at(name, self.decoded(value, name) if isinstance(value, str) else value)
 
     def at(self, name: str, value: object) -> Row:
         """Return an object within this one."""
         if not isinstance(value, dict):
             raise self.error(f"must be an object, not {_kind(value)}", name)
-        return Row(cast("dict[str, object]", value), self.path, self.line, self._within(name))
+        inner = cast("dict[str, object]", value)
+        return Row(inner, self.path, self.line, self._within(name), self.account)
 
     def decoded(self, text: str, name: str) -> object:
         """Read a text that holds JSON, as Arrow columns often do."""
         try:
-            return decode(text)
+            value = decode(text, exact=True)
         except NotJsonError as error:
             raise self.error(f"holds a text that is {error}", name) from None
+        self.account.add_decoded(self._path(name), value)
+        return value
+
+    def take(self, name: str) -> None:
+        """Take down that a field was read, and all below it."""
+        self.account.add(self._path(name))
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Take down that a field, and all below it, is left out on purpose.
+
+        Args:
+            name: of the field.
+            reason: a key of `reasons` in `left_out.toml`.
+        """
+        self.account.leave_out(self._path(name), reason)
+
+    def has_read(self, name: str) -> bool:
+        """Whether a field was read."""
+        return self.account.has(self._path(name))
+
+    def close(self, left_out: Sequence[LeftOut]) -> Fields:
+        """Count what became of the values of this whole line.
+
+        Raises:
+            RubricFileError: one was neither read nor left out on purpose.
+        """
+        try:
+            return self.account.close(self.fields, left_out)
+        except Unread as unread:
+            raise self.error(str(unread), unread.fields[0]) from None
 
     def error(self, problem: str, name: str) -> RubricFileError:
         """Say what is wrong with a field."""
@@ -115,18 +200,57 @@ class Row:
     def _within(self, name: str) -> str:
         return f"{self.place}.{name}" if self.place else name
 
+    def _path(self, name: str) -> FieldPath:
+        return tuple(self._within(name).split("."))
+
+    def _read(self, names: tuple[str, ...]) -> tuple[str, object]:
+        name, value = self._first(names)
+        if value is not None:
+            self.take(name)
+            self._equals(names, name, value)
+        return name, value
+
+    def _equals(self, names: tuple[str, ...], chosen: str, value: object) -> None:
+        """Take down the other names that hold the same."""
+        for name in names:
+            if name != chosen and self._at(name) == value:
+                self.take(name)
+
     def _first(self, names: tuple[str, ...]) -> tuple[str, object]:
         for name in names:
-            value: object = self.fields
-            for part in name.split("."):
-                value = _member(value, part)
-            if value is not None:
+            value = self._at(name)
+            if not _is_empty(value):
                 return name, value
         return names[0], None
+
+    def _at(self, name: str) -> object:
+        value: object = self.fields
+        for part in name.split("."):
+            value = _member(value, part)
+        return value
+
+
+def _turn(message: Row) -> Turn:
+    role = message.maybe_text("role", "from").strip()
+    role = _ROLES.get(role.lower(), role)
+    if re.search(r"[\s:]", role):
+        raise message.error("must be one word, such as `user`", "role")
+    if not isinstance(message.get("content", "value"), list):
+        return role, message.text("content", "value")
+    parts: list[str] = []
+    for part in message.rows("content", "value"):
+        if part.maybe_text("type") not in ("", "text", "input_text", "output_text"):
+            raise part.error("must be `text`: nothing here reads other parts", "type")
+        parts.append(part.text("text"))
+    return role, "".join(parts)
 
 
 def _member(value: object, name: str) -> object:
     return cast("Mapping[str, object]", value).get(name) if isinstance(value, Mapping) else None
+
+
+def _is_empty(value: object) -> bool:
+    return value in (None, [], {}) or (isinstance(value, str) and not value.strip())
 
 
 def _kind(value: object) -> str:

@@ -1,11 +1,14 @@
 """Criteria with a scale of their own: shares of shares, and levels such as 1 to 5."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
-from rubric_core.formats.draft import Draft, Points, as_question
+from rubric_core.formats.draft import Draft, Points
 from rubric_core.formats.row import Row
+from rubric_core.formats.trees import Node, nodes_of
+from rubric_core.formats.turns import Turn
 
 _WHOLE: Final = 100.0
 """A tree's total weight: shares of it read as percent."""
@@ -18,30 +21,28 @@ def read_paperbench(row: Row) -> Draft:
 
     Σ share · score over the leaves is then the tree's weighted mean, to the rounding of floats.
     """
-    leaves = tuple(_leaves(row, share=1.0, path=()))
-    return Draft(leaves, row.text("requirements"), row.text("id"))
+    name = row.text("requirements")
+    if row.get("sub_tasks") is None:
+        leaves = [_task(row).points]
+    else:
+        leaves = [node.points for node in nodes_of(row, "sub_tasks", _task, above=(name,))]
+    total = sum(leaf.points for leaf in leaves)
+    if min(leaf.points for leaf in leaves) < 0 or not total > 0:
+        raise row.error("must have weights ≥ 0 with a positive sum", "sub_tasks")
+    criteria = tuple(replace(leaf, points=_WHOLE * leaf.points / total) for leaf in leaves)
+    return Draft(criteria, (("user", name),), row.text("id"))
 
 
-def _leaves(node: Row, *, share: float, path: tuple[str, ...]) -> Iterator[Points]:
-    children = node.get("sub_tasks")
-    if not children:
-        guide = "Part of: " + " > ".join(path) if path else ""
-        title = node.maybe_text("finegrained_task_category", "task_category")
-        yield Points(node.text("requirements"), _WHOLE * share, node.text("id"), title, guide)
-        return
-    rows = list(node.rows("sub_tasks"))
-    weights = [child.number("weight") for child in rows]
-    if min(weights) < 0 or not sum(weights) > 0:
-        raise node.error("must have weights ≥ 0 with a positive sum", "sub_tasks")
-    for child, weight in zip(rows, weights, strict=True):
-        below = (*path, node.text("requirements"))
-        yield from _leaves(child, share=share * weight / sum(weights), path=below)
+def _task(node: Row) -> Node:
+    kinds = (node.maybe_text("task_category"), node.maybe_text("finegrained_task_category"))
+    title = ": ".join(filter(None, kinds))
+    found = Points(node.text("requirements"), node.number("weight"), node.text("id"), title)
+    return Node(found, has_weight=True)
 
 
 def read_deep_research_bench(row: Row) -> Draft:
     """Read a DeepResearch Bench row: criteria within dimensions, both weighted."""
-    dimensions = row.at("dimension_weight", row.get("dimension_weight"))
-    within = row.at("criterions", row.get("criterions"))
+    dimensions, within = row.inner("dimension_weight"), row.inner("criterions")
     criteria = tuple(
         Points(
             f"{item.text('criterion')}: {item.text('explanation')}",
@@ -51,7 +52,7 @@ def read_deep_research_bench(row: Row) -> Draft:
         for dimension in dimensions.fields
         for item in within.rows(dimension)
     )
-    return Draft(criteria, row.text("prompt"), row.identifier("id"))
+    return Draft(criteria, tuple(row.turns("prompt")), row.identifier("id"))
 
 
 def read_scholarqabench(row: Row) -> Draft:
@@ -60,8 +61,7 @@ def read_scholarqabench(row: Row) -> Draft:
     The case's weights for length, expertise, citations and excerpts belong to other metrics of that
     benchmark and are left out.
     """
-    config = row.at("metric_config", row.get("metric_config"))
-    inner = config.at("config", config.get("config"))
+    inner = row.inner("metric_config").inner("config")
     criteria = tuple(
         Points(
             text=item.text("criterion"),
@@ -71,30 +71,42 @@ def read_scholarqabench(row: Row) -> Draft:
         )
         for item in inner.rows("other_properties")
     )
-    return Draft(criteria, inner.text("question"), row.maybe_text("case_id"))
+    asked = row.turns("metric_config.config.question", "initial_prompt")
+    return Draft(criteria, tuple(asked), row.identifier("case_id"))
 
 
 def read_prbench(row: Row) -> Draft:
-    """Read a PRBench task: every criterion's class of weight names the field that holds it."""
+    """Read a PRBench task: every criterion's class of weight names the field that holds it.
+
+    The reference texts of a turn go before its prompt, as the benchmark asks it, and are what a
+    judge can check against.
+    """
     criteria: list[Points] = []
     for item in row.rows("rubric"):
-        notes = item.at("annotations", item.get("annotations"))
+        notes = item.inner("annotations")
         field = notes.text("weight_class").strip().lower().replace(" ", "_") + "_weight"
+        title = item.maybe_text("title")
         text = notes.maybe_text("criteria_description") or item.text("title")
-        name, title = item.maybe_text("id"), item.maybe_text("title")
-        criteria.append(Points(text, notes.number(field), name, title))
-    return Draft(tuple(criteria), _turns(row), row.maybe_text("task"))
+        criteria.append(Points(text, notes.number(field), item.identifier("id"), title))
+    turns, documents = _conversation(row)
+    return Draft(tuple(criteria), turns, row.maybe_text("task"), passage="\n\n".join(documents))
 
 
-def _turns(row: Row) -> str:
-    said = [("user", row.text("prompt_0"))]
+def _conversation(row: Row) -> tuple[tuple[Turn, ...], list[str]]:
+    """Return the turns up to the last prompt, whose answer was judged, and their documents."""
+    turns, documents = list[Turn](), list[str]()
     number = 0
-    while answer := row.maybe_text(f"response_{number}"):
+    while prompt := row.maybe_text(f"prompt_{number}"):
+        texts = row.texts(f"reference_texts_{number}")
+        named = [f"Reference text {place}:\n{text}" for place, text in enumerate(texts, 1)]
+        documents += texts
+        turns.append(("user", "\n\n".join([*named, prompt])))
         number += 1
-        if not (prompt := row.maybe_text(f"prompt_{number}")):
-            break  # the last answer is the one that was judged
-        said += [("assistant", answer), ("user", prompt)]
-    return as_question(said)
+        if row.get(f"prompt_{number}") is not None:
+            turns.append(("assistant", row.text(f"response_{number - 1}")))
+    if not turns:
+        row.text("prompt_0")
+    return tuple(turns), documents
 
 
 _LEVELS: Final = (1, 2, 3, 4, 5)
@@ -115,41 +127,73 @@ def _levelled(criterion: str, levels: Mapping[int, str]) -> tuple[Points]:
     return (Points(criterion, 4.0, guide=_guide(levels)),)
 
 
+def _levels_of(rubric: Row, name: str) -> dict[int, str]:
+    return {n: rubric.text(name.format(n)) for n in _LEVELS}
+
+
 def read_biggen(row: Row) -> Draft:
     """Read a BiGGen-Bench instance."""
-    rubric = row.at("score_rubric", row.get("score_rubric"))
-    levels = {n: rubric.text(f"score{n}_description") for n in _LEVELS}
-    question, criteria = row.text("input"), _levelled(rubric.text("criteria"), levels)
+    rubric = row.inner("score_rubric")
+    criteria = _levelled(rubric.text("criteria"), _levels_of(rubric, "score{}_description"))
+    turns = row.turns("input")
     if system := row.maybe_text("system_prompt"):
-        question = f"{system}\n\n{question}"
-    return Draft(criteria, question, row.maybe_text("id"), row.maybe_text("reference_answer"))
+        turns.insert(0, ("system", system))
+    reference = row.maybe_text("reference_answer")
+    return Draft(criteria, tuple(turns), row.identifier("id"), reference)
 
 
 def read_feedback_collection(row: Row) -> Draft:
-    """Read a row of Prometheus's Feedback Collection."""
-    levels = {n: row.text(f"orig_score{n}_description") for n in _LEVELS}
-    criteria = _levelled(row.text("orig_criteria"), levels)
+    """Read a row of Prometheus's Feedback Collection or Preference Collection."""
+    criteria = _levelled(row.text("orig_criteria"), _levels_of(row, "orig_score{}_description"))
     reference = row.maybe_text("orig_reference_answer")
-    return Draft(criteria, row.text("orig_instruction"), reference=reference)
+    return Draft(criteria, tuple(row.turns("orig_instruction")), reference=reference)
 
 
 _SECTION: Final = re.compile(r"^###([^:\n]+):[ \t]*\n?", re.MULTILINE)
 _LEVEL: Final = re.compile(r"^Score (\d):\s*(.+)$", re.MULTILINE)
+_ASKED, _SCALE, _REFERENCE = "The instruction to evaluate", "Score Rubric", "Reference Answer"
+_NOT_RUBRIC: Final = ("Task Description", "Response", "Feedback")
+"""How the sections of a prompt begin that are the judge's instructions, or an answer."""
 
 
 def read_prometheus(row: Row) -> Draft:
-    """Read a whole prompt of Prometheus: its sections hold instruction, reference and levels."""
-    name = "instruction" if row.get("instruction") else "chosen_instruction"
-    parts = _SECTION.split(row.text(name))
-    sections = dict(zip(parts[1::2], (part.strip() for part in parts[2::2]), strict=True))
-    asked = _starting(sections, "The instruction to evaluate")
-    scale = _starting(sections, "Score Rubrics")
+    """Read what Prometheus and its library have: a whole prompt, or the parts of one."""
+    if row.get("orig_criteria") is not None:
+        return read_feedback_collection(row)
+    if isinstance(row.get("rubric", "score_rubric"), dict):
+        return _of_parts(row)
+    name = row.name_of("instruction", "chosen_instruction")
+    draft = _of_prompt(row, name)
+    other = "rejected_instruction"
+    if row.get(other) is not None and _of_prompt(row, other) != draft:
+        raise row.error("asks something else than `chosen_instruction`", other)
+    return replace(draft, source_id=row.identifier("idx", "id"))
+
+
+def _of_parts(row: Row) -> Draft:
+    rubric = row.inner("rubric", "score_rubric")
+    criteria = _levelled(
+        rubric.text("criteria", "criteria_description"), _levels_of(rubric, "score{}_description")
+    )
+    turns = tuple(row.turns("instruction", "input"))
+    reference = row.maybe_text("reference_answer", "reference")
+    return Draft(criteria, turns, row.identifier("id", "idx"), reference)
+
+
+def _of_prompt(row: Row, name: str) -> Draft:
+    before, *parts = _SECTION.split(row.text(name))
+    sections = dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
+    asked, scale = _starting(sections, _ASKED), _starting(sections, _SCALE)
     levels = {int(n): text for n, text in _LEVEL.findall(scale)}
     if not asked or len(levels) != len(_LEVELS):
         raise row.error("is no Prometheus prompt: an instruction and levels 1 to 5", name)
+    known = (_ASKED, _SCALE, _REFERENCE, *_NOT_RUBRIC)
+    unread = [title for title in sections if not title.startswith(known)]
+    if unread or before.strip():
+        raise row.error("has a part that is none of a Prometheus prompt", name)
     criterion = scale.partition("\n")[0].strip().removeprefix("[").removesuffix("]")
-    reference = _starting(sections, "Reference Answer")
-    return Draft(_levelled(criterion, levels), asked, row.identifier("idx"), reference)
+    reference = _starting(sections, _REFERENCE)
+    return Draft(_levelled(criterion, levels), (("user", asked),), reference=reference)
 
 
 def _starting(sections: dict[str, str], title: str) -> str:
@@ -167,4 +211,4 @@ def read_writingbench(row: Row) -> Draft:
         )
         for item in row.rows("checklist")
     )
-    return Draft(criteria, row.text("query"), row.identifier("index"))
+    return Draft(criteria, tuple(row.turns("query")), row.identifier("index"))

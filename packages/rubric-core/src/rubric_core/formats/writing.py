@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core.files import replacing, write_lines
-from rubric_core.formats.draft import as_messages, fault_of, is_penalty, unknown_format
+from rubric_core.formats.draft import fault_of, is_penalty, unknown_format
+from rubric_core.formats.turns import as_messages
 from rubric_core.schema.task import Task
 
 

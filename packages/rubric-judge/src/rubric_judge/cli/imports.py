@@ -8,40 +8,57 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from rubric_core import RubricFileError, Task, formats, read_tasks, write_tasks
+from rubric_core import RubricFileError, Task, Thought, formats, read_tasks, write_tasks
 from rubric_judge.cli.app import require_writable
-from rubric_judge.console.command import FAILED, Positive, console, print_pairs
+from rubric_judge.console.command import FAILED, Positive, console, print_pairs, print_rows
 from rubric_judge.starting import example_files, preset, write_new
 
 _SHOWN = 5
+_COUNTED = (
+    _CRITERIA := "criteria",
+    _PENALTIES := "  of them penalties",
+    _REFERENCES := "with a reference answer",
+    _CUT := "  of them cut behind a thought",
+    _DROPPED := "with a thought for an answer",
+    _READ := "values read",
+    _LEFT := "values left out on purpose",
+)
+"""What the summary counts, in order."""
 
 
-def import_rubrics(
+def import_rubrics(  # noqa: PLR0913  # a flag each
     format_: Annotated[str, Parameter(name="FORMAT")],
     source: Annotated[Path, Parameter(name="IN")],
     out: Path,
     /,
     *,
-    pitfalls: Literal["avoidance", "failure"] | None = None,
+    pitfalls: Literal["avoidance", "failure", "worded"] | None = None,
     questions: Path | None = None,
+    leave_out: tuple[str, ...] = (),
     limit: Positive | None = None,
 ) -> int:
     """Read rubrics of another format and write them as tasks.
 
     Example: rubric-judge import healthbench rows.jsonl tasks.jsonl
 
+    Every field of a row is read, or left out on purpose and counted, or the row is rejected.
+
     Formats: biggen, checkeval, checklist (any list of criteria), criteria (verifiers, rubric,
-    autorubric), deep_research_bench, dr_tulu, feedback_collection, healthbench, hellobench,
+    autorubric), deep_research_bench, dr_tulu, feedback_collection, gdpval, healthbench, hellobench,
     inverse_if, multichallenge, openrubrics, paper, paperbench, prbench, profbench, prometheus, rar,
-    researchrubrics, rubrichub, scholarqabench, tinker, wildbench, writingbench.
+    researchrubrics, rewardkit, rubric_spec, rubrichub, scholarqabench, tinker, wildbench,
+    writingbench.
 
     Args:
         format_: Name of the format.
         source: File to read: JSON Lines, JSON, Parquet or TOML, as the format has it.
         out: File to write: .jsonl or .parquet.
-        pitfalls: How criteria with negative weights are worded, where a data set words them both
-            ways: avoidance ("does not claim ...") or failure ("claims ...").
+        pitfalls: How criteria with negative weights that deny something are worded, where a data
+            set has both kinds: worded (each by its verb: "does not mention ..." is a fault, "does
+            not recommend ..." is what a good answer does), failure (all are faults) or avoidance
+            (a good answer meets all).
         questions: JSON Lines with `question`, for files that hold rubrics without questions.
+        leave_out: Field to do without, such as `rubrics.*.note`; may be repeated.
         limit: Most tasks to read.
 
     Returns:
@@ -49,26 +66,38 @@ def import_rubrics(
     """
     require_writable(out, flag="OUT", inputs=(source, questions))
     rejected: list[RubricFileError] = []
-    counts = Counter({"criteria": 0, "  of them penalties": 0, "with a reference answer": 0})
+    counts: Counter[str] = Counter(dict.fromkeys(_COUNTED, 0))
+    left_out = Counter[formats.LeftOut]()
     found = formats.import_tasks(
         format_,
         source,
-        options=formats.ImportOptions(pitfalls=pitfalls, questions=questions),
+        options=formats.ImportOptions(pitfalls, questions, leave_out),
         on_reject=rejected.append,
     )
-    written = write_tasks(out, _counted(islice(found, limit), counts))
+    written = write_tasks(out, _counted(islice(found, limit), counts, left_out))
     ends = (("rejected rows", len(rejected)), ("written", out))
     print_pairs([("tasks", written), *counts.items(), *ends])
+    if left_out:
+        rows = [(one.field, str(count), one.reason) for one, count in left_out.most_common()]
+        print_rows(("left out on purpose", "values", "why"), rows)
     for error in rejected[:_SHOWN]:
         console(stderr=True).print(f"rejected: {error}", soft_wrap=True)
     return 0 if written else FAILED
 
 
-def _counted(found: Iterator[formats.Imported], counts: Counter[str]) -> Iterator[Task]:
+def _counted(
+    found: Iterator[formats.Imported], counts: Counter[str], left_out: Counter[formats.LeftOut]
+) -> Iterator[Task]:
     for one in found:
-        counts["criteria"] += len(one.task.rubric)
-        counts["  of them penalties"] += sum(formats.is_penalty(c) for c in one.task.rubric)
-        counts["with a reference answer"] += one.task.reference_answer is not None
+        counts[_CRITERIA] += len(one.task.rubric)
+        counts[_PENALTIES] += sum(formats.is_penalty(c) for c in one.task.rubric)
+        counts[_REFERENCES] += one.task.reference_answer is not None
+        counts[_CUT] += one.reference_thought is Thought.CLOSED
+        counts[_DROPPED] += one.reference_thought is Thought.UNCLOSED
+        if one.fields is not None:
+            counts[_READ] += one.fields.read
+            counts[_LEFT] += one.fields.left_out.total()
+            left_out.update(one.fields.left_out)
         yield one.task
 
 

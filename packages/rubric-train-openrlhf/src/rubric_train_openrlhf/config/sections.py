@@ -130,8 +130,9 @@ class ShapingConfig(Section):
 class OptimConfig(OptimizerConfig):
     """AdamW, its schedule, and how a rollout batch is cut into updates."""
 
-    updates_per_rollout: Annotated[int, Field(ge=1)] = 4
-    """Optimiser updates per rollout batch, each on an equal share of its responses."""
+    updates_per_rollout: Annotated[int, Field(ge=1)] = 1
+    """Optimiser updates per rollout batch, each on an equal share of its responses; the paper makes
+    one, of all of them."""
     micro_batch: Annotated[int, Field(ge=1)] = 16
     """Responses per forward and backward pass; changes memory, not the update."""
     gradient_checkpointing: bool = False

@@ -3,7 +3,7 @@
 Neither torch nor a weight is loaded; `full` reads the tokenizer too.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from rubric_train_openrlhf.policy.shape import KNOWN_SHAPES, ModelShape, model_s
 from rubric_train_openrlhf.policy_config import check_arguments
 from rubric_train_openrlhf.step.admission import admission_lines
 from rubric_train_openrlhf.step.probe import judge_lines
-from rubric_train_openrlhf.step.tasks import TaskSet, heldout_questions, shared_lines
+from rubric_train_openrlhf.step.tasks import TaskSet, heldout_questions, missing_lines, shared_lines
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _GIB = 2**30
@@ -69,7 +69,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "heldout": heldout_questions(config),
         "admission": admission_lines(config),
         "memory": _memory(config, full=full),
-        "missing": (*judge_lines(config), *_missing_lines(config)),
+        "missing": (*judge_lines(config), *missing_lines(config)),
         "traps": (*config.traps(), *shared_lines(config)),
     }
     return text_template(_TEMPLATE, gib=_gib, ceil=ceil).render(content).rstrip("\n")
@@ -201,16 +201,3 @@ def _check_start(config: TrainConfig) -> None:
         check_arguments(model.folder(), prompt=model.chat_prompt)
     if isinstance(model, TinyModel) and model.documents.is_file():
         read_corpus(model.documents, doc_hashes=tasks.doc_hashes)
-
-
-def _missing_lines(config: TrainConfig) -> Iterator[str]:
-    """Name the files that a run would end for; they may be made after the plan is read."""
-    files = {"data.train": config.data.train, "data.validation": config.data.validation}
-    files["judge.calibration"] = config.judge.calibration
-    if isinstance(config.model, TinyModel):
-        files["model.documents"] = config.model.documents
-    if isinstance(config.model, PathModel):
-        files["model.path"] = config.model.path / "config.json"
-    for key, path in files.items():
-        if path is not None and not path.is_file():
-            yield f"not there yet: {path} ({key})"

@@ -17,6 +17,7 @@ import structlog
 
 from rubric_core import SftExample, Task, check_no_leak, read_tasks
 from rubric_core.nearest import near
+from rubric_train_openrlhf.config.sections import PathModel, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
@@ -125,6 +126,19 @@ def shared_lines(config: TrainConfig) -> Iterator[str]:
     wanted = TaskSet(read_tasks(heldout)).first(config.validation.questions)
     if why := _shared(TaskSet(read_tasks(train)), wanted):
         yield f"data.validation: {why}; {_OTHER_TASKS}"
+
+
+def missing_lines(config: TrainConfig) -> Iterator[str]:
+    """Name the files that a run would end for; they may be made after the plan is read."""
+    files = {"data.train": config.data.train, "data.validation": config.data.validation}
+    files["judge.calibration"] = config.judge.calibration
+    if isinstance(config.model, TinyModel):
+        files["model.documents"] = config.model.documents
+    if isinstance(config.model, PathModel):
+        files["model.path"] = config.model.path / "config.json"
+    for key, path in files.items():
+        if path is not None and not path.is_file():
+            yield f"not there yet: {path} ({key})"
 
 
 def _shared(train: TaskSet, heldout: TaskSet) -> str:

@@ -41,7 +41,7 @@ def test_layout_and_step(preset: str) -> None:
     assert "layout: 1 × 8 GPUs\n  train   4: policy, reference and engines in turns" in preset
     assert "  judge   4 left alone, the last 4 of each machine" in preset
     assert "  sample  64 prompts × 32 responses = 2048" in preset
-    assert "  update  4 × 512 responses, in 64 passes of 2 on each of 4" in preset
+    assert "  update  1 × 2048 responses, in 256 passes of 2 on each of 4" in preset
 
 
 def test_sizes_stand_beside_their_guesses(preset: str) -> None:
@@ -55,7 +55,7 @@ def test_sizes_stand_beside_their_guesses(preset: str) -> None:
 
 def test_the_command_and_the_keys_it_follows_from(preset: str) -> None:
     assert "python -m openrlhf.cli.train_ppo_ray --actor.num_nodes 1" in preset
-    assert "--train.batch_size 512" in preset
+    assert "--train.batch_size 2048" in preset
     assert "[optim.updates_per_rollout] P·G / updates per rollout" in preset
     assert "(no --actor.dual_clip)" in preset
 
@@ -76,9 +76,22 @@ def test_memory_that_does_not_fit_is_a_warning(make_config: Callable[..., TrainC
     assert "an engine's share holds no response beside the weights" in plan
 
 
+def test_a_plan_names_what_is_not_there_and_the_supervised_steps(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    lost = tmp_path / "train.jsonl"
+    sft = {"steps": 300, "batch_size": 64, "learning_rate": 5e-6}
+    plan = describe_plan(make_config(data={"train": lost}, sft=sft))
+    assert f"not there yet: {lost} (data.train)" in plan
+    assert "warm start: 300 supervised steps of 64 reference answers, learning rate 5e-06" in plan
+    assert "warm start" not in describe_plan(make_config())
+
+
 def test_traps_are_warnings(make_config: Callable[..., TrainConfig]) -> None:
-    plan = describe_plan(make_config(optim={"updates_per_rollout": 1}))
-    assert "warning: optim.updates_per_rollout=1: " in plan
+    plan = describe_plan(
+        make_config(optim={"updates_per_rollout": 1}, objective={"clip_high": 0.28})
+    )
+    assert "warning: optim.updates_per_rollout=1, as in the paper: " in plan
 
 
 def test_validation_tasks_that_are_trained_on_are_a_warning(

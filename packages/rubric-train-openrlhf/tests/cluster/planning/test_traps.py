@@ -28,7 +28,10 @@ def test_a_usual_run_has_none(make_config: Callable[..., TrainConfig]) -> None:
 @pytest.mark.parametrize(
     ("sections", "beginning"),
     [
-        ({"optim": {"updates_per_rollout": 1}}, "optim.updates_per_rollout=1"),
+        (
+            {"optim": {"updates_per_rollout": 1}, "objective": {"dual_clip": 3.0}},
+            "optim.updates_per_rollout=1",
+        ),
         ({"steps": 13}, "optim.warmup_steps=13"),
         (
             {"objective": {"ratio": "sequence", "aggregation": "sequence"}},

@@ -18,7 +18,7 @@ from rubric_train_openrlhf.config.sections import RolloutConfig
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
 from rubric_train_openrlhf.policy.shape import ModelShape, model_shape
 from rubric_train_openrlhf.step.admission import admission_lines
-from rubric_train_openrlhf.step.tasks import heldout_questions, shared_lines
+from rubric_train_openrlhf.step.tasks import heldout_questions, missing_lines, shared_lines
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _TRAPS: Final[dict[str, str]] = toml_beside(__file__, "traps.toml")
@@ -62,6 +62,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         if full and refusals.openrlhf_installed()
         else None,
         "admission": tuple(admission_lines(config)),
+        "missing": tuple(missing_lines(config)),
         "traps": (*traps(config), *shared_lines(config)),
         "heldout": None if heldout is None else heldout * config.validation.samples,
     }
@@ -126,10 +127,15 @@ def traps(config: TrainConfig) -> tuple[str, ...]:
 def _algorithm_traps(config: TrainConfig, passes: int) -> dict[str, bool]:
     """Of each trap of objective, updates and numbers, whether it is set."""
     objective, optim, cluster = config.objective, config.optim, config.cluster
+    usual = type(objective)()
+    sets_clips = any(
+        getattr(objective, name) != getattr(usual, name)
+        for name in ("clip_low", "clip_high", "dual_clip")
+    )
     widest = max(objective.clip_low, objective.clip_high)
     in_bfloat16 = cluster.deepspeed.grad_accumulation == "bfloat16"
     return {
-        "one_update": optim.updates_per_rollout == 1,
+        "one_update": optim.updates_per_rollout == 1 and sets_clips,
         "wide_clip": objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES,
         "rollout_micro_batch": config.rollout.micro_batch != RolloutConfig().micro_batch,
         "float32_on_gpus": config.precision == "float32" and cluster.device == "cuda",

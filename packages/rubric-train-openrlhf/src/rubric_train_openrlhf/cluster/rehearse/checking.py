@@ -30,7 +30,8 @@ class Status(StrEnum):
 
     PASSED = "passed"
     FAILED = "failed"
-    """The run would stop on the cluster, or train on something wrong."""
+    """The run would stop on the cluster, or train on something wrong; or it did not end here in
+    time, which the remedy says, and then nothing is known of the cluster."""
     WARNING = "warning"
     """The run would go on, but perhaps not as meant."""
     UNCHECKED = "not checkable here"

@@ -11,7 +11,7 @@ from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse import aftermath, configuration, judge, model, tasks
 from rubric_train_openrlhf.cluster.rehearse import checking as check
-from rubric_train_openrlhf.cluster.rehearse.stage import run_process, staged
+from rubric_train_openrlhf.cluster.rehearse.stage import Ended, run_process, staged
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.run.folder import RunFolder
@@ -116,8 +116,14 @@ def _run_two_steps(
     subject.arguments = ended.arguments
     if ended.status == 0:
         return check.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
-    name = "not_done" if ended.status is None else "ended_badly"
-    return check.failed(name, ended=ended, where=str(ended.log))
+    return check.failed(ending_of(ended), ended=ended, where=str(ended.log))
+
+
+def ending_of(ended: Ended) -> str:
+    """Name what is wrong with two steps that did not end well."""
+    if ended.status is None:
+        return "not_done"
+    return "ran_out_of_time" if ended.ran_out_of_time else "ended_badly"
 
 
 _AFTER: Final = {

@@ -199,6 +199,11 @@ _CLEAN_UP_S: Final = 60.0
 _CAUSE: Final = re.compile(r"^(?:.*?: )?([A-Za-z_.]+(?:Error|Exception|Interrupt|Exit)): (.*)$")
 _SAID: Final = "rubric-train: "
 _TAIL_LINES: Final = 400
+_WAITED: Final = re.compile(
+    r"time[d ]?[- ]?out|Timeout|did not (?:start|answer|come up) (?:with)?in|deadline",
+    re.IGNORECASE,
+)
+"""In a cause, that something was waited for and did not come."""
 _LONGEST_CAUSE: Final = 500
 
 
@@ -220,6 +225,11 @@ class Ended:
         lines = [line.strip() for line in text.splitlines()[-_TAIL_LINES:] if line.strip()]
         causes = [line for line in lines if line.startswith(_SAID) or _CAUSE.match(line)]
         return (causes or lines or ["it said nothing"])[-1][:_LONGEST_CAUSE]
+
+    @property
+    def ran_out_of_time(self) -> bool:
+        """Whether it ended because something was waited for too long, as on a busy machine."""
+        return _WAITED.search(self.cause) is not None
 
 
 def run_process(

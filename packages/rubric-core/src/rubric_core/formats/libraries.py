@@ -1,0 +1,159 @@
+"""Rubric files of libraries: verifiers, `rubric`, autorubric, Reward Kit, rubric-spec."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from rubric_core.formats.checklists import ANY
+from rubric_core.formats.draft import Draft, Points
+from rubric_core.formats.guides import guide_of, scale_of
+from rubric_core.formats.row import Row
+from rubric_core.formats.trees import Node, nodes_of
+
+_DEFAULTS: Final = {"requirement": 10.0, "text": 1.0}
+"""What a criterion weighs where its file does not say: autorubric's, by the name of its text, and
+verifiers'."""
+_LISTS: Final = ("criteria", "rubrics", "rubric", "sections")
+
+
+def read_criteria(row: Row) -> Iterator[Draft]:
+    """Read a list of criteria: verifiers' `criteria`, autorubric's, `rubric`'s, oumi's.
+
+    A file may hold the question too, or as autorubric's data sets several items with a question,
+    rubric or reference answer of their own; the answers in it are left out.
+    """
+    has_rubric = any(row.get(name) is not None for name in _LISTS)
+    criteria = _criteria(row) if has_rubric else ()
+    turns, passage = ANY.asked(row) if row.get(*ANY.question) is not None else ((), "")
+    reference = row.maybe_text(*ANY.reference)
+    whole = Draft(criteria, turns, row.maybe_text("name", "id"), reference, passage)
+    if row.get("items") is None:
+        if not has_rubric:
+            row.items(*_LISTS)  # raises, and says what is missing
+        yield whole
+        return
+    seen: dict[Draft, None] = {}
+    for item in row.rows("items"):
+        seen[_item(item, whole)] = None
+    yield from seen
+
+
+def _item(item: Row, whole: Draft) -> Draft:
+    criteria = _criteria(item) if item.get("rubric") is not None else whole.criteria
+    if not criteria:
+        raise item.error("must be there, or a rubric of all items", "rubric")
+    turns = tuple(item.turns("prompt")) if item.get("prompt") is not None else whole.turns
+    reference = item.maybe_text("reference_submission") or whole.reference
+    return replace(whole, criteria=criteria, turns=turns, reference=reference)
+
+
+def _criteria(row: Row) -> tuple[Points, ...]:
+    """Return the criteria in a list, in sections, or in an object with guidelines for them all."""
+    name, guidelines = row.name_of(*_LISTS), row.maybe_text("guidelines")
+    if isinstance(row.get(name), dict):
+        row = row.inner(name)
+        name = row.name_of(*_LISTS)
+        guidelines = guidelines or row.maybe_text("guidelines")
+    found = [node.points for node in nodes_of(row, name, _node)]
+    if not guidelines:
+        return tuple(found)
+    return tuple(
+        replace(one, guide="\n".join(filter(None, (guidelines, one.guide)))) for one in found
+    )
+
+
+def _node(criterion: Row) -> Node:
+    node = ANY.node(criterion)
+    default = next((w for name, w in _DEFAULTS.items() if criterion.get(name) is not None), None)
+    if node.has_weight or default is None:
+        return node
+    return Node(replace(node.points, points=default), has_weight=True)
+
+
+_LINEAR: Final = ("weighted-mean", "weighted_mean", "weighted-sum")
+_AGAINST: Final = "Must not hold: "
+
+
+def read_rewardkit(row: Row) -> Iterator[Draft]:
+    """Read a judge file of Reward Kit: `[[criterion]]` tables, weighted.
+
+    The settings of its judge are left out. `judge.reference` names a file with a reference answer,
+    which nothing here reads: put its text into `reference_answer` of the questions.
+    """
+    if row.get("scoring.aggregation") not in (None, *_LINEAR):
+        raise row.error(
+            f"must be one of {', '.join(_LINEAR)}: no other one is a weighted sum, which the "
+            "reward of a rubric is",
+            "scoring.aggregation",
+        )
+    row.maybe_text("scoring.aggregation")
+    yield Draft(tuple(map(_criterion, row.rows("criterion"))))
+
+
+def _criterion(item: Row) -> Points:
+    weight = 1.0 if item.get("weight") is None else item.number("weight")
+    if weight < 0:
+        raise item.error("must be 0 or more", "weight")
+    negate = item.maybe_flag("negate")
+    if negate is None:
+        negate = "negative" in item.maybe_text("annotations.type").lower()
+    text, name = item.text("description"), item.maybe_text("name")
+    guide = _rated(item, lost=negate)
+    if negate:
+        text = _AGAINST + text
+        guide = guide or "Full marks if what is described is not so; 0 if it is."
+    return Points(text, weight, item.identifier("id") or name, name, guide)
+
+
+def _rated(item: Row, *, lost: bool) -> str:
+    kind = item.maybe_text("type") or "binary"
+    match kind:
+        case "binary":
+            return ""
+        case "likert":
+            most = 5.0 if item.get("points") is None else item.number("points")
+            return _between(1.0, most, lost=lost)
+        case "numeric":
+            low = 0.0 if item.get("min") is None else item.number("min")
+            high = 1.0 if item.get("max") is None else item.number("max")
+            return _between(low, high, lost=lost)
+        case "rubric":
+            return scale_of(item, lost=lost)
+        case _:
+            raise item.error("must be `binary`, `likert`, `numeric` or `rubric`", "type")
+
+
+def _between(low: float, high: float, *, lost: bool) -> str:
+    ends = guide_of([(0.0, f"{low:g}"), (1.0, f"{high:g}")], lost=lost)
+    return f"Rate from {low:g} to {high:g}; what lies between earns in proportion.\n{ends}"
+
+
+def read_rubric_spec(row: Row) -> Iterator[Draft]:
+    """Read an AuraOne rubric, which the package rubric-spec validates."""
+    if row.text("version") != "auraone-rubric-v1":
+        raise row.error("must be `auraone-rubric-v1`", "version")
+    criteria = tuple(map(_anchored, row.rows("criteria")))
+    yield Draft(criteria, source_id=row.identifier("rubric_id"))
+
+
+def _anchored(item: Row) -> Points:
+    label = item.maybe_text("label")
+    text = item.maybe_text("description") or item.text("label")
+    kind = item.maybe_text("scale_type", "scale")
+    is_plain = kind == "binary" and item.get("anchors") is None
+    guide = "" if is_plain else scale_of(item)
+    listed = [] if not item.get("examples") else item.items("examples")
+    examples = [_example(number, one, item) for number, one in enumerate(listed)]
+    guide = "\n".join(filter(None, (guide, *examples)))
+    return Points(text, item.number("weight"), item.identifier("criterion_id"), label, guide)
+
+
+def _example(number: int, value: object, item: Row) -> str:
+    place = f"examples.{number}"
+    item.take(place)
+    if isinstance(value, str):
+        return f"Example: {value}"
+    parts = [f"{name}: {part}" for name, part in item.at(place, value).fields.items()]
+    return "Example: " + "; ".join(parts)

@@ -1,0 +1,101 @@
+"""Criteria within criteria: a leaf's weight is its share of its ancestors'."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from rubric_core.formats.draft import Points
+from rubric_core.formats.row import Row
+
+_CHILDREN: Final = (
+    *("children", "sub_tasks", "sub_criteria", "subcriteria", "sub_rubrics", "sections"),
+    *("criteria", "rubrics", "rubric", "items"),
+)
+"""Where sources keep the criteria that one consists of."""
+_IDS: Final = ("id", "criterion_id", "rubric_item_id")
+_DEEPEST: Final = 50
+
+
+class Node(NamedTuple):
+    """A criterion as a source has it."""
+
+    points: Points
+    has_weight: bool
+    """Whether the source says what it weighs."""
+
+
+ReadNode = Callable[[Row], Node]
+
+
+def children_of(row: Row) -> str:
+    """Return the name under which a criterion keeps criteria of its own, "" for none."""
+    for name in _CHILDREN:
+        value = row.get(name)
+        if isinstance(value, list) and value:
+            return name
+    return ""
+
+
+def nodes_of(row: Row, name: str, read: ReadNode, *, above: tuple[str, ...] = ()) -> list[Node]:
+    """Read a list of criteria, each with those below it in its place.
+
+    The weight of a criterion that has others below it is shared among them by their weights, so
+    that each level is a weighted mean; one without a weight is a heading.
+
+    Args:
+        row: holds the list.
+        name: of the list.
+        read: reads one criterion, without those below it.
+        above: texts of the criteria that these are part of.
+
+    Raises:
+        RubricFileError: a criterion out of shape, or weights that cannot be shared.
+    """
+    found: list[Node] = []
+    for number, item in enumerate(row.items(name)):
+        place = f"{name}.{number}"
+        if isinstance(item, str):
+            row.take(place)
+            found.append(_within(Node(Points(item), has_weight=False), above))
+        else:
+            found += _leaves(row.at(place, item), read, above)
+    if len({node.has_weight for node in found}) > 1:
+        first = next(number for number, node in enumerate(found) if not node.has_weight)
+        raise row.error(f"has no weight at {first}, and others here have one: give it one", name)
+    return found
+
+
+def _leaves(row: Row, read: ReadNode, above: tuple[str, ...]) -> Iterator[Node]:
+    below = children_of(row)
+    node = read(row)
+    if not below:
+        yield _within(node, above)
+        return
+    if len(above) >= _DEEPEST:
+        raise row.error(f"is nested more than {_DEEPEST} deep", below)
+    for name in _IDS:
+        row.leave_out(name, "label")
+    if node.points.guide:
+        raise row.error("has criteria below it, and a scale or guide of its own", below)
+    name = ": ".join(filter(None, (node.points.title, node.points.text)))
+    inner = nodes_of(row, below, read, above=(*above, name) if name else above)
+    evidence, avoidance = node.points.evidence, node.points.avoidance
+    inner = [
+        Node(replace(points, evidence=evidence + points.evidence), has_weight)
+        for points, has_weight in inner
+    ]
+    if not node.has_weight:
+        yield from inner
+        return
+    weights = [one.points.points for one in inner]
+    if min(weights) < 0 or not sum(weights) > 0:
+        raise row.error("must have weights ≥ 0 with a positive sum", below)
+    for one, weight in zip(inner, weights, strict=True):
+        share = node.points.points * weight / sum(weights)
+        yield Node(replace(one.points, points=share, avoidance=avoidance), has_weight=True)
+
+
+def _within(node: Node, above: tuple[str, ...]) -> Node:
+    return Node(replace(node.points, above=above), node.has_weight)

@@ -1,0 +1,85 @@
+"""A conversation as one text, from which the messages come back as they were.
+
+Most are written as a reader would write them, `user: …` and `assistant: …` with empty lines
+between. Where that would come back as something else, as for a message that quotes a chat, each
+turn is numbered: `[1/3] user: …`; and where a message quotes that, with one bracket more.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+_ROLES: Final = ("assistant", "developer", "system", "user")
+_TURN: Final = re.compile(rf"(?:\A|\n\n)({'|'.join(_ROLES)}): ")
+_FIRST: Final = re.compile(r"\A(\[+)1/(\d{1,6})(\]+) ([^\s:]+): ")
+
+Turn = tuple[str, str]
+"""Role and content."""
+
+
+def as_question(messages: Sequence[Turn]) -> str:
+    """Return messages as one text.
+
+    Args:
+        messages: role and content of each, a role being one word; an empty role is a user's.
+
+    Returns:
+        The content of a single message of a user, or "role: content" of each with an empty line
+        between; numbered, where `as_messages` would make something else of it.
+    """
+    turns = [(role or "user", content) for role, content in messages]
+    return next(text for text in _written(turns) if as_turns(text) == turns)
+
+
+def _written(turns: list[Turn]) -> Iterator[str]:
+    """Yield ways to write turns; a way fails only on a text that holds its marks, so one holds."""
+    if len(turns) == 1:
+        yield turns[0][1]
+    yield "\n\n".join(f"{role}: {content}" for role, content in turns)
+    depth = 0
+    while True:
+        depth += 1
+        yield "\n\n".join(
+            f"{_mark(depth, number, len(turns))} {role}: {content}"
+            for number, (role, content) in enumerate(turns, 1)
+        )
+
+
+def as_messages(question: str) -> list[dict[str, str]]:
+    """Return a question as chat messages: several where it was written from several.
+
+    A text is taken apart that begins with a role and holds at least two turns, or whose turns are
+    numbered to the last.
+    """
+    return [{"role": role, "content": content} for role, content in as_turns(question)]
+
+
+def as_turns(question: str) -> list[Turn]:
+    """Return role and content of each message that a question was written from."""
+    if turns := _numbered(question):
+        return turns
+    before, *parts = _TURN.split(question)
+    if before or len(parts) < 4:  # noqa: PLR2004  # role and content twice
+        return [("user", question)]
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _mark(depth: int, number: int, count: int) -> str:
+    return f"{'[' * depth}{number}/{count}{']' * depth}"
+
+
+def _numbered(question: str) -> list[Turn]:
+    """Return the turns of a text that numbers them, none where one is missing."""
+    found = _FIRST.match(question)
+    if found is None or len(found[1]) != len(found[3]):
+        return []
+    depth, count, role, rest = len(found[1]), int(found[2]), found[4], question[found.end() :]
+    turns: list[Turn] = []
+    for number in range(2, count + 1):
+        mark = re.escape(_mark(depth, number, count))
+        after = re.search(rf"\n\n{mark} ([^\s:]+): ", rest)
+        if after is None:
+            return []
+        turns.append((role, rest[: after.start()]))
+        role, rest = after[1], rest[after.end() :]
+    return [*turns, (role, rest)]
