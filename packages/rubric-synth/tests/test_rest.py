@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.cleaning.markup import rest_to_prose
+from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
 
 
 def test_roles_literals_and_emphasis_become_words() -> None:
@@ -53,3 +53,8 @@ def test_any_text_gives_paragraphs_on_one_line(text: str) -> None:
     for paragraph in rest_to_prose(text).split("\n\n"):
         assert "\n" not in paragraph
         assert paragraph == paragraph.strip()
+
+
+def test_exponents_of_roles_are_no_part_of_the_number() -> None:
+    text = r"About 10\ :sup:`6` litres of H\ :sub:`2`\ O at 5 m\ :superscript:`-2`."
+    assert inline_to_prose(text) == "About 10^6 litres of H2O at 5 m^-2."

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from rubric_core.judgement.evidence import composed
 from rubric_core.rewriting import patterns, rewriting
+from rubric_synth.cleaning.scripts import plain_scripts
 from rubric_synth.tables import read_table, word_set
 
 _MARKDOWN: Final = patterns(read_table("patterns")["markdown"])
@@ -52,8 +53,9 @@ class Section(NamedTuple):
 
 
 def clean_markdown(text: str) -> str:
-    """Normalise characters and drop front matter and comments."""
+    """Normalise characters, drop front matter and comments, and write exponents as characters."""
     text = _without_comments(_MARKDOWN["front_matter"].sub("", normal_characters(text)))
+    text = plain_scripts(_MARKDOWN["entity"].sub(lambda found: html.unescape(found[0]), text))
     lines = (line.rstrip() for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
@@ -86,8 +88,9 @@ def sections(text: str) -> tuple[Section, ...]:
 
 
 def inline_text(text: str) -> str:
-    """Remove links, images, emphasis and lost references from one run of text."""
-    return " ".join(_WITHOUT_MARKUP(text).split())
+    """Remove links, images, tags, emphasis and lost references from one run of text."""
+    bare = _WITHOUT_MARKUP(_MARKUP["tag"].sub("", text))
+    return " ".join(html.unescape(bare).split())
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -178,7 +181,7 @@ def rest_to_prose(text: str) -> str:
 
 def inline_to_prose(text: str) -> str:
     """Remove inline markup (roles, literals, emphasis, footnote marks) from one run of text."""
-    return " ".join(_WITHOUT_REST(text).split())
+    return " ".join(plain_scripts(_WITHOUT_REST(text)).split())
 
 
 def _prose_lines(lines: list[str]) -> Iterator[str]:
@@ -243,9 +246,15 @@ def article_text(markdown: str) -> str:
 
 def without_tags(text: str) -> str:
     """Return a field of a record without HTML tags and entities; other text stays as it is."""
+    text = plain_scripts(text)
     if _MARKUP["tag"].search(text) is not None:
         text = _MARKUP["tag"].sub("", _MARKUP["breaking_tag"].sub("\n\n", text))
     return html.unescape(text)
+
+
+def paragraphs_of_tags(text: str) -> str:
+    """Return the text of a record, without tags where it has paragraphs of HTML or of JATS."""
+    return without_tags(text) if _MARKUP["paragraph_end"].search(text) is not None else text
 
 
 def _is_menu(block: str) -> bool:

@@ -21,6 +21,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from rubric_synth.cleaning import markup
 from rubric_synth.cleaning.pages import Line, pages_to_markdown
+from rubric_synth.cleaning.scripts import plain_scripts, with_script_tags
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, RejectionReason
 from rubric_synth.sources import raw_text
@@ -187,12 +188,12 @@ class Converter:
         data = file.read(most=self._most_markup)
         declared = _CHARSET.search(data[:4096])
         page = raw_text.decoded(data, declared=declared[1].decode() if declared else "")
-        answer = self._reader.answer({"kind": "html", "page": page})
+        answer = self._reader.answer({"kind": "html", "page": with_script_tags(page)})
         markdown = answer["markdown"]
         if not markdown.strip() and answer["letters"]:
             detail = f"{answer['letters']} letters lost, as where tags lie too deep in each other"
             raise NotTextError(RejectionReason.CONVERSION_FAILED, detail)
-        return self._document(file, markup.article_text(markdown), answer["title"])
+        return self._document(file, markup.article_text(plain_scripts(markdown)), answer["title"])
 
     def pdf(self, file: raw_text.SourceFile) -> Document:
         """Return the running text of a PDF.

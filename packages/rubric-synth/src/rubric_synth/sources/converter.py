@@ -150,8 +150,8 @@ def _converted(page: str, left_out: list[str], *, clean: bool = True) -> str:
         extract_metadata=False,
         skip_images=True,
         autolinks=False,
-        sub_symbol="",
-        sup_symbol="",
+        sub_symbol="<sub>",
+        sup_symbol="<sup>",
     )
     return html_to_markdown.convert(page, options).content or ""
 

@@ -108,6 +108,12 @@ local function plain_table(whole)
   return pandoc.utils.from_simple_table(simple)
 end
 
+-- What stands raised or lowered is told from the rest by whoever reads the Markdown.
+local function tagged(name, inline)
+  return pandoc.Inlines{pandoc.RawInline('commonmark', '<' .. name .. '>')} .. inline.content
+    .. {pandoc.RawInline('commonmark', '</' .. name .. '>')}
+end
+
 local first = {
   Cite = function(cite) return pandoc.Str(cite.citations[1].id) end,
   Code = function(code)
@@ -126,8 +132,8 @@ local first = {
   Underline = function(inline) return inline.content end,
   SmallCaps = function(inline) return inline.content end,
   Strikeout = function() return {} end,
-  Superscript = function(inline) return inline.content end,
-  Subscript = function(inline) return inline.content end,
+  Superscript = function(inline) return tagged('sup', inline) end,
+  Subscript = function(inline) return tagged('sub', inline) end,
   Quoted = function(quoted)
     local mark = quoted.quotetype == 'SingleQuote' and "'" or '"'
     return pandoc.Inlines{pandoc.Str(mark)} .. quoted.content .. {pandoc.Str(mark)}

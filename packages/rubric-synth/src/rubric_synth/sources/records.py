@@ -85,6 +85,7 @@ class RecordReader:
             names = ", ".join((*self._fields.text, *self._fields.description))
             detail = f"none of the fields {names}; set collect.fields"
             raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
+        text = markup.paragraphs_of_tags(text)
         if not description or description in text:
             return text
         return f"{description}\n\n{text}"

@@ -1,0 +1,204 @@
+"""Raised and lowered text as a line of plain characters: 10^6, m^-2, H2O, T_max.
+
+What is left when its tags are dropped is another number: 10<sup>6</sup> is no 106. Marks of notes
+and of citations go; what a mark stands behind tells them from exponents.
+"""
+
+import html
+import re
+from typing import Final
+
+from rubric_core.rewriting import patterns
+from rubric_synth.tables import read_table
+
+_TABLE: Final = read_table("scripts")
+_PATTERNS: Final = patterns(_TABLE["patterns"])
+_UNITS: Final = frozenset(_TABLE["units"].split())
+_LENGTHS: Final = frozenset(_TABLE["lengths"].split())
+_FUNCTIONS: Final = frozenset(_TABLE["functions"].split())
+_ELEMENTS: Final = frozenset(_TABLE["elements"].split())
+_LONG_WORD: Final = 4
+_POWERS: Final = frozenset({"2", "3", "n", "k", "x"})
+_MOST_BEFORE: Final = 60
+_ONE_SIGN: Final = str.maketrans(dict.fromkeys("−–‐‑‒", "-"))
+_GREEK: Final = {"\\mu": "μ", "\\circ": "°", "\\alpha": "α", "\\beta": "β", "\\prime": "′"}
+
+
+def plain_scripts(text: str) -> str:
+    """Write the raised and lowered text of HTML, of records and of formulas as plain characters.
+
+    Code stays as it is: who reads it sees its tags.
+    """
+    if "<" not in text and "{su" not in text and "$" not in text:
+        return text
+    text = _PATTERNS["linked_note"].sub("", text)
+    text = _PATTERNS["power"].sub(_from_mathml, text)
+    pieces: list[str] = []
+    place, before = 0, ""
+    for found in _PATTERNS["script"].finditer(text):
+        pieces.append(text[place : found.start()])
+        before = (before + pieces[-1])[-_MOST_BEFORE:]
+        place = found.end()
+        pieces.append(_shown(found, before, text[place : place + 4]))
+        before += pieces[-1]
+    return "".join([*pieces, text[place:]])
+
+
+def with_script_tags(page: str) -> str:
+    """Return a page of HTML that has tags where it raised or lowered text by its style."""
+    return _PATTERNS["styled"].sub(r"<su\g<kind>>\g<inside></su\g<kind>>", page)
+
+
+def _from_mathml(found: re.Match[str]) -> str:
+    script = _PATTERNS["tag"].sub("", found["script"])
+    return (
+        f"{found['base'].strip()}<su{found['kind']}>{''.join(script.split())}</su{found['kind']}>"
+    )
+
+
+def _shown(found: re.Match[str], before: str, after: str) -> str:
+    if found["code"]:
+        return found[0]
+    inside = found["tagged"] or found["braced"] or found["formula"] or found["short"] or ""
+    inside = found["lowered"] or inside
+    gap = found["gap"]
+    if found["lowered"] or "b" in (found["tag"], found["brace"]) or found["mark"] == "_":
+        return lowered(before, inside) if not gap else f"{gap}{lowered('', inside)}"
+    return raised(before, inside, after=after, gap=gap)
+
+
+def lowered(before: str, inside: str) -> str:
+    """Return lowered text as it follows the text before it: H2, T_max.
+
+    Args:
+        before: What stands to the left.
+        inside: What is lowered, perhaps with tags.
+    """
+    bare = _bare(inside)
+    if not bare:
+        return ""
+    is_index = bare.replace(".", "").isdigit() and (before[-1:].isalpha() or before[-1:] in ")]")
+    is_formula = bare in {"x", "n"} and before[-1:].isupper()  # NOx
+    if is_index or is_formula or not before.strip():
+        return bare
+    return f"_{_bracketed(bare)}"
+
+
+def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
+    """Return raised text as it follows the text before it: an exponent, or "" for a mark.
+
+    Args:
+        before: What stands to the left.
+        inside: What is raised, perhaps with tags.
+        after: What stands to the right.
+        gap: The space between it and what stands to the left.
+    """
+    if _PATTERNS["link"].search(inside):
+        return ""
+    bare = _bare(inside)
+    if _is_isotope(bare, after) and (gap or not before[-1:].isalnum()):
+        return f"{gap}^{bare}"
+    if before[-1:].isdigit() and _is_degree(bare, after):
+        return f"{gap}°"
+    if not gap and _is_ordinal(before, bare):
+        return bare
+    if not _is_exponent(before, bare, is_apart=bool(gap)):
+        return "" if not after[:1].isalnum() else gap
+    return f"^{_bracketed(bare)}"
+
+
+def _is_ordinal(before: str, bare: str) -> bool:
+    if before[-1:].isdigit():
+        return _PATTERNS["ordinal"].fullmatch(bare) is not None
+    return bare == "th" and len(_word(before)) == 1
+
+
+def _bare(inside: str) -> str:
+    plain = html.unescape(_PATTERNS["tag"].sub("", inside)).translate(_ONE_SIGN)
+    plain = "".join(plain.split()) if len(plain) <= _MOST_BEFORE else " ".join(plain.split())
+    return _GREEK.get(plain, plain).strip("*_" if len(plain) > 1 else "")
+
+
+def _bracketed(bare: str) -> str:
+    return bare if _PATTERNS["simple"].fullmatch(bare) else f"({bare})"
+
+
+def _word(before: str) -> str:
+    found = _PATTERNS["word"].search(before)
+    return found[0] if found else ""
+
+
+def _is_isotope(bare: str, after: str) -> bool:
+    element = _PATTERNS["element"].match(after)
+    return (
+        element is not None
+        and element[1] in _ELEMENTS
+        and not after[:1].isspace()
+        and _PATTERNS["isotope"].fullmatch(bare) is not None
+    )
+
+
+def _is_degree(bare: str, after: str) -> bool:
+    if _PATTERNS["degree"].fullmatch(bare):
+        return True
+    return bare == "0" and _PATTERNS["temperature"].match(after) is not None
+
+
+def _is_exponent(before: str, bare: str, *, is_apart: bool) -> bool:
+    """Tell an exponent, a charge or an index from the mark of a note."""
+    if not bare or (_PATTERNS["trade_mark"].fullmatch(bare) and not before[-1:].isdigit()):
+        return bool(bare) and len(_word(before)) == 1 and not is_apart
+    last = before[-1:]
+    if _PATTERNS["mark"].fullmatch(bare):
+        return bare == "*" and len(_word(before)) == 1 and not is_apart
+    if last.isdigit():
+        return _is_power_of_number(before, bare, is_apart=is_apart)
+    if last.isalpha() or last in {"°", "$", "}"}:
+        return _is_power_of_word(_word(before), bare, is_apart=is_apart)
+    group = _PATTERNS["bracketed"].search(before)
+    return (
+        not is_apart
+        and (last == "]" or (group is not None and not _PATTERNS["long_word"].search(group[0])))
+        and not _PATTERNS["listed"].fullmatch(bare)
+    )
+
+
+def _is_power_of_number(before: str, bare: str, *, is_apart: bool) -> bool:
+    found = _PATTERNS["number"].search(before)
+    base = found[0] if found else ""
+    word = before[: len(before) - len(base)]
+    if word[-1:].isalpha():  # SO4^2-, CaCO3 (note)
+        return not is_apart and _PATTERNS["charge"].fullmatch(bare) is not None
+    is_ten = base == "10" or before.endswith(("×10", "·10"))
+    if is_ten:
+        return True
+    if _PATTERNS["listed"].fullmatch(bare) and not bare.startswith("-"):
+        return False
+    if bare.startswith(("-", "+")):
+        return True
+    is_small = len(base) == 1 and not bare.isalpha()
+    return not is_apart and (is_small or bare in _POWERS)
+
+
+def _is_power_of_word(word: str, bare: str, *, is_apart: bool) -> bool:
+    if _PATTERNS["power_of"].fullmatch(bare) and bare.startswith(("-", "+")):
+        return not is_apart or word in _UNITS or word in _LENGTHS
+    if is_apart:
+        return word in _UNITS - {"in", "a", "d", "h"} and bare in {"2", "3"}
+    if _PATTERNS["charge"].fullmatch(bare):
+        return len(word) < _LONG_WORD or not word.islower()
+    if _PATTERNS["listed"].fullmatch(bare):
+        return False
+    is_short = len(word) < _LONG_WORD
+    if bare.isdigit():
+        is_measure = word in _LENGTHS or (word in _UNITS and bare in {"2", "3", "4", "6"})
+        return (
+            len(word) == 1
+            or is_measure
+            or word in _FUNCTIONS
+            or (is_short and not word.islower() and not word.isupper())
+        )
+    return is_short or not (len(bare) == 1 and bare.islower())
+
+
+__all__ = ["lowered", "plain_scripts", "raised", "with_script_tags"]

@@ -1,0 +1,102 @@
+"""What a reader sees on a page is what the passage says, in every kind of file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_synth.cleaning.markup import sections
+from rubric_synth.sources import conversion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_SEEN = (
+    "The loop holds 10^6 litres at −5 °C and 10^-3 mol m^-2 of CO2, 5 ± 0.5 % of 1,250 kg.",
+    "First, an efficient flow of 2–3 m^3 a day – no more – “offers” 47.5 μm, Fe^3+ is ½ of it.",
+    "A field of <5 T is weak; x <y and z >3, T_max is 300 K, and ^14C is rare in 250 samples.",
+)
+_MARKED = (
+    "The loop holds 10{6} litres at −5 °C and 10{-3} mol m{-2} of CO[2], 5 ± 0.5 % of 1,250 kg.",
+    "First, an efficient flow of 2–3 m{3} a day – no more – “offers” 47.5 μm, Fe{3+} is ½ of it.",
+    "A field of <5 T is weak; x <y and z >3, T[max] is 300 K, and {14}C is rare in 250 samples.",
+)
+
+
+def _with(raised: str, lowered: str, *, escaped: bool = False) -> list[str]:
+    """Write the lines with a format's own marks."""
+    marked: list[str] = []
+    for line in _MARKED:
+        text = line.replace("<", "&lt;").replace(">", "&gt;") if escaped else line
+        for start, end, form in (("{", "}", raised), ("[", "]", lowered)):
+            first, second = form.split("*")
+            text = text.replace(start, first).replace(end, second)
+        marked.append(text)
+    return marked
+
+
+def _html(tag: str) -> str:
+    lines = _with("<sup>*</sup>", "<sub>*</sub>", escaped=True)
+    note = f'<{tag} class="x">See 250<sup><a href="#n9">9</a></sup> litres.</{tag}>'
+    paragraphs = "".join(f"<p>{line}</p>" for line in lines)
+    return f"<html><body><h1>Loops</h1>{paragraphs}{note}</body></html>"
+
+
+def _said(read: Callable, path: Path) -> list[str]:
+    (found,) = read(path)
+    return [text for part in sections(found.text) for text in part.paragraphs]
+
+
+def test_html(tmp_path: Path, read: Callable) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(_html("p"))
+    assert _said(read, path) == [*_SEEN, "See 250 litres."]
+
+
+def test_html_with_styles_instead_of_tags(tmp_path: Path, read: Callable) -> None:
+    path = tmp_path / "a.html"
+    raised = '<span style="vertical-align: super">*</span>'
+    lines = _with(raised, '<span class="sub">*</span>', escaped=True)
+    path.write_text("".join(f"<p>{line}</p>" for line in lines))
+    assert _said(read, path) == [*_SEEN]
+
+
+@pytest.mark.parametrize("suffix", [".md", ".ipynb"])
+def test_markdown_and_notebooks(tmp_path: Path, read: Callable, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    text = "\n\n".join(["# Loops", *_with("<sup>*</sup>", "<sub>*</sub>")])
+    text = text.replace("±", "&plusmn;").replace("x <y", "x &lt;y")
+    cells = [{"cell_type": "markdown", "source": text}]
+    path.write_text(text if suffix == ".md" else json.dumps({"cells": cells}))
+    assert _said(read, path) == [*_SEEN]
+
+
+@pytest.mark.parametrize("space", ["", "jats:"])
+def test_records(tmp_path: Path, read: Callable, space: str) -> None:
+    lines = _with(f"<{space}sup>*</{space}sup>", f"<{space}sub>*</{space}sub>", escaped=True)
+    text = "".join(f"<{space}p>{line}</{space}p>" for line in lines)
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"id": "1", "title": "Loops of 10<sup>6</sup> l", "text": text}))
+    (found,) = read(path)
+    assert found.title == "Loops of 10^6 l"
+    assert _said(read, path) == [*_SEEN]
+    path.write_text(json.dumps({"id": "1", "title": "Loops", "description": text}))
+    assert _said(read, path) == [*_SEEN]
+
+
+@pytest.mark.parametrize("suffix", [".docx", ".odt", ".epub", ".org", ".tex", ".rst"])
+def test_formats_that_pandoc_writes(tmp_path: Path, read: Callable, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    note = "See 250^[A note.] litres, of 300^9^ seen."
+    text = "\n\n".join(["# Loops", *_with("^*^", "~*~"), note]).replace("<", r"\<")
+    if suffix == ".org":  # which raises nothing at the start of a word
+        text = text.replace("^14^C", r"\^14C")
+    writer = conversion.PANDOC_FORMATS[suffix]
+    program = [conversion.pandoc_program(), "--from=markdown", f"--to={writer}"]
+    subprocess.run([*program, f"--output={path}"], input=text, text=True, check=True)
+    said = [text.replace('"offers"', "“offers”") for text in _said(read, path)]
+    assert said[:4] == [*_SEEN, "See 250 litres, of 300 seen."]

@@ -1,0 +1,82 @@
+"""Raised and lowered text says the same on one line."""
+
+import pytest
+
+from rubric_synth.cleaning.scripts import plain_scripts
+
+_EXPONENTS = {
+    "10<sup>6</sup> litres": "10^6 litres",
+    "10 <sup>6</sup> litres": "10^6 litres",
+    "5 × 10<sup>−3</sup> m": "5 × 10^-3 m",
+    "10<sup>-3</sup>": "10^-3",
+    "10<sup><i>n</i></sup>": "10^n",
+    "2<sup>32</sup> states": "2^32 states",
+    "64<sup>3</sup> cells": "64^3 cells",
+    "10<jats:sup>13</jats:sup> neutrons": "10^13 neutrons",
+    "10{sup 13} neutrons/cm{sup 2}": "10^13 neutrons/cm^2",
+    "120 m<sup>2</sup> and 3 km<SUP>3</SUP>": "120 m^2 and 3 km^3",
+    "W m<sup>-2</sup> K<sup>-1</sup>": "W m^-2 K^-1",
+    "kg m $^{-2}$ s $^{-1}$": "kg m^-2 s^-1",
+    "kg/m$^3$": "kg/m^3",
+    "square metres<sup>2</sup>": "square metres^2",
+    "R<sup>2</sup> = 0.98": "R^2 = 0.98",
+    "e<sup>-kt</sup>": "e^-kt",
+    "x<sup>n+1</sup>": "x^(n+1)",
+    "(1 + r)<sup>12</sup>": "(1 + r)^12",
+    "Ca<sup>2+</sup> and Na<sup>+</sup>": "Ca^2+ and Na^+",
+    "SO<sub>4</sub><sup>2−</sup>": "SO4^2-",
+    "day<sup>−1</sup>": "day^-1",
+    "sin<sup>2</sup>": "sin^2",
+    "<sup>14</sup>C dates": "^14C dates",
+    "from <sup>235</sup>U": "from ^235U",
+    "25 <sup>o</sup>C": "25 °C",
+    "25<sup>0</sup>C": "25°C",
+    "0$^\\circ$C": "0°C",
+    "the 2<sup>nd</sup> and 20<sup>th</sup>": "the 2nd and 20th",
+    "<math><msup><mn>10</mn><mn>6</mn></msup></math>": "<math>10^6</math>",
+    "<m:msup><m:mi>x</m:mi><m:mrow><m:mo>-</m:mo><m:mn>3</m:mn></m:mrow></m:msup>": "x^-3",
+}
+_NOTES = {
+    "the reactor<sup>3</sup> was": "the reactor was",
+    "the reactor.<sup>3</sup> It": "the reactor. It",
+    "holds 250<sup>9</sup> litres": "holds 250 litres",
+    "in 1998<sup>12</sup>.": "in 1998.",
+    "as shown<sup>1,2</sup>.": "as shown.",
+    "as shown <sup>[12]</sup>.": "as shown.",
+    "as shown<sup>3–5</sup>,": "as shown,",
+    "yield<sup>a</sup> of": "yield of",
+    "yield<sup>*</sup> of": "yield of",
+    "of 40<sup>†</sup> tubes": "of 40 tubes",
+    "10<sup>6</sup> litres<sup>[4](#fn4)</sup>": "10^6 litres",
+    "of 250[<sup>9</sup>](#fn9) litres": "of 250 litres",
+    "Teflon<sup>TM</sup> tubes": "Teflon tubes",
+    "<sup>1</sup>Department of Physics": "Department of Physics",
+    "sea<sup>2</sup> ice": "sea ice",
+}
+_INDICES = {
+    "H<sub>2</sub>O": "H2O",
+    "CO<jats:sub>2</jats:sub>": "CO2",
+    "H{sub 2}O": "H2O",
+    "NO<sub>x</sub>": "NOx",
+    "Al<sub>2</sub>(SO<sub>4</sub>)<sub>3</sub>": "Al2(SO4)3",
+    "PM<sub>2.5</sub>": "PM2.5",
+    "T<sub>max</sub>": "T_max",
+    "101<sub>2</sub>": "101_2",
+    "x<sub>i,j</sub>": "x_(i,j)",
+}
+
+
+@pytest.mark.parametrize(("marked", "plain"), (_EXPONENTS | _NOTES | _INDICES).items())
+def test_raised_and_lowered_text(marked: str, plain: str) -> None:
+    assert plain_scripts(marked) == plain
+    assert plain_scripts(plain) == plain.replace("$", "$")
+
+
+def test_code_keeps_its_tags() -> None:
+    text = "Write `10<sup>6</sup>`:\n\n```html\n<p>10<sup>6</sup></p>\n```\n\nfor 10<sup>6</sup>."
+    assert plain_scripts(text) == text.removesuffix("10<sup>6</sup>.") + "10^6."
+
+
+@pytest.mark.parametrize("piece", ["<sup>", "<sup>a", "{sup ", "$^{", "`", "```\n", "<msup><mn>"])
+def test_openings_without_ends_stay(piece: str) -> None:
+    assert plain_scripts(piece * 3_000).count(piece[:3]) == 3_000
