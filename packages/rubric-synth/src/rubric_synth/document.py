@@ -34,6 +34,7 @@ class RejectionReason(StrEnum):
     BROKEN_PDF = "broken_pdf"
     ENCRYPTED = "encrypted"
     NO_TEXT_LAYER = "no_text_layer"
+    NO_UNICODE_MAP = "no_unicode_map"
     CONVERSION_FAILED = "conversion_failed"
     MISSING_EXTRA = "missing_extra"
     OTHER_LANGUAGE = "other_language"

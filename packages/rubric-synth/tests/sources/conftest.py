@@ -114,3 +114,32 @@ def _file(objects: Sequence[bytes], trailer: bytes) -> bytes:
         b"xref\n0 %d\n0000000000 65535 f \n%btrailer << /Size %d %b >>\nstartxref\n%d\n%%%%EOF\n"
         % (size, table, size, trailer, len(data))
     )
+
+
+@pytest.fixture
+def typeset() -> Callable[..., bytes]:
+    """Make a PDF of one page: runs of bytes with their places and sizes, in the order given."""
+
+    def make(
+        runs: Sequence[tuple[float, float, int, bytes]],
+        *,
+        font: bytes = b"/Type /Font /Subtype /Type1 /BaseFont /Times-Roman",
+    ) -> bytes:
+        shown = b"\n".join(
+            b"/F1 %d Tf 1 0 0 1 %.1f %.1f Tm <%b> Tj" % (size, left, top, text.hex().encode())
+            for left, top, size, text in runs
+        )
+        content = b"BT\n%b\nET" % shown
+        objects = [
+            b"<< /Type /Catalog /Pages 2 0 R >>",
+            b"<< /Type /Pages /Kids [4 0 R] /Count 1 >>",
+            b"<< %b >>" % font,
+            (
+                b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Resources "
+                b"<< /Font << /F1 3 0 R >> >> /Contents 5 0 R >>"
+            ),
+            b"<< /Length %d >>\nstream\n%b\nendstream" % (len(content), content),
+        ]
+        return _file(objects, b"/Root 1 0 R")
+
+    return make

@@ -151,7 +151,10 @@ def _underlined(body: list[str]) -> bool:
 
 
 def _paragraphs(lines: list[str]) -> Iterator[str]:
-    """Yield paragraphs of running text; tables, lists and indented code are left out."""
+    """Yield paragraphs of running text, but for those with a character that nobody could tell.
+
+    Tables, lists and indented code are left out.
+    """
     current: list[str] = []
     in_list = False
     for line in [*lines, ""]:
@@ -164,7 +167,8 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
             continue
         in_list = bool(bare) and (in_list or is_bullet)
         paragraph = " ".join(current)
-        if len(paragraph) <= _MAX_PARAGRAPH_CHARS and (text := inline_text(paragraph)):
+        is_whole = len(paragraph) <= _MAX_PARAGRAPH_CHARS and "\ufffd" not in paragraph
+        if is_whole and (text := inline_text(paragraph)):
             yield text
         current = []
 

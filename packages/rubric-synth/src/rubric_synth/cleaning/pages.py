@@ -13,14 +13,17 @@ from typing import Final, NamedTuple
 
 from rubric_core.rewriting import patterns
 from rubric_synth.cleaning.markup import without_ligatures
-from rubric_synth.tables import phrase, read_table
+from rubric_synth.tables import phrase, read_table, word_set
 
 PARTED: Final = "\x02"
 """Stands where the end of a line parted a word."""
+NOTE: Final = "\x03"
+"""Stands at the begin of a line that begins with a raised mark, as notes do."""
 
 _EDGE_LINES: Final = 2
 _SHORT_PRINT_PAGES: Final = 4
 _HEADING_SCALE: Final = 1.12
+_NOTE_SCALE: Final = 0.95
 _PARAGRAPH_GAP: Final = 1.35
 _MAX_HEADING_CHARS: Final = 120
 _MAX_PAGE_NUMBER_CHARS: Final = 60
@@ -28,6 +31,9 @@ _MIN_LETTERS: Final = 3
 _MIN_LETTER_FRAC: Final = 0.5
 _MIN_LINE_LETTERS: Final = 0.25
 _PATTERNS: Final = patterns(read_table("patterns")["pages"])
+_COMPOUND_ENDS: Final = word_set("compound_ends")
+_COMPOUND_STARTS: Final = word_set("compound_starts")
+_PREFIXES: Final = word_set("prefixes")
 _NAMED_HEADING = phrase("paper_heading")
 _REFERENCES = phrase("references_heading")
 _PARTED_WORD = re.compile(rf"\b(\w+)(?:{PARTED}|-\n)(\w+)")
@@ -66,7 +72,7 @@ def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str]
     lines = [
         line
         for page in _without_running_lines(pages, usual)
-        for line in page
+        for line in _without_notes(page, usual)
         if not _PATTERNS["contents_line"].search(line.text[-200:])
         and _letter_frac(line.text) >= _MIN_LINE_LETTERS
     ]
@@ -96,6 +102,16 @@ def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) ->
         [line for line in page if line not in edge or not is_running(line.text)]
         for page, edge in zip(pages, edges, strict=True)
     ]
+
+
+def _without_notes(page: Sequence[Line], usual: _Measures) -> Iterator[Line]:
+    """Drop the notes below the text: small lines behind the first that begins with a mark."""
+    in_notes = False
+    for line in page:
+        is_small = line.height < _NOTE_SCALE * usual.height
+        in_notes = is_small and (in_notes or line.text.startswith(NOTE))
+        if not in_notes:
+            yield line._replace(text=line.text.removeprefix(NOTE))
 
 
 def _key(text: str) -> str:
@@ -202,7 +218,15 @@ def _whole_words(text: str) -> str:
         apart = seen[f"{first}-{second}".lower()]
         together = seen[f"{first}{second}".lower()]
         both = seen[first.lower()] and seen[second.lower()]
-        is_compound = apart > together or (not together and both)
+        named = _names_compound(first.rpartition("-")[2].lower(), second.lower(), seen)
+        is_compound = apart > together or (not together and bool(both or named))
         return f"{first}-{second}" if is_compound else f"{first}{second}"
 
     return _PARTED_WORD.sub(whole, text).replace(PARTED, "-")
+
+
+def _names_compound(first: str, second: str, seen: Counter[str]) -> bool:
+    """Tell "long-term" from "gravi-tational" by the words that compounds are made of."""
+    if second in _COMPOUND_ENDS:
+        return first not in _PREFIXES and len(first) >= _MIN_LETTERS
+    return first in _COMPOUND_STARTS and bool(seen[second])

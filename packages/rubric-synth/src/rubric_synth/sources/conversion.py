@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
 from rubric_synth.cleaning import markup
-from rubric_synth.cleaning.pages import Line, pages_to_markdown
+from rubric_synth.cleaning.columns import Piece, reading_order
+from rubric_synth.cleaning.pages import pages_to_markdown
 from rubric_synth.cleaning.scripts import plain_scripts, with_script_tags
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, RejectionReason
@@ -161,6 +162,12 @@ _CHARSET = re.compile(
 _NO_TITLE: Final = phrase("no_title")
 
 
+_UNKNOWN_LETTER: Final = re.compile("(?<=\\w)\ufffd|\ufffd(?=\\w)")
+_WORDS_PER_DAMAGE: Final = 200
+_ENOUGH_LETTERS: Final = 200
+_FEWEST_VOWELS: Final = 0.2
+
+
 class Converter:
     """Files that are not text as they are, to documents."""
 
@@ -206,11 +213,12 @@ class Converter:
                 raise NotTextError(RejectionReason.EMPTY, "0 bytes")
             raw_text.need_extra("pdf")
             answer = self._reader.answer({"kind": "pdf", "most": self._most}, opened)
-        pages = [[Line(*line) for line in page] for page in answer["pages"]]
+        pages = [reading_order([Piece(*piece) for piece in page]) for page in answer["pages"]]
         letters = sum(sum(map(str.isalpha, line.text)) for page in pages for line in page)
         if letters < 20 * len(pages):
             detail = f"{letters} letters on {len(pages)} pages; recognise its text (OCR) first"
             raise NotTextError(RejectionReason.NO_TEXT_LAYER, detail)
+        _check_letters([line.text for page in pages for line in page])
         markdown = pages_to_markdown(pages, outline=answer["outline"])
         return self._document(file, markdown, answer["title"])
 
@@ -250,6 +258,25 @@ class Converter:
         heading = markup.short_title(title) or markup.document_title(text)
         heading = heading or raw_text.printable(file.path.stem)
         return Document(title=heading, text=text, source=file.source)
+
+
+def _check_letters(lines: list[str]) -> None:
+    """Refuse a print of which letters cannot be told: its words would be others.
+
+    Raises:
+        NotTextError: More than one word of 200 has such a letter, or hardly any has a vowel.
+    """
+    text = "\n".join(lines)
+    words = text.split()
+    damaged = len(_UNKNOWN_LETTER.findall(text))
+    if damaged * _WORDS_PER_DAMAGE > len(words):
+        detail = f"{damaged} of {len(words)} words hold characters of fonts without a Unicode map"
+        raise NotTextError(RejectionReason.NO_UNICODE_MAP, detail)
+    letters = [char for char in text.casefold() if "a" <= char <= "z"]
+    vowels = sum(char in "aeiouy" for char in letters)
+    if len(letters) >= _ENOUGH_LETTERS and vowels < _FEWEST_VOWELS * len(letters):
+        detail = f"{vowels} vowels in {len(letters)} letters: its codes are not Unicode"
+        raise NotTextError(RejectionReason.NO_UNICODE_MAP, detail)
 
 
 def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:

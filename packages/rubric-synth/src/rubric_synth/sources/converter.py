@@ -157,8 +157,11 @@ def _converted(page: str, left_out: list[str], *, clean: bool = True) -> str:
 
 
 def _pdf(path: str, most: int) -> dict[str, Any]:
-    """Return the lines of each page, and the headings that the file names."""
+    """Return the pieces of the lines of each page, and the headings that the file names."""
     import pypdfium2
+
+    pdf_page: Any = import_module("rubric_synth.cleaning.pdf_page")  # loads nothing but tables
+    fonts = pdf_page.Fonts()
 
     try:
         document: Any = pypdfium2.PdfDocument(path)
@@ -170,12 +173,12 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
                 if data.find(b"/Encrypt") >= 0:
                     return {"refused": "encrypted", "detail": "needs a password"}
         return _BROKEN
-    pages: list[list[tuple[str, float, float, float]]] = []
+    pages: list[list[tuple[str, float, float, float, float, bool]]] = []
     chars = broken = 0
     for index in range(count):
         try:
             page = document[index]
-            pages.append(_lines(page.get_textpage()))
+            pages.append(pdf_page.pieces(page.get_textpage(), fonts))
             page.close()
         except pypdfium2.PdfiumError:
             broken += 1
@@ -187,25 +190,16 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
             return {"refused": "too_long", "detail": detail}
     if broken == count:
         return _BROKEN | {"detail": f"{broken} broken pages"}
+    known = fonts.table()
+    shown = [[(_text(text, known), *place) for text, *place in page] for page in pages]
     outline = [str(mark.get_title()) for mark in document.get_toc(max_depth=6)][:5000]
     title = str(document.get_metadata_dict().get("Title", ""))
-    return {"pages": pages, "outline": outline, "title": title}
+    return {"pages": shown, "outline": outline, "title": title}
 
 
-def _lines(textpage: Any) -> list[tuple[str, float, float, float]]:
-    """Return text, height of letters, top and left of each line of a page."""
-    text = textpage.get_text_range().replace("\ufffe", "\x02")
-    placed = len(text) == textpage.count_chars()  # else letters and places do not match
-    lines: list[tuple[str, float, float, float]] = []
-    for number, match in enumerate(re.finditer(r"[^\r\n]+", text)):
-        bare = match[0].strip()
-        if bare and placed:
-            first = match.start() + len(match[0]) - len(match[0].lstrip())
-            left, bottom, _, top = textpage.get_charbox(first, loose=True)
-            lines.append((bare, round(top - bottom, 1), round(top, 1), round(left, 1)))
-        elif bare:
-            lines.append((bare, 10.0, 1000.0 - 12.0 * number, 0.0))
-    return lines
+def _text(raw: str, known: dict[int, str]) -> str:
+    """Return a text of PDFium, which gives characters beyond 16 bits in two halves."""
+    return raw.translate(known).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _notebook(handle: int) -> dict[str, Any]:
