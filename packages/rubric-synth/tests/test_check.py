@@ -74,3 +74,14 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path: Path, content: str | N
 def test_a_collected_folder_is_named_as_such(collected: Callable[[], Path]) -> None:
     with pytest.raises(DatasetFolderError, match=r"collected documents.*rubric-synth run"):
         check_dataset(collected())
+
+
+def test_a_passage_in_two_splits_is_found(dataset: Path) -> None:
+    source = _largest(dataset)
+    other = dataset / ("test.jsonl" if source.name != "test.jsonl" else "train.jsonl")
+    row = json.loads(source.read_text(encoding="utf-8").splitlines()[0])
+    row["passage"] = f"Before all else. {row['passage']} And after it."
+    row["question"] = "What else does the text say of what it is about, and why does it?"
+    with other.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(row | {"doc_hash": "0" * 64}) + "\n")
+    assert "of different splits share a passage, or most of one" in _problems(dataset)

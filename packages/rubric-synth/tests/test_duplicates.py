@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rubric_synth import CollectConfig, Document
 from rubric_synth.duplicates.minhash import rows_per_band, shingles, signature, signature_twins
+from rubric_synth.duplicates.passages import PassageIndex
 from rubric_synth.duplicates.selection import Twin, find_twins, fingerprint
 
 _WATER = "The gauge records the level of the water at the pier of the harbour every hour."
@@ -136,3 +137,30 @@ def test_a_huge_text_has_the_shingles_of_its_parts() -> None:
     assert len(lists) > 1
     expected = [" ".join(words[i : i + 5]) for i in range(len(words) - 4)]
     assert [piece for pieces in lists for piece in pieces] == expected
+
+
+def _sentences(seed: int, count: int) -> str:
+    words = _article(seed, 12 * count)
+    return " ".join(f"{' '.join(words[i : i + 12])}." for i in range(0, len(words), 12))
+
+
+def test_a_page_beside_its_handbook_goes_and_one_that_shares_a_paragraph_stays() -> None:
+    pages = [_prose(f"page{seed}", _sentences(seed, 20)) for seed in range(12)]
+    handbook = _prose("z_handbook", "\n\n".join(page.text for page in pages[:10]))
+    changed = _prose("x", pages[0].text.replace("word11", "term11"))
+    other = _prose("y", _sentences(77, 20) + " " + pages[1].text[:300])
+    documents = [*pages, changed, other, handbook]
+    twins = _twins(documents)
+    assert twins.keys() == {*range(10), 12}
+    assert {str(twin.reason) for twin in twins.values()} == {"near_duplicate"}
+    assert {twins[place].earlier for place in range(10)} == {14}
+    assert _twins(documents, settled=12).keys() == {12, 14}
+
+
+def test_a_passage_is_looked_for_in_other_splits_alone() -> None:
+    index = PassageIndex(0.5)
+    long, short = _sentences(1, 60), _sentences(1, 15)
+    assert index.find_or_add(long, "train", "a") is None
+    assert index.find_or_add(long, "train", "b") is None
+    assert index.find_or_add(short, "test", "c") in {"a", "b"}
+    assert index.find_or_add(_sentences(2, 15), "test", "d") is None

@@ -14,6 +14,7 @@ from rubric_core.files import file_sha256, open_file
 from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset import folder
+from rubric_synth.duplicates.passages import PassageIndex
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 
@@ -21,6 +22,9 @@ _LONGEST_NAME: Final = 80
 
 
 _QUALITY: Final = ("min_criteria", "max_criteria", "leak_words", "near_duplicate_question_jaccard")
+
+_LATER_QUALITY: Final = ("near_duplicate_passage_containment",)
+"""Rules that datasets of older releases do not name."""
 
 
 def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
@@ -30,9 +34,10 @@ def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
     """
     found: object = config.get("quality")
     quality = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    later = {name: quality[name] for name in _LATER_QUALITY if name in quality}
     rules = {
         **{name: config.get(name) for name in ("train_frac", "validation_frac")},
-        "quality": {name: quality.get(name) for name in _QUALITY},
+        "quality": {name: quality.get(name) for name in _QUALITY} | later,
     }
     try:
         return validated(SynthConfig, rules, source=f"{folder.MANIFEST_FILE}: config"), []
@@ -146,6 +151,8 @@ class _Folder:
         self._unanswered: set[str] = set()
         jaccard = self._rules.quality.near_duplicate_question_jaccard if self._rules else 1.0
         self._questions = QuestionIndex(jaccard)
+        quality = (self._rules or SynthConfig()).quality
+        self._passages = PassageIndex(quality.near_duplicate_passage_containment)
 
     def problems(self, collected: Path | None) -> Iterator[str]:
         yield from self._wrong_rules
@@ -268,6 +275,9 @@ class _Folder:
         elif twin := self._questions.find_or_add(task.question, name):
             yield f"tasks {twin} and {name} ask the same question"
         self._ids.add(name)
+        passage = task.grounding.reveal()
+        if twin := self._passages.find_or_add(passage, split, name):
+            yield f"tasks {twin} and {name} of different splits share a passage, or most of one"
         if self._rules is not None:
             yield from _broken_rules(task, name, split, self._rules)
 

@@ -60,6 +60,9 @@ class CollectConfig(_Config):
     near_duplicate_jaccard: float = Field(default=0.5, gt=0.0, le=1.0)
     """Two documents of prose that share more than this of their word shingles, as MinHash
     estimates it, are near duplicates."""
+    near_duplicate_containment: float = Field(default=0.5, gt=0.0, le=1.0)
+    """Of two documents of prose that share more than this of the word shingles of the shorter, the
+    shorter is a near duplicate: a page beside the handbook that it is part of."""
     near_duplicate_cosine: float = Field(default=0.55, gt=0.0, le=1.0)
     """Two API entries whose TF-IDF vectors are closer than this are near duplicates: their common
     layout says nothing."""
@@ -139,6 +142,9 @@ class QualityConfig(_Config):
     passage, or `numbers` changed."""
     near_duplicate_question_jaccard: float = Field(default=0.9, gt=0.0, le=1.0)
     """Two questions that share more than this of their runs of three words are one."""
+    near_duplicate_passage_containment: float = Field(default=0.5, gt=0.0, le=1.0)
+    """Two passages of different splits that share more than this of the word shingles of the
+    shorter are one: only the first of them makes tasks."""
     judge: JudgeSpec = LexicalConfig()
     """Scores reference, empty, echoed and corrupted answers."""
 

@@ -72,6 +72,7 @@ class RejectionReason(StrEnum):
     NOT_SELF_CONTAINED = "not_self_contained"
     LEAK = "leak"
     DUPLICATE_QUESTION = "duplicate_question"
+    DUPLICATE_PASSAGE = "duplicate_passage"
     JUDGE_UNAVAILABLE = "judge_unavailable"
     JUDGE_INVALID = "judge_invalid"
     LOW_REFERENCE_REWARD = "low_reference_reward"

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 
 from rubric_core import Task, read_tasks, split_of
 from rubric_judge import ModelConfig
-from rubric_synth import DatasetFolderError, SynthConfig, SynthReport
+from rubric_synth import DatasetFolderError, SynthConfig, SynthReport, check_dataset
 from rubric_synth.config import LLMConfig, RayConfig
 from rubric_synth.dataset.folder import SPLITS, Manifest, Provenance, read_manifest
 from rubric_synth.dataset.writing import write_dataset
@@ -275,3 +275,23 @@ def test_the_manifest_reads_back_as_it_was_written(
     manifest = Manifest.model_validate_json(text)
     dumped = json.dumps(manifest.model_dump(mode="json"), ensure_ascii=False, indent=2)
     assert dumped + "\n" == text
+
+
+def test_a_passage_stays_in_the_split_that_has_it_first(
+    tmp_path: Path, outcomes: list[DocumentOutcome], write: Callable[..., SynthReport]
+) -> None:
+    page = " ".join(f"The {name} of station {n} is read twice a day." for n, name in _READINGS)
+    first, *others = (o for o in outcomes if o.tasks)
+    longer = {**first.tasks[0], "passage": f"The handbook says it all. {page} {page[::-1]}"}
+    parts = [o.model_copy(update={"tasks": ({**o.tasks[0], "passage": page},)}) for o in others]
+    report = write([first.model_copy(update={"tasks": (longer,)}), *parts])
+    split = split_of(first.doc_hash)
+    apart = [o for o in others if split_of(o.doc_hash) != split]
+    assert report.rejected == {"duplicate_passage": len(apart)}
+    assert report.tasks[split] == 1 + len(others) - len(apart)
+    details = {row["detail"] for row in _lines(tmp_path / "data" / "rejected.jsonl")}
+    assert details == {f"of a passage of document {first.doc_hash[:12]}, in another split"}
+    assert not [p for p in check_dataset(tmp_path / "data").problems if "passage" in p]
+
+
+_READINGS = tuple(enumerate(("tide", "wind", "rain", "snow", "heat", "salt", "fog", "ice", "sun")))

@@ -149,7 +149,8 @@ def read_older(out: Path, config: CollectConfig) -> Older:
     if settings is None and (manifest.exists() or documents.exists()):
         present = manifest if manifest.exists() else documents
         raise OutputError.told("not_written_by", path=present, command="collect")
-    names = ("near_duplicate_jaccard", "near_duplicate_cosine")
+    kinds = ("jaccard", "containment", "cosine")
+    names = [f"near_duplicate_{kind}" for kind in kinds]
     same = all((settings or {}).get(name) == getattr(config, name) for name in names)
     return Older(_places(documents), same)
 

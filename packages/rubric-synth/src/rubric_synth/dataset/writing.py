@@ -12,6 +12,7 @@ from rubric_synth.calls import CallTotals
 from rubric_synth.config import Stage, SynthConfig
 from rubric_synth.dataset import folder
 from rubric_synth.document import DocumentOutcome, Rejection, RejectionReason, most_first, rejected
+from rubric_synth.duplicates.passages import PassageIndex
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
@@ -88,12 +89,13 @@ def write_dataset(
     installed, `rejected.jsonl`, `manifest.json` and the card `README.md`. They take their places
     together, when all are complete and on disk: a run that fails leaves an older dataset whole.
     Statistics of an older dataset are removed then.
-    Of questions that are the same or nearly so the first is kept. No time of day is in any file.
+    Of questions that are the same or nearly so the first is kept, and of passages that different
+    splits would share. No time of day is in any file.
 
     Args:
         out: Folder to write; made if missing.
         outcomes: One for each document that is not pending, in the order of the collection.
-        config: Shares of the splits, and what makes two questions one.
+        config: Shares of the splits, and what makes two questions, or two passages, one.
         provenance: Where the outcomes come from.
 
     Raises:
@@ -131,6 +133,7 @@ class _Rows:
             if (name := f"{split}.parquet") in files
         }
         self._questions = QuestionIndex(config.quality.near_duplicate_question_jaccard)
+        self._passages = PassageIndex(config.quality.near_duplicate_passage_containment)
         self._documents = self._accepted = self._unanswered = 0
         self._tasks: dict[str, int] = dict.fromkeys(folder.SPLITS, 0)
         self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
@@ -200,10 +203,16 @@ class _Rows:
         return manifest.model_copy(update={"sha256": hashes})
 
     def _write(self, task: dict[str, Any], split: str, outcome: DocumentOutcome) -> bool:
-        twin = self._questions.find_or_add(task["question"], outcome.doc_hash[:_SHORT_HASH])
-        if twin is not None:
-            detail = f"of a question of document {twin}"
-            self._reject(rejected(outcome, "quality", RejectionReason.DUPLICATE_QUESTION, detail))
+        name = outcome.doc_hash[:_SHORT_HASH]
+        if twin := self._questions.find_or_add(task["question"], name):
+            reason, detail = RejectionReason.DUPLICATE_QUESTION, f"of a question of document {twin}"
+        elif twin := self._passages.find_or_add(task["passage"], split, name):
+            reason = RejectionReason.DUPLICATE_PASSAGE
+            detail = f"of a passage of document {twin}, in another split"
+        else:
+            reason, detail = None, ""
+        if reason is not None:
+            self._reject(rejected(outcome, "quality", reason, detail))
             return False
         line = json_line(task)
         self._files[f"{split}.jsonl"].write(line)

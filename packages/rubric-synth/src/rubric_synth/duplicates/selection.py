@@ -1,4 +1,4 @@
-"""Which documents are twins of an earlier one: equal, nearly equal by MinHash, or equally named."""
+"""Which documents are twins of another one: equal, nearly equal, part of it, or equally named."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -73,10 +73,12 @@ class Fingerprint(NamedTuple):
     """Bare name of an API entry; None for prose."""
     signature: bytes
     """MinHash of prose; empty for API entries and for texts without words."""
+    sample: bytes = b""
+    """Some of the shingles of prose, by which a part of another text is told."""
 
 
 class Twin(NamedTuple):
-    """Why a document is left out, and for which earlier one."""
+    """Why a document is left out, and for which one that is kept."""
 
     reason: RejectionReason
     earlier: int
@@ -85,6 +87,7 @@ class Twin(NamedTuple):
 def fingerprint(document: Document) -> Fingerprint:
     """Return what tells a document from another."""
     from rubric_synth.duplicates.minhash import signature  # loads numpy
+    from rubric_synth.duplicates.passages import sample
 
     normalised = " ".join(document.text.casefold().split())
     is_api = document.kind == "api"
@@ -92,6 +95,7 @@ def fingerprint(document: Document) -> Fingerprint:
         text_key=hashlib.sha256(normalised.encode()).digest()[:16],
         name_key=document.title.rpartition(".")[2].lower() if is_api else None,
         signature=b"" if is_api else signature(document.text),
+        sample=b"" if is_api else sample(document.text),
     )
 
 
@@ -102,7 +106,9 @@ def find_twins(
     config: CollectConfig,
     settled: int = 0,
 ) -> dict[int, Twin]:
-    """Map each document that is left out to its reason and to the earlier twin.
+    """Map each document that is left out to its reason and to the twin that is kept.
+
+    Of two of which one is part of the other, the shorter is left out.
 
     Nothing that is kept is close to anything else that is kept, as far as an estimate can tell,
     so that no split can hold a twin of a document on another side.
@@ -110,11 +116,12 @@ def find_twins(
     Args:
         fingerprints: Of all documents, in the order in which the first is kept.
         text_of: Reads the text of a document by its place in that order.
-        config: The two thresholds.
+        config: The thresholds.
         settled: This many documents, at the beginning, were found to be no near duplicates
             before and are not dropped as such: later documents move the weights of words.
     """
     from rubric_synth.duplicates.minhash import signature_twins  # loads numpy
+    from rubric_synth.duplicates.passages import contained_twins
 
     twins = _same(fingerprints)
     left = [index for index in range(len(fingerprints)) if index not in twins]
@@ -125,6 +132,14 @@ def find_twins(
         settled=sum(index < settled for index in prose),
     )
     near = {prose[later]: prose[earlier] for later, earlier in close.items()}
+    whole = [index for index in prose if index not in near]
+    parts = contained_twins(
+        [fingerprints[index].sample for index in whole],
+        lambda place: text_of(whole[place]),
+        containment=config.near_duplicate_containment,
+        settled=sum(index < settled for index in whole),
+    )
+    near |= {whole[part]: whole[other] for part, other in parts.items()}
     entries = [index for index in left if fingerprints[index].name_key is not None]
     cosine = config.near_duplicate_cosine
     near |= cosine_twins(entries, text_of, cosine=cosine, settled=settled)
@@ -136,7 +151,7 @@ def _same(fingerprints: Iterable[Fingerprint]) -> dict[int, Twin]:
     twins: dict[int, Twin] = {}
     by_text: dict[bytes, int] = {}
     by_name: dict[str, int] = {}
-    for index, (text_key, name_key, _) in enumerate(fingerprints):
+    for index, (text_key, name_key, *_) in enumerate(fingerprints):
         if (earlier := by_text.setdefault(text_key, index)) != index:
             twins[index] = Twin(RejectionReason.EXACT_DUPLICATE, earlier)
         elif name_key and (earlier := by_name.setdefault(name_key, index)) != index:

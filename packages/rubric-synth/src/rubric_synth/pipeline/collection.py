@@ -66,8 +66,12 @@ def settings_of(
     else:
         synthesiser = [synthesiser, collected_sha256]
     # Fields of the quality checks that say nothing of one document: the judge is there by its
-    # fingerprint, and questions are compared when the dataset is written.
-    of_the_whole = {"judge", "near_duplicate_question_jaccard"}
+    # fingerprint, and questions and passages are compared when the dataset is written.
+    of_the_whole = {
+        "judge",
+        "near_duplicate_question_jaccard",
+        "near_duplicate_passage_containment",
+    }
     parts = {
         "versions": list(versions().values()),
         "synthesiser": synthesiser,
