@@ -122,6 +122,18 @@ def test_rows_of_a_table_stay_rows(read_runs: Callable) -> None:
     assert "Sodium melts at 98 C" in text
 
 
+def test_a_row_of_a_table_is_neither_heading_nor_prose(read_runs: Callable) -> None:
+    from rubric_synth.cleaning.markup import sections
+
+    cells = [b"1", b"NA", b"Basalt NA", b"NA"]
+    rows = [(60.0 + 90 * n, 700.0 - 14 * r, 11, c) for r in range(3) for n, c in enumerate(cells)]
+    heading = [(60.0, 640.0, 11, b"2"), (90.0, 640.0, 11, b"Tides of the coast")]
+    found = read_runs([*_lines(*_PLAIN), *rows, *heading, *_lines(*_PLAIN, top=600)])
+    said = sections(found.text)
+    assert "NA" not in "".join(s.heading + "".join(s.paragraphs) for s in said)
+    assert said[1].heading == "2 Tides of the coast"
+
+
 @pytest.mark.parametrize(
     ("parted", "whole"),
     [

@@ -13,6 +13,7 @@ from rubric_synth.cleaning.pages import Line
 
 _MIN_ROWS: Final = 4
 _MIN_WORDS: Final = 3
+_CELL_WORDS: Final = 3
 _MIN_CONTINUED: Final = 0.4
 _MOST_CROSSING: Final = 0.25
 _SAME_ROW: Final = 0.6
@@ -59,8 +60,11 @@ def _ordered(rows: Sequence[_Row]) -> Iterator[Line]:
     if gutter is None:
         for row in rows:
             first = row[0]
-            text = " ".join(piece.text for piece in row if piece.text)
-            yield Line(text, first.height, first.top, first.left)
+            texts = [piece.text for piece in row if piece.text]
+            is_row = len(texts) > 2 and median(len(text.split()) for text in texts) <= _CELL_WORDS  # noqa: PLR2004 - a line may have a gap
+            parts = len(texts) if is_row else min(2, len(texts))
+            shown = " | ".join(texts) if is_row else " ".join(texts)
+            yield Line(shown, first.height, first.top, first.left, parts)
         return
     left: list[_Row] = []
     right: list[_Row] = []

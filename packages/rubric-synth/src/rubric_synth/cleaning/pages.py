@@ -27,6 +27,7 @@ _NOTE_SCALE: Final = 0.95
 _PARAGRAPH_GAP: Final = 1.35
 _MAX_HEADING_CHARS: Final = 120
 _MAX_PAGE_NUMBER_CHARS: Final = 60
+_TABLE_PARTS: Final = 3
 _MIN_LETTERS: Final = 3
 _MIN_LETTER_FRAC: Final = 0.5
 _MIN_LINE_LETTERS: Final = 0.25
@@ -49,6 +50,8 @@ class Line(NamedTuple):
     """Distance from the lower edge of the page."""
     left: float
     """Distance from the left edge."""
+    parts: int = 1
+    """Pieces that gaps part: a row of a table has several."""
 
 
 class _Measures(NamedTuple):
@@ -144,13 +147,15 @@ def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> l
             blocks[-1][0] += f" {line.text}"
         elif is_heading:
             blocks.append([f"## {line.text}"])
+        elif line.parts >= _TABLE_PARTS:
+            blocks.append([f"| {line.text} |"])
         else:
             text = f"- {line.text[bullet.end() :]}" if bullet else line.text
             if is_open and before and not bullet and not _begins(line, before, usual):
                 blocks[-1].append(text)
             else:
                 blocks.append([text])
-        is_open = not is_heading
+        is_open = not is_heading and line.parts < _TABLE_PARTS
         heading_height = line.height if is_heading else 0.0
         before = line
     return ["\n".join(block) for block in blocks]
@@ -158,13 +163,24 @@ def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> l
 
 def _is_heading(line: Line, before: Line | None, usual: _Measures, known: frozenset[str]) -> bool:
     text = line.text
-    if len(text) > _MAX_HEADING_CHARS or sum(map(str.isalpha, text)) < _MIN_LETTERS:
+    if (
+        _is_row(line)
+        or len(text) > _MAX_HEADING_CHARS
+        or sum(map(str.isalpha, text)) < _MIN_LETTERS
+    ):
         return False
     is_tall = line.height >= _HEADING_SCALE * usual.height
     if is_tall or (known and _key(text) in known) or _NAMED_HEADING.fullmatch(text):
         return True
     stands_off = before is None or not 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
     return stands_off and _PATTERNS["numbered_heading"].match(text) is not None
+
+
+def _is_row(line: Line) -> bool:
+    """Tell the row of a table; behind the number of a heading there may be a gap."""
+    first = line.text.partition(" ")[0]
+    is_numbered = line.parts == 2 and any(map(str.isdigit, first))  # noqa: PLR2004 - number, title
+    return line.parts > 1 and not is_numbered
 
 
 def _begins(line: Line, before: Line, usual: _Measures) -> bool:

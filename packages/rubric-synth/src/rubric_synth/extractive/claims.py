@@ -13,6 +13,7 @@ from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.criteria import Fact
+from rubric_synth.extractive.figures import quantity
 from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
 from rubric_synth.tables import read_table
@@ -91,7 +92,7 @@ def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     )
     plain = re.sub(r"[`$\\]", "", plain)
     named = (word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS)
-    if all(len(word) < 2 for word in named):  # noqa: PLR2004 - a letter names nothing
+    if all(len(word) < 2 for word in named) or not phrases.is_phrase(plain):  # noqa: PLR2004 - a letter names nothing
         return ""
     shown = [_in_sentence(word, proper) for word in plain.split()]
     return " ".join(shown) if len(shown) <= most else ""
@@ -118,25 +119,25 @@ def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> tuple[Fa
     kinds = Counter[str]()
     found: list[tuple[int, Fact]] = []
     for sentence, place in _ranked(passage, title, terms):
-        kind = _kind(sentence, kinds)
+        kind = _kind(sentence, kinds, has_figure=bool(quantity(sentence, terms)))
         if not kind or any(is_close(sentence, fact.sentence) for _, fact in found):
             continue
         if anchor := phrases.best_phrase(sentence, terms, without=taken):
-            figure = _quantity(sentence) if kind == "evidence" else ""
+            figure = quantity(sentence, terms) if kind == "evidence" else ""
             found.append((place, Fact(kind, sentence, anchor, figure=figure)))
             kinds[kind] += 1
             taken |= stems(anchor)
     return tuple(fact for _, fact in (*found[:1], *sorted(found[1:])))
 
 
-def _kind(sentence: str, kinds: Mapping[str, int]) -> str:
+def _kind(sentence: str, kinds: Mapping[str, int], *, has_figure: bool) -> str:
     """Return what a sentence would add: the central idea, a point, a caveat, a figure, or ""."""
     marked = not {word.lower() for word in words(sentence)}.isdisjoint(phrases.CAVEAT_MARKERS)
     if not kinds:
         return "" if marked else "central_idea"
     if marked and "limitation" not in kinds:
         return "limitation"
-    if not marked and "evidence" not in kinds and _quantity(sentence):
+    if not marked and "evidence" not in kinds and has_figure:
         return "evidence"
     return "supporting_point" if kinds.get("supporting_point", 0) < _MOST_POINTS else ""
 
@@ -148,7 +149,7 @@ def _ranked(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str,
         for paragraph in passage.paragraphs
         for raw in sentences(paragraph)
         if _is_claim(
-            sentence := capital_first(phrases.CONNECTIVE.sub("", phrases.CITATION.sub("", raw)))
+            sentence := capital_first(phrases.without_opening(phrases.CITATION.sub("", raw)))
         )
         and not terms.is_boilerplate(raw, title)
     ]
@@ -189,14 +190,3 @@ def is_close(one: str, other: str) -> bool:
     """Tell whether two sentences share more than half of the words of the shorter."""
     a, b = stems(one), stems(other)
     return 2 * len(a & b) > min(len(a), len(b))
-
-
-def _quantity(sentence: str) -> str:
-    """Return the first number with a unit, or with decimals or thousands, as written; or ""."""
-    for match in _PATTERNS["quantity"].finditer(sentence):
-        number, unit = match[1], match[2] or ""
-        if unit and unit.lower() not in phrases.NOT_UNITS:
-            return match[0].strip()
-        if "." in number or "," in number:
-            return number
-    return ""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final
 
 from rubric_core.rewriting import patterns
@@ -61,6 +61,12 @@ class CorpusTerms:
         if self._documents < _LARGE_COLLECTION:
             return True  # too little text to tell
         return self._heads[word] >= max(1, 0.02 * self._words[word])
+
+    def is_seen_noun(self, word: str) -> bool:
+        """Tell whether a word, or its singular, is seen to end a noun phrase: "the samples are"."""
+        forms = language.base_forms(word)
+        heads = sum(self._heads[form] for form in dict.fromkeys(forms))
+        return heads > self.verb_uses(word)
 
     def is_clear_noun(self, word: str) -> bool:
         """Tell whether a word ends noun phrases often: "the filter is", but not "the innate"."""
@@ -157,8 +163,12 @@ NOT_UNITS: Final = word_set("not_units")
 SKIPPED_HEADING: Final = phrase("skipped_heading")
 """Headings of sections without claims about a subject."""
 
-CONNECTIVE: Final = phrase("connective")
-"""Openings that can be left off a sentence."""
+_CONNECTIVE: Final = phrase("connective")
+_THAT_CLAUSE: Final = phrase("that_clause", re.NOFLAG)
+_COUNTED: Final = word_set("counted")
+_AFTER_VERB: Final = word_set("after_verb")
+_AUXILIARIES: Final = word_set("auxiliaries")
+_BEFORE_NOUN: Final = word_set("before_noun")
 
 DEPENDENT: Final = phrase("dependent")
 """Openings of a sentence that makes no sense alone."""
@@ -182,11 +192,34 @@ LOST_REFERENCE: Final = phrase("lost_reference", re.NOFLAG)
 """What a removed citation leaves behind."""
 
 
+def without_opening(sentence: str) -> str:
+    """Return a sentence without the connective that a comma parts from it."""
+    for pattern in (_CONNECTIVE, _THAT_CLAUSE):
+        found = pattern.match(sentence)
+        if found is not None:
+            return sentence[found.end() :]
+    return sentence
+
+
+def is_phrase(text: str) -> bool:
+    """Tell whether a heading names something: no row of a table, no formula, no repeated cell."""
+    found = language.words(text)
+    bare = "".join(text.split())
+    letters = sum(map(str.isalpha, bare))
+    is_wordy = any(len(word) >= _MIN_LETTERS and _VOWEL.search(word) for word in found)
+    return (
+        is_wordy and letters >= _MIN_PHRASE_LETTERS * len(bare) and not _REPEATED_WORD.search(text)
+    )
+
+
 def base_form(word: str, verbs: AbstractSet[str]) -> str:
     """Return the base form of a verb in the first or third person, or "" for any other word."""
     return next((form for form in language.base_forms(word) if form in verbs), "")
 
 
+_VOWEL: Final = re.compile("[aeiouyAEIOUY]")
+_REPEATED_WORD: Final = re.compile(r"\b(\w+)\W+\1\b(?:\W+\1\b)?", re.IGNORECASE)
+_MIN_PHRASE_LETTERS: Final = 0.6
 _CHUNK = re.compile(r"[^\w\s-]+|\n+|\d\S*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_LETTERS: Final = 3
@@ -262,6 +295,39 @@ def _is_plural(word: str) -> bool:
     return word.endswith("s") and not word.endswith(("ss", "us", "is", "ics"))
 
 
+def _is_verb_there(tokens: Sequence[str], place: int, terms: CorpusTerms) -> bool:
+    """Tell whether a word is the verb of its clause: "sodium conducts", "heaters melt the rime".
+
+    Args:
+        tokens: Words of a clause.
+        place: Of the word.
+        terms: What the collection knows of it.
+    """
+    word = tokens[place].lower()
+    before = tokens[place - 1].lower() if place else ""
+    after = tokens[place + 1].lower() if place + 1 < len(tokens) else ""
+    if not before or before in _BEFORE_NOUN or word in _COUNTED:
+        return False
+    if after in _AFTER_VERB:
+        return True
+    rest = set(takewhile(_same_clause, map(str.lower, tokens[place + 1 :])))
+    if not _is_plural(word):
+        is_clause = not rest.isdisjoint(_AUXILIARIES) or terms.is_seen_noun(word)
+        return _is_plural(before) and before not in language.STOP_WORDS and not is_clause
+    is_followed = bool(after) and after not in {"of", "and", "or", "that", "which"}
+    has_verb = not rest.isdisjoint(_AUXILIARIES) or any(base_form(t, _ALL_VERBS) for t in rest)
+    is_compound = _is_plural(before) or terms.is_name(tokens[place - 1]) or terms.is_seen_noun(word)
+    return is_followed and not has_verb and not is_compound
+
+
+_ALL_VERBS: Final = VERBS | PROSE_VERBS
+_CLAUSE_OPENERS: Final = word_set("clause_openers")
+
+
+def _same_clause(word: str) -> bool:
+    return word not in _CLAUSE_OPENERS
+
+
 def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -> str:
     """Return the rarest phrase of two words in a sentence, or its rarest word.
 
@@ -275,19 +341,31 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
     """
     best, best_weight = "", 0.0
     for chunk in _CHUNK.split(sentence):
-        for run in pairwise(_TOKEN.findall(chunk)):
+        tokens = _TOKEN.findall(chunk)
+        for place, run in enumerate(pairwise(tokens), start=1):
             is_usable = _is_nominal(run, terms) and _is_nameable(run, terms)
+            is_usable = is_usable and not _is_verb_there(tokens, place, terms)
             if is_usable and without.isdisjoint(map(stem, run)):
                 weight = sum(map(terms.inverse_frequency, run))
                 if weight > best_weight:
                     best, best_weight = " ".join(run), weight
     if not best:
+        chunks = (_TOKEN.findall(chunk) for chunk in _CHUNK.split(sentence))
+        verbs = {
+            tokens[place].lower()
+            for tokens in chunks
+            for place in range(len(tokens))
+            if _is_verb_there(tokens, place, terms)
+        }
         alone = terms.key_terms(sentence, limit=4, without=without)
         return next(
             (
                 word.capitalize() if terms.is_name(word.capitalize()) else word
                 for word in alone
-                if terms.is_noun(word) and not terms.is_common(word) and _is_nameable([word], terms)
+                if word.lower() not in verbs
+                and terms.is_noun(word)
+                and not terms.is_common(word)
+                and _is_nameable([word], terms)
             ),
             "",
         )

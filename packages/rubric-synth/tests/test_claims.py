@@ -1,0 +1,114 @@
+"""Sentences and figures of the stages without a model say what the page says."""
+
+import pytest
+
+from rubric_synth import Document
+from rubric_synth.config import ExtractiveConfig
+from rubric_synth.extractive.claims import passages
+from rubric_synth.extractive.figures import quantity
+from rubric_synth.extractive.phrases import CorpusTerms, best_phrase, is_phrase, without_opening
+
+_TERMS = CorpusTerms([Document(title="a", text="The stations are cold. Old.", source="a.md")])
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Instead of water, the loop carries sodium.",
+        "Second derivatives vanish at both ends.",
+        "First order kinetics describe the decay.",
+        "Third generation reactors burn their waste.",
+        "In addition to argon, the cover gas holds helium.",
+        "In contrast to steel, copper does not rust.",
+        "In general relativity, mass bends space.",
+        "In particular cases the bound is sharp.",
+        "In fact checking, sources matter.",
+        "Also known as rime, it covers the mast.",
+        "Similarly to water, sodium flows.",
+        "As a result of rain, the river rises.",
+        "Finally tuned filters pass the tone.",
+        "Thus the river rises.",
+        "Note that rises in the third bar.",
+    ],
+)
+def test_a_sentence_keeps_an_opening_that_no_comma_parts_from_it(sentence: str) -> None:
+    assert without_opening(sentence) == sentence
+
+
+@pytest.mark.parametrize(
+    ("sentence", "rest"),
+    [
+        ("However, the river rises.", "the river rises."),
+        ("In addition, the gas holds helium.", "the gas holds helium."),
+        ("First, the tank is filled.", "the tank is filled."),
+        ("Note that the tank is filled.", "the tank is filled."),
+        ("Note that, the tank is filled.", "the tank is filled."),
+        ("Note that salt is added.", "salt is added."),
+    ],
+)
+def test_an_opening_goes_with_its_comma(sentence: str, rest: str) -> None:
+    assert without_opening(sentence) == rest
+
+
+@pytest.mark.parametrize(
+    ("sentence", "figure"),
+    [
+        ("The lower limit of 10 were chosen in 2011 that year.", ""),
+        ("A value of 1/2 corresponds to a whole record.", ""),
+        ("A value of 2 corresponds to a whole record.", ""),
+        ("The surveys of 2011 that they discussed.", ""),
+        ("It was 5 in the winter and 7 at night.", ""),
+        ("The tank holds 10^6 litres of brine.", "10^6 litres"),
+        ("The tank holds 3 × 10^5 kg of brine.", "3 × 10^5 kg"),
+        ("The loop is kept at −5 °C.", "−5 °C"),
+        ("A flow of 12.5 m^3/s is usual.", "12.5 m^3/s"),
+        ("About 80 % of it is consumed.", "80 %"),
+        ("It takes 2–3 months to dry.", "2–3 months"),
+        ("It was 5 ± 0.5 GHz wide.", "5 ± 0.5 GHz"),
+        ("They read 12 stations a day.", "12 stations"),
+        ("A ratio of 0.85 is usual.", "0.85"),
+        ("Python 3.11 is needed for it.", ""),
+        ("They counted 1,250 cells.", "1,250 cells"),
+    ],
+)
+def test_a_figure_is_a_number_with_its_unit_or_its_noun(sentence: str, figure: str) -> None:
+    assert quantity(sentence, _TERMS) == figure
+
+
+@pytest.mark.parametrize(
+    ("sentence", "wrong"),
+    [
+        ("Sodium conducts heat far better than water.", "conducts"),
+        ("Heaters melt the rime on the cups.", "melt"),
+        ("Rime shields the sensor from snow.", "shields"),
+        ("Batteries supply the heater at night.", "supply"),
+        ("Solar panels tilt steeply in winter.", "tilt"),
+        ("A radio link sends the record to the valley.", "sends"),
+        ("Argon covers the surface of the sodium.", "covers"),
+        ("Water flows through the pipe at night.", "flows"),
+        ("Steel of the jacket loses carbon to it and becomes softer.", "loses"),
+        ("Wind warms the thermometer beside them as well.", "beside"),
+        ("Yeast cells bubble quietly in the dark.", "bubble"),
+    ],
+)
+def test_a_point_is_no_noun_with_its_verb(sentence: str, wrong: str) -> None:
+    assert wrong not in best_phrase(sentence, _TERMS, without=frozenset())
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        ("NA NA NA NA", False), ("1 0 90 0 0.9", False), ("x = y + z", False), ("R2 D2 X1", False),
+        ("Cooling of the reactor", True), ("DNA replication", True), ("Tides", True),
+    ],
+)  # fmt: skip
+def test_a_row_of_a_table_is_no_phrase(text: str, is_one: bool) -> None:  # noqa: FBT001 - a table
+    assert is_phrase(text) is is_one
+
+
+def test_a_heading_that_is_no_phrase_is_no_subject() -> None:
+    prose = "The gauge records the level of the water at the pier of the harbour. " * 8
+    text = f"# Gauges of a harbour\n\n## NA NA NA NA\n\n{prose}"
+    document = Document(title="Gauges of a harbour", text=text, source="a.md")
+    (passage,) = passages(document, ExtractiveConfig(min_passage_words=60))
+    assert passage.subject == "gauges of a harbour"
