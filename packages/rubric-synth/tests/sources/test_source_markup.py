@@ -100,8 +100,8 @@ def test_roles_and_directives_become_words_or_go(text_of: Callable) -> None:
     assert found.title == "Tide tables"
     (section,) = sections(found.text)
     assert section.paragraphs[0] == (
-        "The moon raises a bulge, as the guide and tide tables say, and rise computes it for a "
-        "tides.Coast. Pugh1987 calls it $h = 2 a$; and version are not needed, and `tides` has "
+        "The moon raises a bulge, as the guide and Tide tables say, and rise computes it for a "
+        "tides.Coast. Pugh calls it $h = 2 a$; and version are not needed, and `tides` has "
         "arrays, a page and first steps."
     )
     assert section.paragraphs[1:] == (
@@ -130,6 +130,44 @@ and \citet{Smith} \textbf{twice} a day\footnote{On most coasts.}.
     assert "Smith **twice** a day." in found.text
     assert "root:" not in found.text
     assert "\\cite" not in found.text
+
+
+def test_keys_of_citations_are_authors_or_gone_and_the_bibliography_goes(
+    text_of: Callable,
+) -> None:
+    found = text_of(
+        "a.tex",
+        r"""\documentclass{article}\begin{document}\section{Rise}
+As \citet{Pugh1987} and \textcite{smith:2004b} show, the moon raises water \citep{a1,b2}. The rise
+of the sea \cite{deep_tides} follows \citeauthor{Doodson21}.
+\begin{thebibliography}{9}
+\bibitem{Pugh1987} Pugh, D.: Tides, Surges and Mean Sea-Level. Wiley, 1987.
+\end{thebibliography}
+\end{document}""",
+    )
+    paragraphs = [text for part in sections(found.text) for text in part.paragraphs]
+    assert paragraphs == [
+        "As Pugh and Smith show, the moon raises water. The rise of the sea follows Doodson."
+    ]
+
+
+def test_labels_are_the_titles_of_their_headings_or_gone(text_of: Callable) -> None:
+    page = """.. _tide-tables:
+
+Tide *tables* of the coast
+==========================
+
+A pilot reads :ref:`tide-tables` before :ref:`the guide <guide>` and :ref:`sec_a1-b`; see
+:numref:`fig-3`.
+"""
+    (section,) = sections(text_of("a.rst", page).text)
+    said = "A pilot reads Tide tables of the coast before the guide and; see."
+    assert section.paragraphs == (said,)
+
+
+def test_keys_of_citations_in_markdown_go(text_of: Callable) -> None:
+    found = text_of("a.md", "The sea rises [@pugh1987; @smith, p. 3] by day [see @a:1].[^note]")
+    assert sections(found.text)[0].paragraphs == ("The sea rises by day.",)
 
 
 def test_a_notebook_is_its_text_and_its_code_without_its_outputs(text_of: Callable) -> None:

@@ -188,6 +188,18 @@ def inline_to_prose(text: str) -> str:
     return " ".join(plain_scripts(_WITHOUT_REST(text)).split())
 
 
+def with_titles_of_labels(text: str) -> str:
+    """Write the titles of headings for references to their labels in the same file."""
+    found = _MARKUP["labelled_heading"].finditer(text)
+    titles = {label[1].strip().lower(): inline_to_prose(label["title"]) for label in found}
+
+    def title(reference: re.Match[str]) -> str:
+        known = titles.get(reference[1].strip().lower())
+        return known or reference[0]
+
+    return _MARKUP["label_reference"].sub(title, text) if titles else text
+
+
 def _prose_lines(lines: list[str]) -> Iterator[str]:
     """Drop the blocks that are not prose; all but a comment leave a blank line."""
     dropped: int | None = None

@@ -247,7 +247,7 @@ class Converter:
         if not data.strip():
             raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
         if kind == "rst":
-            data = _OTHER_FILES.sub("", data.decode()).encode()
+            data = markup.with_titles_of_labels(_OTHER_FILES.sub("", data.decode())).encode()
         markdown = _pandoc(data, kind, most=self._most_markup, timeout_s=self._timeout_s)
         return self._document(file, markdown, "")
 

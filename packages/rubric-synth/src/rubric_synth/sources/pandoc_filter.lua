@@ -28,7 +28,9 @@ local function role_text(role, text)
     return marks:find('~') and '~' or ''
   end):gsub('>$', '')
   if text:sub(1, 1) == '~' then return (text:match('([^.]+)$') or text:sub(2)):gsub('^~', '') end
-  if role:match('ref$') or role == 'doc' or role == 'std:doc' then return words(text) end
+  -- A label is no word of the page; those of this file have their headings' titles by now.
+  if role:match('ref$') then return nil end
+  if role == 'doc' or role == 'std:doc' then return words(text) end
   return text
 end
 
@@ -41,10 +43,18 @@ end
 
 -- First, on what pandoc read.
 
+-- Of a key such as Pugh1987 or smith:2004b, the author; what says nothing else is no word.
+local function author(cite)
+  local key = cite.citations[1].id
+  local name = key:match('^(%a%a%a+)[:_.%-]?%d%d') or key:match('^(%u%l%l+)$')
+  if cite.citations[1].mode ~= 'AuthorInText' or not name then return nil end
+  return name:sub(1, 1):upper() .. name:sub(2)
+end
+
 local function without_gaps(inlines)
   local result = pandoc.Inlines{}
   for _, inline in ipairs(inlines) do
-    local gone = (inline.t == 'Cite' and inline.citations[1].mode ~= 'AuthorInText')
+    local gone = (inline.t == 'Cite' and author(inline) == nil)
       or inline.t == 'Note' or inline.t == 'Image' or inline.t == 'RawInline'
       or (inline.t == 'Link' and (inline.classes:includes('citation')
         or inline.attributes['reference-type']))
@@ -60,6 +70,7 @@ local function without_gaps(inlines)
 end
 
 local function div(block)
+  if block.classes:includes('thebibliography') then return {} end
   if not is_rst or #block.classes == 0 then
     if block.identifier == 'refs' or block.identifier == 'citations' then return {} end
     return block.content
@@ -115,7 +126,7 @@ local function tagged(name, inline)
 end
 
 local first = {
-  Cite = function(cite) return pandoc.Str(cite.citations[1].id) end,
+  Cite = function(cite) return pandoc.Str(author(cite)) end,
   Code = function(code)
     if code.classes:includes('interpreted-text') then
       return pandoc.Str(role_text(code.attributes.role, code.text))
