@@ -45,6 +45,7 @@ _NOTES = {
     "as shown <sup>[12]</sup>.": "as shown.",
     "as shown<sup>3–5</sup>,": "as shown,",
     "yield<sup>a</sup> of": "yield of",
+    "a day<sup>b</sup> of": "a day of",
     "yield<sup>*</sup> of": "yield of",
     "of 40<sup>†</sup> tubes": "of 40 tubes",
     "10<sup>6</sup> litres<sup>[4](#fn4)</sup>": "10^6 litres",

@@ -100,3 +100,29 @@ def test_formats_that_pandoc_writes(tmp_path: Path, read: Callable, suffix: str)
     subprocess.run([*program, f"--output={path}"], input=text, text=True, check=True)
     said = [text.replace('"offers"', "“offers”") for text in _said(read, path)]
     assert said[:4] == [*_SEEN, "See 250 litres, of 300 seen."]
+
+
+def test_marks_of_journals_and_footnotes_of_pages_go(tmp_path: Path, read: Callable) -> None:
+    record = tmp_path / "a.jsonl"
+    cited = (
+        'It rises<xref ref-type="bibr">12</xref> by day<sup><xref ref-type="fn">a</xref></sup>, as '
+    )
+    cited += '<xref ref-type="bibr">Pugh, 1987</xref> says.'
+    record.write_text(json.dumps({"id": "1", "title": "Tides", "description": cited}))
+    assert _said(read, record) == ["It rises by day, as Pugh, 1987 says."]
+    page = tmp_path / "a.html"
+    text = "The moon raises a bulge of water on the near side of the planet. " * 8
+    page.write_text(
+        f'<h1>Tides</h1><p>{text}<sup id="r"><a href="#n">1</a></sup></p>'
+        '<section class="footnotes" role="doc-endnotes"><p id="n">By hand in 1998.</p></section>'
+    )
+    assert _said(read, page) == [text.strip()]
+    notes = tmp_path / "a.md"
+    notes.write_text("# Tides\n\nThe sea rises.[^n]\n\n[^n]: By hand in 1998.\n")
+    assert _said(read, notes) == ["The sea rises."]
+
+
+def test_a_word_with_a_control_character_makes_no_passage(tmp_path: Path, read: Callable) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("An e\x1ecient pump is rare.\n\nThe other is not\x07. " + "It is. " * 40)
+    assert _said(read, path) == [f"The other is not. {'It is. ' * 40}".strip()]

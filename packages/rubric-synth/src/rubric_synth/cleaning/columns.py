@@ -16,7 +16,7 @@ _MIN_WORDS: Final = 3
 _CELL_WORDS: Final = 3
 _MIN_CONTINUED: Final = 0.4
 _MOST_CROSSING: Final = 0.25
-_SAME_ROW: Final = 0.6
+_SAME_ROW: Final = 0.9
 
 
 class Piece(NamedTuple):

@@ -23,12 +23,14 @@ _LETTERS: Final = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
 def normal_characters(text: str) -> str:
     """Return a text in NFC, with one kind of line end, without control characters.
 
-    Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space.
+    Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space, and
+    a control character within a word U+FFFD: there was a letter, or a gap.
     Of the marks on one letter, 30 are kept.
     """
     if "\x1b" in text:
         text = _MARKDOWN["escape_sequence"].sub("", text)
     text = _MARKDOWN["line_ends"].sub("\n", text)
+    text = _MARKDOWN["lost_letter"].sub("\ufffd", text)
     text = _MARKDOWN["invisible"].sub("", text).replace("\u00a0", " ")
     return composed(text)
 
@@ -159,7 +161,8 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
     in_list = False
     for line in [*lines, ""]:
         bare = line.strip()
-        is_bullet = _MARKDOWN["bullet"].match(line) is not None
+        is_note = _MARKDOWN["footnote"].match(line) is not None
+        is_bullet = is_note or _MARKDOWN["bullet"].match(line) is not None
         is_code = not current and line.startswith(("    ", "\t"))
         is_table = bare.startswith(("|", "+--")) or bare.count(" | ") > 1
         if bare and not (is_code or in_list or is_table or is_bullet):
@@ -262,7 +265,7 @@ def article_text(markdown: str) -> str:
 
 def without_tags(text: str) -> str:
     """Return a field of a record without HTML tags and entities; other text stays as it is."""
-    text = plain_scripts(text)
+    text = plain_scripts(_MARKUP["cited"].sub("", text))
     if _MARKUP["tag"].search(text) is not None:
         text = _MARKUP["tag"].sub("", _MARKUP["breaking_tag"].sub("\n\n", text))
     return html.unescape(text)

@@ -198,7 +198,8 @@ def _is_power_of_word(word: str, bare: str, *, is_apart: bool) -> bool:
             or word in _FUNCTIONS
             or (is_short and not word.islower() and not word.isupper())
         )
-    return is_short or not (len(bare) == 1 and bare.islower())
+    is_letter = len(bare) == 1 and bare.islower()
+    return not is_letter or len(word) == 1 or word in _FUNCTIONS
 
 
 __all__ = ["lowered", "plain_scripts", "raised", "with_script_tags"]
