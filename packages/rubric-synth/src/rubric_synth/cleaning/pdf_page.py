@@ -259,10 +259,12 @@ def _piece(
         text = _with(text, run, after, kinds[place], marks)
         place = stop
     inside = range(start, end + 1)
-    full = (line[p] for p in inside if not kinds[p] and not line[p].text.isspace())
-    first = next(full, line[start])
-    height, left, right = first.top - first.bottom, line[start].left, line[end].right
-    return text.strip(), round(height, 1), round(first.top, 1), round(left, 1), round(right, 1)
+    full = [line[p] for p in inside if not kinds[p] and not line[p].text.isspace()]
+    full = full or [line[start]]
+    # Of most letters: the first may be of another font.
+    height = Counter(round(char.top - char.bottom, 1) for char in full).most_common(1)[0][0]
+    left, right, top = line[start].left, line[end].right, full[0].top
+    return text.strip(), height, round(top, 1), round(left, 1), round(right, 1)
 
 
 def _with(before: str, run: str, after: str, kind: int, marks: set[str]) -> str:

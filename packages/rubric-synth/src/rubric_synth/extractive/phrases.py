@@ -207,9 +207,10 @@ def is_phrase(text: str) -> bool:
     bare = "".join(text.split())
     letters = sum(map(str.isalpha, bare))
     is_wordy = any(len(word) >= _MIN_LETTERS and _VOWEL.search(word) for word in found)
-    return (
-        is_wordy and letters >= _MIN_PHRASE_LETTERS * len(bare) and not _REPEATED_WORD.search(text)
+    is_whole = (
+        is_wordy and found[-1].lower() not in _BEFORE_NOUN and not _REPEATED_WORD.search(text)
     )
+    return is_whole and letters >= _MIN_PHRASE_LETTERS * len(bare)
 
 
 def base_form(word: str, verbs: AbstractSet[str]) -> str:
@@ -344,7 +345,8 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
         tokens = _TOKEN.findall(chunk)
         for place, run in enumerate(pairwise(tokens), start=1):
             is_usable = _is_nominal(run, terms) and _is_nameable(run, terms)
-            is_usable = is_usable and not _is_verb_there(tokens, place, terms)
+            is_clause = any(_is_verb_there(tokens, p, terms) for p in (place - 1, place))
+            is_usable = is_usable and not is_clause
             if is_usable and without.isdisjoint(map(stem, run)):
                 weight = sum(map(terms.inverse_frequency, run))
                 if weight > best_weight:
