@@ -27,6 +27,9 @@ _EXPONENTS = {
     "SO<sub>4</sub><sup>2−</sup>": "SO4^2-",
     "day<sup>−1</sup>": "day^-1",
     "sin<sup>2</sup>": "sin^2",
+    "*x*<sup>2</sup> and **R**<sup>2</sup>": "*x*^2 and **R**^2",
+    "1*s*<sup>2</sup>2*s*<sup>2</sup>2*p*<sup>6</sup>": "1*s*^(2)2*s*^(2)2*p*^6",
+    "m<sup>-2</sup>s<sup>-1</sup>": "m^(-2)s^-1",
     "<sup>14</sup>C dates": "^14C dates",
     "from <sup>235</sup>U": "from ^235U",
     "25 <sup>o</sup>C": "25 °C",
@@ -63,6 +66,8 @@ _INDICES = {
     "PM<sub>2.5</sub>": "PM2.5",
     "T<sub>max</sub>": "T_max",
     "101<sub>2</sub>": "101_2",
+    "*x*<sub>2</sub>": "*x*2",
+    "*n*<sub>e</sub>": "*n*_e",
     "x<sub>i,j</sub>": "x_(i,j)",
 }
 

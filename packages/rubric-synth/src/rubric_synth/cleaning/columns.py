@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rubric_synth.cleaning.pages import Line
 
-_MIN_ROWS: Final = 4
+_MIN_ROWS: Final = 3
 _MIN_WORDS: Final = 3
 _CELL_WORDS: Final = 3
 _MIN_CONTINUED: Final = 0.4

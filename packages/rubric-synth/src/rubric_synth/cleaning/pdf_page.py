@@ -273,9 +273,9 @@ def _with(before: str, run: str, after: str, kind: int, marks: set[str]) -> str:
     if not kind or not bare or len(bare) > _MOST_SCRIPT_CHARS:
         return before + run
     space = " " if run[-1:].isspace() else ""
-    base = before.rstrip()
+    base, after = before.rstrip(), space or after
     if kind < 0:
-        return base + lowered(base, bare) + space
+        return base + lowered(base, bare, after=after) + space
     if bare in marks and not base.endswith("10"):
         return base + space
     gap = before[len(base) :]

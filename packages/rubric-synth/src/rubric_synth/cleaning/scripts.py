@@ -63,25 +63,28 @@ def _shown(found: re.Match[str], before: str, after: str) -> str:
     inside = found["lowered"] or inside
     gap = found["gap"]
     if found["lowered"] or "b" in (found["tag"], found["brace"]) or found["mark"] == "_":
-        return lowered(before, inside) if not gap else f"{gap}{lowered('', inside)}"
+        if gap:
+            return f"{gap}{lowered('', inside, after=after)}"
+        return lowered(before, inside, after=after)
     return raised(before, inside, after=after, gap=gap)
 
 
-def lowered(before: str, inside: str) -> str:
+def lowered(before: str, inside: str, *, after: str = "") -> str:
     """Return lowered text as it follows the text before it: H2, T_max.
 
     Args:
         before: What stands to the left.
         inside: What is lowered, perhaps with tags.
+        after: What stands to the right.
     """
-    bare = _bare(inside)
+    bare, before = _bare(inside), _unmarked(before)
     if not bare:
         return ""
     is_index = bare.replace(".", "").isdigit() and (before[-1:].isalpha() or before[-1:] in ")]")
     is_formula = bare in {"x", "n"} and before[-1:].isupper()  # NOx
     if is_index or is_formula or not before.strip():
         return bare
-    return f"_{_bracketed(bare)}"
+    return f"_{_bracketed(bare, after)}"
 
 
 def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
@@ -95,7 +98,7 @@ def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
     """
     if _PATTERNS["link"].search(inside):
         return ""
-    bare = _bare(inside)
+    bare, before = _bare(inside), _unmarked(before)
     if _is_isotope(bare, after) and (gap or not before[-1:].isalnum()):
         return f"{gap}^{bare}"
     if before[-1:].isdigit() and _is_degree(bare, after):
@@ -104,7 +107,7 @@ def raised(before: str, inside: str, *, after: str = "", gap: str = "") -> str:
         return bare
     if not _is_exponent(before, bare, is_apart=bool(gap)):
         return "" if not after[:1].isalnum() else gap
-    return f"^{_bracketed(bare)}"
+    return f"^{_bracketed(bare, after)}"
 
 
 def _is_ordinal(before: str, bare: str) -> bool:
@@ -119,8 +122,15 @@ def _bare(inside: str) -> str:
     return _GREEK.get(plain, plain).strip("*_" if len(plain) > 1 else "")
 
 
-def _bracketed(bare: str) -> str:
-    return bare if _PATTERNS["simple"].fullmatch(bare) else f"({bare})"
+def _bracketed(bare: str, after: str) -> str:
+    """Return what can only be read as one exponent or index: 1s^(2)2p is not 1s^22p."""
+    is_clear = _PATTERNS["simple"].fullmatch(bare) and not after[:1].isalnum()
+    return bare if is_clear else f"({bare})"
+
+
+def _unmarked(before: str) -> str:
+    """Return the text before without the end of an emphasis: <em>x</em><sup>2</sup>."""
+    return before.rstrip("*_") if before[-1:] in {"*", "_"} else before
 
 
 def _word(before: str) -> str:
