@@ -12,8 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
 from typing import Final
 
-from rubric_synth.duplicates.minhash import shingles
-
 _SAMPLED: Final = 8
 """One shingle of so many is looked at."""
 _LIMIT: Final = 2**64 // _SAMPLED
@@ -28,6 +26,8 @@ def sample(text: str) -> bytes:
 
 
 def _hashes(text: str) -> set[int]:
+    from rubric_synth.duplicates.minhash import shingles  # loads numpy
+
     return {
         int.from_bytes(blake2b(piece.encode(errors="replace"), digest_size=8).digest())
         for pieces in shingles(text)
