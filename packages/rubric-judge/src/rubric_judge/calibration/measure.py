@@ -1,6 +1,7 @@
 """From a judge's judgements and people's labels to a calibration."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -34,13 +35,19 @@ class Settings:
 
 
 def calibrate(
-    paired: pairing.Paired, *, fingerprint: str | None = None, settings: Settings | None = None
+    paired: pairing.Paired,
+    *,
+    fingerprint: str | None = None,
+    answers: Mapping[int, str] | None = None,
+    settings: Settings | None = None,
 ) -> report.CalibrationReport:
     """Measure a judge against labels.
 
     Args:
         paired: judgements and labels of the same responses.
         fingerprint: the judge's; its name if None, which the notes say.
+        answers: `hash_answer` of every response that labels were drawn from, by its line; without
+            them the calibration corrects no mean reward.
         settings: how.
 
     Returns:
@@ -72,7 +79,7 @@ def calibrate(
         for name in cells:
             criteria.append(study.criterion(name))
             phase.advance()
-        reward = reward_calibration(paired, study.intervals)
+        reward = reward_calibration(paired, study.intervals, answers)
         phase.advance()
     labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
     return report.CalibrationReport(
@@ -80,6 +87,7 @@ def calibrate(
         judge=ratings.judges[0],
         judge_fingerprint=fingerprint or ratings.judges[0],
         rubrics=record.labelled_rubrics(ratings.tasks_N[n] for n in labelled),
+        answers=tuple((answers or {}).values()),
         raters=paired.raters,
         given=int((~np.isnan(paired.people_JNM) & ~np.isnan(paired.first_NM)).sum()),
         criteria=tuple(sorted(criteria, key=_by_j)),

@@ -164,6 +164,8 @@ class RewardPair(Part):
     """Normalised reward by the judge, 0 to 1."""
     label: float
     """By the labels, 0 to 1."""
+    answer: str = ""
+    """`hash_answer` of what was judged; empty in a calibration of an older version."""
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """What it stands for, in a mean over what it was drawn from, beside the other pairs."""
 
@@ -216,6 +218,9 @@ class Calibration(Part):
     rubrics: dict[str, tuple[str, ...]]
     """SHA-256 of the rubrics that were labelled, by `hash_question`: a task's id would change with
     its rubric."""
+    answers: tuple[str, ...] = ()
+    """`hash_answer` of every response that labels were drawn from, labelled or not: whose mean
+    reward they can correct. Empty in a calibration of an older version."""
     raters: tuple[str, ...]
     criteria: tuple[CriterionCalibration, ...]
     """Lowest J first; those without one at the end."""

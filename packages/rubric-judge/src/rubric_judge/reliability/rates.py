@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit
+from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit, wilson
 from rubric_judge.reliability import noise, ratings
 
 MET: Final = 0.5
@@ -217,20 +217,8 @@ def _share(
         if 0 < p < 1 and variance > 0:
             worth = max(p * (1 - p) / variance, 1.0)
             worth = min(n, worth) if n == weight else worth  # a draw by the score can beat deff = 1
-    low, high = _wilson(p, worth, quantile)
+    low, high = wilson(p, worth, quantile)
     return Estimate(value=p, low=low, high=high, unit=unit), worth
-
-
-def _wilson(p: float, n: float, quantile: float) -> tuple[float, float]:
-    """Return the score interval of a share of n independent decisions.
-
-    Source: Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
-        (1927).
-    """
-    q2 = quantile**2 / n
-    middle = (p + q2 / 2) / (1 + q2)
-    half = math.sqrt(p * (1 - p) * q2 + q2**2 / 4) / (1 + q2)
-    return min(max(middle - half, 0.0), p), max(min(middle + half, 1.0), p)
 
 
 def _difference(one: Estimate, other: Estimate, correlation: float) -> Estimate:
