@@ -12,7 +12,7 @@ from rubric_judge.calibration.thresholds import GRID, RiskTest, risk_test
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cascade.judge import CascadeJudge
 from rubric_judge.cascade.record import CascadeCalibration, Threshold
-from rubric_judge.cascade.uncertainty import agree
+from rubric_judge.cascade.uncertainty import HALF, agree
 from rubric_judge.config import CascadeConfig
 from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label
@@ -22,6 +22,12 @@ from rubric_judge.pool.pool import JudgePool
 _Group: TypeAlias = str | None
 """Criteria that share a threshold: one id, or None for all of them."""
 _Thresholds: TypeAlias = dict[_Group, float | None]
+
+
+def _is_tie(shares: Sequence[float], target: CascadeTarget) -> bool:
+    """Whether a verdict is to be compared, and as many raters say met as not."""
+    met = sum(share >= HALF for share in shares)
+    return target.tolerance is None and 2 * met == len(shares)
 
 
 class _Labels:
@@ -39,9 +45,10 @@ class _Labels:
                 scores.append(label.score / weight)
         self.shares = {
             line: {name: math.fsum(all_) / len(all_) for name, all_ in criteria.items()}
-            for line, criteria in given.items()
+            for line, all_of_line in given.items()
+            if (criteria := {name: z for name, z in all_of_line.items() if not _is_tie(z, target)})
         }
-        """Mean of the raters, by line and criterion."""
+        """Mean of the raters, by line and criterion; without those that people have not decided."""
         if not self.shares:
             raise ConfigError(says("no_weighty_label"), location="labels")
         self.views = [by_line[line] for line in self.shares]

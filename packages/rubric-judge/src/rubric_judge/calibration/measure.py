@@ -112,6 +112,9 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
         notes.append(
             f"{counted(unsure, 'label')} more {told} that the rater cannot tell: not counted."
         )
+    if divided := int((paired.divided_NM & ~np.isnan(paired.label_NM)).sum()):
+        pairs = counted(divided, "response–criterion pair")
+        notes.append(f"{pairs}: as many raters say met as not, so no label for TPR, FPR and J.")
     if paired.unjudged:
         notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")
     if paired.weights_N is not None:
@@ -132,21 +135,21 @@ class Study:
         ratings = self.paired.ratings
         n, m = ratings.cells_by_criterion[name]
         z_NR = np.full(ratings.rewards_JNR.shape[1:], np.nan)
-        label_N, first_N = np.full((2, len(z_NR)), np.nan)
+        label_N, first_N, said_N = np.full((3, len(z_NR)), np.nan)
         z_NR[n], label_N[n] = self.paired.judge_NRM[n, :, m], self.paired.label_NM[n, m]
-        first_N[n] = self.paired.first_NM[n, m]
+        first_N[n], said_N[n] = self.paired.first_NM[n, m], self.paired.decided_NM[n, m]
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
         shares_N = np.zeros(len(z_NR))
         shares_N[n] = ratings.alpha_NM[n, m]
-        decided = rates.confusion(z_NR[:, :, None], label_N[:, None])
+        decided = rates.confusion(z_NR[:, :, None], said_N[:, None])
         found = self.intervals.rates(decided)
-        positives = int(decided.met_N.sum())
+        positives, negatives = int(decided.met_N.sum()), int(decided.not_met_N.sum())
         people = self._people(n, m)
         decision = verdicts.decide(
             verdicts.Evidence(
                 found,
                 positives,
-                len(rows) - positives,
+                negatives,
                 self._slope(z_NR, label_N, rows),
                 people,
                 self.settings.bound,
@@ -160,6 +163,7 @@ class Study:
             criterion=name,
             labels=len(rows),
             positives=positives,
+            divided=int(np.isnan(said_N[rows]).sum()),
             share=float(shares_N[rows if len(rows) else n].mean()),
             tpr=found.tpr,
             fpr=found.fpr,

@@ -101,6 +101,8 @@ class CriterionCalibration(Part):
     """Labelled responses that the judge scored, too."""
     positives: Count
     """Labels at or above half of the weight."""
+    divided: Count = 0
+    """Labels of which as many raters say met as not: in no rate."""
     share: float = Field(ge=0, le=1 + _ROUNDING)
     """Mean α_j over them."""
     tpr: Rate
@@ -135,8 +137,9 @@ class CriterionCalibration(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.positives > self.labels:
-            raise ValueError(f"positives is {self.positives}, of {self.labels} labels")
+        if self.positives + self.divided > self.labels:
+            divided = f" and divided {self.divided}" if self.divided else ""
+            raise ValueError(f"positives is {self.positives}{divided}, of {self.labels} labels")
         only = _FACTORS.get(self.verdict, self.factor)
         if self.factor != only:
             raise ValueError(

@@ -41,7 +41,7 @@ def reward_calibration(
     errors = criterion_errors(paired)
     if paired.weights_N is not None:  # each row counts by its square in both statistics
         errors *= np.sqrt(paired.weights_N)[:, None]
-    decided = intervals.rates(rates.confusion(paired.judge_NRM, paired.label_NM))
+    decided = intervals.rates(rates.confusion(paired.judge_NRM, paired.decided_NM))
     return record.RewardCalibration(
         pairs=tuple(
             record.RewardPair(
