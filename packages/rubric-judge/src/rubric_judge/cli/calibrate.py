@@ -201,10 +201,11 @@ def _thresholds(
 ) -> _Found:
     out = asked.out / "cascade.json"
     require_writable(out, flag="--out", inputs=(*inputs, asked.judge, asked.ledger))
+    documents = {task_id: task.doc_hash for task_id, task in labelled.tasks.items()}
+    given = cascade.Labelled(labelled.labels, [*labelled.views.items()], documents)
     found, unwritten = cascade.find_thresholds(
-        asked.configuration, target, labelled.labels, [*labelled.views.items()],
-        ledger=asked.ledger, workers=asked.workers,
-    )  # fmt: skip
+        asked.configuration, target, given, ledger=asked.ledger, workers=asked.workers
+    )
     write_text(out, found.model_dump_json(indent=2) + "\n")
     classes = cascade.classes_of(labelled.labels, labelled.views)
     return _Found(partial(cascade.print_thresholds, found, out, classes), unwritten)
