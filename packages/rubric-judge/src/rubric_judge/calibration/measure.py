@@ -157,7 +157,7 @@ class Study:
                 self.paired.unsure.get(name, 0) if np.isnan(label_N).all() else 0,
             )
         )
-        both_JN1 = agreement.in_tenths(np.stack([first_N, label_N])[:, :, None])
+        both_JN1 = np.stack([first_N, label_N])[:, :, None]
         repeated = noise.retest(z_NR)
         return record.CriterionCalibration(
             criterion=name,
@@ -228,5 +228,4 @@ class Study:
         rows = np.flatnonzero((~np.isnan(people_JN)).sum(axis=0) > 1)
         if len(rows) < _FEWEST_SHARED:
             return UNKNOWN
-        tenths_JN1 = agreement.in_tenths(people_JN[:, :, None])
-        return self.intervals.estimate(agreement.alpha(tenths_JN1, "ordinal"), rows)
+        return self.intervals.estimate(agreement.alpha(people_JN[:, :, None], "ordinal"), rows)

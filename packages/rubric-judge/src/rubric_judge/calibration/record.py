@@ -114,7 +114,7 @@ class CriterionCalibration(Part):
     bias: Difference
     """Mean of judge − label, in z (0 to 1)."""
     agreement: Estimate
-    """Krippendorff's ordinal α of judge and label, scores in tenths."""
+    """Krippendorff's ordinal α of judge and label."""
     noise: Spread
     """τ_j²: variance of the judge's z over replicates."""
     levels: tuple[LevelCalibration, ...] = ()

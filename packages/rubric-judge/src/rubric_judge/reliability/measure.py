@@ -191,7 +191,7 @@ class _Study:
             kendall_within=estimate(
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),
-            kappa=estimate(agreement.kappa(self.single.tenths_JNM[a], self.single.tenths_JNM[b])),
+            kappa=estimate(agreement.kappa(self.single.z_JNM[a], self.single.z_JNM[b])),
         )
 
     def panel(self) -> report.PanelAgreement:
@@ -200,7 +200,7 @@ class _Study:
         alphas: dict[str, Any] = {}
         for name, metric in _METRICS.items():
             alpha = partial(agreement.alpha, metric=metric)
-            alphas[name] = estimate(alpha(self.single.tenths_JNM))
+            alphas[name] = estimate(alpha(self.single.z_JNM))
             alphas[f"{name}_by_criterion"] = self._by_criterion(alpha)
         return report.PanelAgreement(
             judges=len(ratings.judges),
@@ -240,6 +240,6 @@ class _Study:
         """Return an agreement on each criterion's scores, which are an array with M = 1."""
         values: dict[str, float | None] = {}
         for name, (n, m) in self.ratings.cells_by_criterion.items():
-            value = agree(self.single.tenths_JNM[:, n, m][:, :, None])(np.arange(len(n)))
+            value = agree(self.single.z_JNM[:, n, m][:, :, None])(np.arange(len(n)))
             values[name] = None if math.isnan(value) else value
         return values
