@@ -140,8 +140,8 @@ def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
         for level in levels:
             own_JU = x_JU if level is None else np.where(is_there_JU, x_JU == level, np.nan)
             # Around their mean, so that a spread is no difference of large numbers.
-            own_JU = own_JU - np.nanmean(own_JU)
-            of_unit, of_all = _squares(own_JU, is_there_JU)
+            centred_JU = np.asarray(own_JU - float(np.nanmean(own_JU)), dtype=np.float64)
+            of_unit, of_all = _squares(centred_JU, is_there_JU)
             observed, expected = observed + of_unit, expected + of_all
         n = int(is_there_JU.sum())
         return 1 - (n - 1) * observed / expected

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from rubric_core import ConfigError, Outcome
+from rubric_core.arrays import FloatArray
 from rubric_core.configuration import nearest_key
 from rubric_judge.console.progress import current
 from rubric_judge.reliability import agreement, noise, report
@@ -236,7 +237,7 @@ class _Study:
             youden_j=found.youden_j,
         )
 
-    def _by_criterion(self, agree: Callable[[IntArray], Statistic]) -> dict[str, float | None]:
+    def _by_criterion(self, agree: Callable[[FloatArray], Statistic]) -> dict[str, float | None]:
         """Return an agreement on each criterion's scores, which are an array with M = 1."""
         values: dict[str, float | None] = {}
         for name, (n, m) in self.ratings.cells_by_criterion.items():
