@@ -3,8 +3,8 @@
 Each check plants a judge and labels many times over. Of a 95 % interval it counts how often the
 truth is held; the violation is the distance of that share from 93 to 97 %, over the nominal 95 %.
 Of a cascade it counts how often the true risk is above α; the violation is what that share has
-above the promised δ, over δ. The same holds for the calls that a cascade may put to its last judge,
-and for populations that must be refused.
+above the promised δ, over δ. The same holds for the calls that a cascade may put to its last judge.
+Labels of one model's answers must be refused for another's.
 
     uv run python benchmarks/calibration_coverage.py [--quick] [--json PATH]
 
@@ -43,8 +43,6 @@ NOMINAL, SLACK = 0.95, 0.02
 REPETITIONS, QUICK = 2000, 500
 CALLS = 0.5
 """Share of the responses that a cascade may put to the last judge, at α = .1."""
-POWER = 0.8
-"""Share of the populations whose judge was won over that must be refused."""
 
 Check: TypeAlias = Callable[[int, np.random.Generator], float]
 """From a number of repetitions to a violation, 0 for none."""
@@ -253,13 +251,9 @@ def of_cascades(plants: dict[str, dict[str, float]], repetitions: int) -> dict[s
 
 
 def of_corrections(shares: dict[str, float], repetitions: int) -> dict[str, float]:
-    """Return the violations of corrected means, and of the refusals of populations."""
-    alike, other = shares["refused_alike"], shares["refused_other"]
-    return {
-        **{f"corrected: {name}": uncovered(shares[name], repetitions) for name in CORRECTED},
-        "corrected, alike populations": uncovered(1 - alike, repetitions),
-        "corrected, other populations": exceeded(1 - other, 1 - POWER, repetitions),
-    }
+    """Return the violations of corrected means, and of the refusals of other models' answers."""
+    found = {f"corrected: {name}": uncovered(shares[name], repetitions) for name in CORRECTED}
+    return found | {"corrected, another model's answers": 1 - shares["refused"]}
 
 
 def _of_document(mean: float, together: float, level_D: np.ndarray[Any, Any]) -> Any:

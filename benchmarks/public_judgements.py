@@ -32,8 +32,9 @@ from rubric_core import (
     normalized_reward,
     reward_noise_variance,
 )
+from rubric_core.errors import RewardError
 from rubric_core.formats import import_tasks
-from rubric_judge.calibration.correction import check_population, corrected_mean
+from rubric_judge.calibration.correction import corrected_mean
 from rubric_judge.calibration.record import RewardPair
 from rubric_judge.reliability import Rating, Ratings, collect, measure
 from rubric_judge.reliability.measure import groups_of
@@ -279,34 +280,34 @@ def healthbench(data: Path) -> Iterator[Figure]:
 
 
 def cje(data: Path) -> Iterator[Figure]:
-    """A judge's mean, corrected by labels of one policy, against the labels of each policy.
+    """Each policy's judge mean, corrected by labels of a part of its own answers.
 
-    The labels of a policy are of a part of its responses, so its mean is corrected on these. Of the
-    policy that was calibrated on, every other label corrects and the rest is what to cover.
+    Half of the labelled answers correct the mean of all that are labelled, which is what to cover.
+    Labels of another policy, one whose rewards look alike included, are refused.
 
-    Source: cimo-labs/cje, examples/arena_sample: `unhelpful` is the policy that does not transfer.
+    Source: cimo-labs/cje, examples/arena_sample: `unhelpful` is a policy on which the judge errs
+    otherwise.
     """
     rows = list(rows_of(data / "cje_arena/scores.csv"))
     base = labelled(rows, "fresh", "base")
-    for policy in ("base", "clone", "parallel_universe_prompt"):
-        pairs, there = base, labelled(rows, "probe", policy)
-        if policy == "base":
-            pairs, there = base[::2], base[1::2]
-        found = corrected_mean([one.judge for one in there], pairs)
+    for policy in ("base", "clone", "parallel_universe_prompt", "unhelpful"):
+        there = base if policy == "base" else labelled(rows, "probe", policy)
+        judge_N, answers_N = [one.judge for one in there], [one.answer for one in there]
+        found = corrected_mean(judge_N, there[::2], answers_N=answers_N)
         label = float(np.mean([one.label for one in there]))
-        transfers = check_population([one.judge for one in there], pairs, there).transfers
         covers = found.ci_low <= label <= found.ci_high
         ours = f"{found.mean:.3f} [{found.ci_low:.3f}, {found.ci_high:.3f}]"
-        yield Figure(
-            f"CJE, mean of {policy}", f"{label:.3f}", ours, int(not (transfers and covers))
-        )
-    probes = labelled(rows, "probe", "unhelpful")
-    fresh = [row for row in rows if (row["source"], row["policy"]) == ("fresh", "unhelpful")]
-    judge_N = [float(row["judge_score"]) for row in fresh]
-    for name, given in (("by 50 probes", probes), ("by its rewards", None)):
-        refused = not check_population(judge_N, base, given).transfers
-        said = "refused" if refused else "accepted"
-        yield Figure(f"CJE, unhelpful {name}", "refused", said, int(not refused))
+        yield Figure(f"CJE, mean of {policy}", f"{label:.3f}", ours, int(not covers))
+        if policy == "base":
+            continue
+        try:
+            corrected_mean(judge_N, base, answers_N=answers_N)
+        except RewardError:
+            said = "refused"
+        else:
+            said = "corrected"
+        name = f"CJE, {policy} by labels of base"
+        yield Figure(name, "refused", said, int(said != "refused"))
 
 
 def labelled(rows: Iterable[Mapping[str, str]], source: str, policy: str) -> list[RewardPair]:
@@ -317,6 +318,7 @@ def labelled(rows: Iterable[Mapping[str, str]], source: str, policy: str) -> lis
             document=row["prompt_id"],
             judge=float(row["judge_score"]),
             label=float(row["oracle_label"]),
+            answer=f"{source} {policy} {row['prompt_id']}",
         )
         for row in rows
         if (row["source"], row["policy"]) == (source, policy) and row["oracle_label"]

@@ -187,11 +187,8 @@ def test_coverage_is_held_to_the_claim_and_to_chance_only_where_repetitions_are_
         [0, 0.015], abs=1e-3
     )
 
-    shares = dict.fromkeys(found["CORRECTED"], 0.95)
-    shares |= {"refused_alike": 0.1, "refused_other": 0.7}
+    shares = dict.fromkeys(found["CORRECTED"], 0.95) | {"refused": 0.9}
     worst = {name: one for name, one in found["of_corrections"](shares, 2000).items() if one}
-    assert worst == pytest.approx(
-        {"corrected, alike populations": 0.03 / 0.95, "corrected, other populations": 0.5}
-    )
+    assert worst == pytest.approx({"corrected, another model's answers": 0.1})
     plants = {found["KNOWN"]: {"violations": 0.1, "escalated": 0.75}}
     assert list(found["of_cascades"](plants, 2000).values()) == pytest.approx([1, 0.5])

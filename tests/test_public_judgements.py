@@ -23,7 +23,7 @@ FIGURES = {
     "LLMBar": 2,
     "WildBench": 2,
     "HealthBench": 2,
-    "CJE": 5,
+    "CJE": 7,
 }
 Command = Callable[..., None]
 

@@ -1,65 +1,80 @@
 """How often the interval of a bias-corrected mean reward holds the truth; for calibration_coverage.
 
-A planted judge is generous, noisy and right of the middle only in part; labels of a few responses
-correct its mean over many. Each design draws everything anew `repetitions` times: the share of
-intervals that hold the planted mean must be near 95 %, and a population whose residual is another
-must be refused.
+Two kinds of judge are planted. Of the one the label is drawn from the score (E[Y | f] is a line, as
+the correction's own model has it); of the other the score is drawn from the label, criterion by
+criterion, with a TPR and an FPR, as a judge that reads an answer works (classical error). Each
+repetition draws everything anew, and labels a few answers, with all of a document.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rubric_judge.calibration.correction import Tuning, check_population, corrected_mean
+from rubric_core.errors import RewardError
+from rubric_judge.calibration.correction import corrected_mean
 from rubric_judge.calibration.record import RewardPair
 
 BIAS: Final = 0.12
-"""Of the planted judge, which is generous."""
+"""Of the planted judge whose score the label is drawn from; it is generous."""
+_Floats: TypeAlias = NDArray[np.float64]
+_Draw: TypeAlias = Callable[[NDArray[np.intp], np.random.Generator], tuple[_Floats, _Floats]]
+"""From the document of each answer to the judge's rewards and the labels."""
 
 
 class Design(NamedTuple):
     """What is drawn."""
 
-    judged: int
+    draw: _Draw
+    truth: float
+    """Mean label of all answers that could be drawn."""
     labelled: int
-    tuning: Tuning
-    shift: float = 0.0
-    """How much better the judged population is than the labelled one."""
-    each: int = 1
-    """Responses to a document."""
+    """Documents."""
+    sizes: tuple[int, ...] = (1,)
+    """Answers to a document, in turn."""
+    documents: int = 300
+
+
+def _score_first(place_N: NDArray[np.intp], rng: np.random.Generator) -> tuple[_Floats, _Floats]:
+    documents = int(place_N.max()) + 1
+    hard_N, shared_N = (spread * rng.standard_normal(documents)[place_N] for spread in (0.1, 0.06))
+    judge_N = 0.5 + BIAS + hard_N + 0.15 * rng.standard_normal(len(place_N))
+    noise_N = 0.12 * rng.standard_normal(len(place_N))
+    return judge_N, 0.5 + 0.6 * (judge_N - BIAS - 0.5) + shared_N + noise_N
+
+
+def _label_first(
+    place_N: NDArray[np.intp],
+    rng: np.random.Generator,
+    *,
+    quality: tuple[float, float],
+    rates: tuple[float, float] = (0.85, 0.25),
+    criteria: int = 5,
+) -> tuple[_Floats, _Floats]:
+    """Draw what is met by a beta of each document, then what the judge says of it."""
+    level_N = rng.beta(*quality, int(place_N.max()) + 1)[place_N]
+    met_NM = rng.random((len(place_N), criteria)) < level_N[:, None]
+    said_NM = rng.random(met_NM.shape) < np.where(met_NM, *rates)
+    return said_NM.mean(axis=1), met_NM.mean(axis=1)
+
+
+def _classical(a: float, b: float, labelled: int, sizes: tuple[int, ...] = (1,)) -> Design:
+    return Design(partial(_label_first, quality=(a, b)), a / (a + b), labelled, sizes)
 
 
 DESIGNS: Final = {
-    "same_power_50": Design(400, 50, "power"),
-    "same_power_200": Design(400, 200, "power"),
-    "same_power_documents": Design(400, 120, "power", each=4),
-    "same_regression_100": Design(400, 100, "regression"),
-    "shifted_regression_100": Design(400, 100, "regression", shift=0.1),
-    "shifted_regression_documents": Design(300, 160, "regression", shift=0.1, each=4),
+    "score first, 20 labelled": Design(_score_first, 0.5, 20),
+    "score first, 100 labelled": Design(_score_first, 0.5, 100),
+    "score first, 40 documents of 4": Design(_score_first, 0.5, 40, (4,), 100),
+    "label first, 10 labelled": _classical(6, 4, 10),
+    "label first, 40 labelled": _classical(6, 4, 40),
+    "label first, all labelled": _classical(6, 4, 300),
+    "label first, 30 documents of 1 to 8": _classical(3, 3, 30, (1, 2, 8)),
+    "label first, rarely met": _classical(0.3, 2.7, 30),
+    "label first, nearly always met": _classical(18, 1, 20),
 }
-
-
-def _drawn(
-    n: int, rng: np.random.Generator, *, shift: float, each: int, bias: float = BIAS
-) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
-    """Labels and the judge's rewards, E[Y | f] linear: (f, Y, document of each)."""
-    count = -(-n // each)
-    documents = np.repeat(np.arange(count), each)[:n]
-    difficulty = 0.1 * rng.standard_normal(count)[documents]
-    judge = 0.5 + bias + shift + difficulty + 0.15 * rng.standard_normal(n)
-    shared = 0.06 * rng.standard_normal(count)[documents]
-    label = 0.5 + 0.6 * (judge - bias - 0.5) + shared + 0.12 * rng.standard_normal(n)
-    return judge, label, [str(one) for one in documents]
-
-
-def _pairs(
-    judge: NDArray[np.float64], label: NDArray[np.float64], documents: list[str]
-) -> list[RewardPair]:
-    return [
-        RewardPair(task_id=document, document=document, judge=f, label=y)
-        for f, y, document in zip(judge.tolist(), label.tolist(), documents, strict=True)
-    ]
 
 
 def check_ppi(repetitions: int, rng: np.random.Generator) -> dict[str, float]:
@@ -70,26 +85,52 @@ def check_ppi(repetitions: int, rng: np.random.Generator) -> dict[str, float]:
         rng: all draws come from it.
 
     Returns:
-        Coverage by design; `refused_alike`, the share of populations like the labelled one that
-        40 probes refuse, nominally 5 %; `refused_other`, that of a judge won over by .15.
+        Coverage by design, of those that are not refused; `refused`, the share of repetitions in
+        which labels of one model are refused for another, of which the judge thinks as highly.
     """
-    found: dict[str, float] = {}
-    for name, design in DESIGNS.items():
-        truth, held = 0.5 + 0.6 * design.shift, 0
-        for _ in range(repetitions):
-            judge_N, _, documents_N = _drawn(
-                design.judged, rng, shift=design.shift, each=design.each
+    found = {name: np.mean(list(_held(one, repetitions, rng))) for name, one in DESIGNS.items()}
+    refused = sum(_is_refused(rng) for _ in range(repetitions)) / repetitions
+    return {name: float(share) for name, share in found.items()} | {"refused": refused}
+
+
+def _held(design: Design, repetitions: int, rng: np.random.Generator) -> list[bool]:
+    held: list[bool] = []
+    for _ in range(repetitions):
+        sizes = np.resize(design.sizes, design.documents)
+        place_N = np.repeat(np.arange(design.documents), sizes)
+        judge_N, label_N = design.draw(place_N, rng)
+        chosen = rng.permutation(design.documents)[: design.labelled]
+        rows = np.flatnonzero(np.isin(place_N, chosen))
+        pairs = _pairs(judge_N[rows], label_N[rows], rows, place_N[rows])
+        try:
+            found = corrected_mean(
+                judge_N,
+                pairs,
+                answers_N=[str(row) for row in range(len(judge_N))],
+                documents_N=[str(place) for place in place_N],
             )
-            pairs = _pairs(*_drawn(design.labelled, rng, shift=0.0, each=design.each))
-            mean = corrected_mean(judge_N, pairs, tuning=design.tuning, documents_N=documents_N)
-            held += mean.ci_low <= truth <= mean.ci_high
-        found[name] = held / repetitions
-    for name, won in {"refused_alike": 0.0, "refused_other": 0.15}.items():
-        refused = 0
-        for _ in range(repetitions):
-            judge_N, label_N, documents_N = _drawn(300, rng, shift=0.05, each=1)
-            probes = _pairs(judge_N[:40] + won, label_N[:40], documents_N[:40])
-            pairs = _pairs(*_drawn(150, rng, shift=0.0, each=1))
-            refused += not check_population(judge_N + won, pairs, probes).transfers
-        found[name] = refused / repetitions
-    return found
+        except RewardError:
+            continue
+        held.append(found.ci_low <= design.truth <= found.ci_high)
+    return held
+
+
+def _is_refused(rng: np.random.Generator) -> bool:
+    place_N = np.arange(60)
+    judge_N, label_N = _label_first(place_N, rng, quality=(4, 6))
+    pairs = _pairs(judge_N, label_N, place_N, place_N)
+    try:
+        corrected_mean(judge_N, pairs, answers_N=[f"of another {row}" for row in place_N])
+    except RewardError:
+        return True
+    return False
+
+
+def _pairs(
+    judge_n: _Floats, label_n: _Floats, rows: NDArray[np.intp], place_n: NDArray[np.intp]
+) -> list[RewardPair]:
+    given = zip(judge_n.tolist(), label_n.tolist(), rows, place_n, strict=True)
+    return [
+        RewardPair(task_id=str(row), document=str(place), judge=f, label=y, answer=str(row))
+        for f, y, row, place in given
+    ]

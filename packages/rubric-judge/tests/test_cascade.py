@@ -596,7 +596,7 @@ def _threshold(**changes: object) -> dict[str, object]:
         ({"pooled": None}, "give pooled or criteria, one of the two: it has neither"),
         ({"criteria": {"facts": _threshold()}}, "one of the two: it has both"),
         ({"version": 2}, "version: needs 1, not 2"),
-        ({"unit": "page"}, "unit: needs 'response' or 'task'"),
+        ({"unit": "page"}, "unit: needs 'document', 'task' or 'response'"),
         ({"pooled": _threshold(threshold="0.5")}, "pooled.threshold: needs a number"),
         ({"pooled": _threshold(threshold=1.5)}, "pooled.threshold: must be 1 or less"),
         ({"pooled": _threshold(threshold=True)}, "pooled.threshold: needs a number"),

@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,6 +87,11 @@ CONFIG = CascadeConfig.model_validate(
 )
 
 
+def _by_response(**given: Any) -> CascadeTarget:
+    """All planted responses are of one document."""
+    return CascadeTarget(unit="response", **given)
+
+
 def _planted(
     n: int, *, seed: int = 1, criteria: tuple[Criterion, ...] = (CLAIM,), hard: float = 0.3
 ) -> tuple[list[tuple[int, JudgeView]], list[Label], ScriptedJudge, ScriptedJudge]:
@@ -132,7 +138,10 @@ async def test_the_threshold_lies_between_what_is_known_and_what_is_guessed() ->
     views, labels, cheap, last = _planted(600)
 
     found = await calibrate_cascade(
-        CascadeRun((cheap, last), CONFIG, None), labels, views, CascadeTarget(risk=0.06)
+        CascadeRun((cheap, last), CONFIG, None),
+        labels,
+        views,
+        _by_response(risk=0.06),
     )
 
     assert found.pooled is not None
@@ -154,7 +163,7 @@ async def test_a_fixed_sequence_stops_at_the_first_that_is_not_rejected() -> Non
         CascadeRun((cheap, last), CONFIG, None),
         labels,
         views,
-        CascadeTarget(risk=0.06),
+        _by_response(risk=0.06),
         on_threshold=asked.append,
     )
 
@@ -167,7 +176,7 @@ async def test_a_fixed_sequence_stops_at_the_first_that_is_not_rejected() -> Non
 
 async def test_with_a_ledger_no_answer_is_asked_for_twice(tmp_path: Path) -> None:
     views, labels, cheap, last = _planted(200, criteria=(CLAIM, PROOF))
-    target = CascadeTarget(risk=0.12)
+    target = _by_response(risk=0.12)
     with Ledger(tmp_path / "ledger") as ledger:
         run = CascadeRun((cheap, last), CONFIG, ledger)
         found = await calibrate_cascade(run, labels, views, target)
@@ -202,7 +211,7 @@ async def test_each_criterion_may_have_its_threshold(tmp_path: Path) -> None:
             CascadeRun((cheap, best), CONFIG, ledger),
             turned,
             views,
-            CascadeTarget(risk=0.05, per_criterion=True),
+            _by_response(risk=0.05, per_criterion=True),
         )
 
     assert found.pooled is None
@@ -223,19 +232,36 @@ async def test_responses_of_a_task_may_count_as_one() -> None:
     assert found.pooled.n == 40
 
 
+async def test_responses_of_a_document_count_as_one_unless_it_is_said_otherwise() -> None:
+    views, labels, cheap, last = _planted(400)
+    documents = {f"t{number}": f"d{number % 20}" for number in range(40)}
+    target = CascadeTarget(risk=0.3)
+
+    found = await calibrate_cascade(
+        CascadeRun((cheap, last), CONFIG, None), labels, views, target, documents=documents
+    )
+
+    assert target.unit == found.unit == "document"
+    assert found.pooled is not None
+    assert found.pooled.n == 20
+
+
 async def test_a_last_judge_beyond_the_risk_is_refused() -> None:
     views, labels, cheap, _ = _planted(300)
     wrong = ScriptedJudge(0.0, name="wrong")
     run = CascadeRun((cheap, wrong), CONFIG, None)
 
     with pytest.raises(ConfigError) as caught:
-        await calibrate_cascade(run, labels, views, CascadeTarget(risk=0.1))
+        await calibrate_cascade(run, labels, views, _by_response(risk=0.1))
 
     assert "the last judge alone is not shown to keep to it: it contradicts" in str(caught.value)
     views, labels, cheap, last = _planted(20)
     with pytest.raises(ConfigError, match=r"label more \(at least 29 responses\)"):
         await calibrate_cascade(
-            CascadeRun((cheap, last), CONFIG, None), labels, views, CascadeTarget(risk=0.1)
+            CascadeRun((cheap, last), CONFIG, None),
+            labels,
+            views,
+            _by_response(risk=0.1),
         )
 
 
@@ -249,7 +275,10 @@ async def test_where_no_threshold_will_do_everything_is_escalated() -> None:
     )
 
     found = await calibrate_cascade(
-        CascadeRun((liar, last), CONFIG, None), labels, views, CascadeTarget(risk=0.1)
+        CascadeRun((liar, last), CONFIG, None),
+        labels,
+        views,
+        _by_response(risk=0.1),
     )
 
     assert found.pooled is not None
@@ -261,18 +290,21 @@ async def test_raters_are_averaged_and_those_who_could_not_tell_left_out() -> No
     more = [label.model_copy(update={"rater": "bob", "score": None}) for label in labels]
     run = CascadeRun((cheap, last), CONFIG, None)
 
-    both = await calibrate_cascade(run, [*labels, *more], views, CascadeTarget(risk=0.15))
+    both = await calibrate_cascade(run, [*labels, *more], views, _by_response(risk=0.15))
 
-    assert both == await calibrate_cascade(run, labels, views, CascadeTarget(risk=0.15))
+    assert both == await calibrate_cascade(run, labels, views, _by_response(risk=0.15))
     with pytest.raises(ConfigError, match="hold no score of a criterion with weight"):
-        await calibrate_cascade(run, more, views, CascadeTarget(risk=0.15))
+        await calibrate_cascade(run, more, views, _by_response(risk=0.15))
 
 
 async def test_judges_that_are_not_reached_are_no_verdict() -> None:
     views, labels, cheap, _ = _planted(30)
     with pytest.raises(ConfigError, match="were not reached for any labelled response"):
         await calibrate_cascade(
-            CascadeRun((cheap, FailingJudge()), CONFIG, None), labels, views, CascadeTarget()
+            CascadeRun((cheap, FailingJudge()), CONFIG, None),
+            labels,
+            views,
+            _by_response(),
         )
 
 
@@ -289,7 +321,7 @@ async def test_judges_that_are_not_reached_are_no_verdict() -> None:
 )
 def test_targets_out_of_bounds_are_refused(changes: dict[str, float], said: str) -> None:
     with pytest.raises(ValidationError) as caught:
-        CascadeTarget(**changes)
+        _by_response(**changes)
 
     told = str(config_error(caught.value, model=CascadeTarget, source="the options"))
     assert told.startswith(f"the options: {said}")
@@ -441,7 +473,10 @@ async def test_judges_that_never_answer_validly_are_not_certified() -> None:
 
     with pytest.raises(ConfigError, match="every answer of the judges was invalid"):
         await calibrate_cascade(
-            CascadeRun((cheap, broken), CONFIG, None), unmet, views, CascadeTarget(risk=0.3)
+            CascadeRun((cheap, broken), CONFIG, None),
+            unmet,
+            views,
+            _by_response(risk=0.3),
         )
 
 
@@ -458,7 +493,10 @@ async def test_the_share_of_invalid_answers_is_told() -> None:
 
     config = CONFIG.model_copy(update={"audit_frac": 1.0})  # the last judge sees them all
     found = await calibrate_cascade(
-        CascadeRun((cheap, Sometimes()), config, None), labels, views, CascadeTarget(risk=0.3)
+        CascadeRun((cheap, Sometimes()), config, None),
+        labels,
+        views,
+        _by_response(risk=0.3),
     )
 
     assert found.pooled is not None
@@ -478,7 +516,7 @@ async def test_a_judge_that_stands_twice_draws_afresh_at_its_last_place(tmp_path
     with Ledger(tmp_path / "ledger") as ledger:
         for _ in range(2):
             run = CascadeRun((same, cheap, same), config, ledger)
-            await calibrate_cascade(run, labels, views, CascadeTarget(risk=0.2))
+            await calibrate_cascade(run, labels, views, _by_response(risk=0.2))
             calls.append(len(same.calls))
 
     assert calls == [3 * 60, 3 * 60]  # two answers first, one of its own last; then all known

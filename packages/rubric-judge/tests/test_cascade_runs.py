@@ -95,7 +95,8 @@ def _words(command: str, *more: str) -> list[str]:
 def _calibrate(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.chdir(folder)
     words = _words(
-        "calibrate", "--labels", "labels.jsonl", "--cascade", "--risk", ".1", "--out", "."
+        *("calibrate", "--labels", "labels.jsonl", "--cascade", "--risk", ".1"),
+        *("--unit", "response", "--out", "."),
     )
     assert app(words, result_action="return_value") == 0
     return json.loads((folder / "cascade.json").read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Held-out rewards corrected by a calibration, and what is refused."""
+"""Held-out rewards corrected by labels of the same answers, and what is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rubric_judge import LexicalJudge
 from rubric_judge.calibration.correction import corrected_mean
 from rubric_judge.calibration.record import Calibration, RewardCalibration, RewardPair
 from rubric_judge.estimates import UNKNOWN
-from rubric_judge.ledger.entry import hash_question, hash_rubric
+from rubric_judge.ledger.entry import hash_answer, hash_question, hash_rubric
 from rubric_judge.responses import read_responses
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
@@ -42,20 +42,35 @@ def _worth(call: FakeCall) -> dict[str, float]:
 
 
 @pytest.fixture
+def tasks(make_task: Callable[..., Task]) -> tuple[Task, ...]:
+    """Twelve questions, each of a document of its own."""
+    return tuple(make_task(number) for number in range(12))
+
+
+@pytest.fixture
 def judge(judge_file: Callable[..., Path]) -> Iterator[NamedJudge]:
     with FakeEndpoint(_worth) as endpoint:
         yield read_judges([str(judge_file(endpoint.url))])[0]
 
 
 @pytest.fixture
-def pairs() -> tuple[RewardPair, ...]:
-    """Labels that are .2 below a judge's rewards of .3 to .9."""
+def pairs(tasks: tuple[Task, ...]) -> tuple[RewardPair, ...]:
+    """Labels of the answers of `like`, about .2 below the judge's rewards."""
     return tuple(
         RewardPair(
-            task_id=f"t{n}", document=f"d{n}", judge=0.3 + n / 50, label=0.1 + n / 50 + n % 3 / 50
+            task_id=task.task_id,
+            document=task.doc_hash,
+            judge=0.35 + n * 0.04,
+            label=0.15 + n * 0.04 + n % 3 / 50,
+            answer=hash_answer(task.task_id, like(n)),
         )
-        for n in range(30)
+        for n, task in enumerate(tasks)
     )
+
+
+def like(number: int) -> str:
+    """Answer as the model that is labelled does."""
+    return f"That is worth {35 + 4 * number}%."
 
 
 @pytest.fixture
@@ -69,6 +84,7 @@ def write(tmp_path: Path, judge: NamedJudge, pairs: tuple[RewardPair, ...]) -> W
             "judge": judge.name,
             "judge_fingerprint": judge.entry.identity["fingerprint"],
             "rubrics": {},
+            "answers": tuple(one.answer for one in pairs),
             "raters": ("ann",),
             "criteria": (),
             "reward": RewardCalibration(pairs=pairs, **figures),
@@ -87,16 +103,16 @@ def run(
     scripted: Callable[..., OpenModel],
     judge: NamedJudge,
 ) -> Callable[..., HeldoutTable]:
-    """Evaluate a model like those labelled, and one that the judge loves."""
+    """Evaluate a model whose answers are labelled, and one that the judge loves as much."""
 
-    def script(ask: Ask, *, base: int, step: int) -> str:
+    def script(ask: Ask, *, prefix: str = "") -> str:
         number = int(re.findall(r"\d+", ask.view.question)[0])
-        return f"Answer {ask.seed} is worth {base + step * number}%."
+        return prefix + like(number)
 
     def evaluate(calibration: Path | None) -> HeldoutTable:
         models = [
-            scripted("like", partial(script, base=35, step=4)),
-            scripted("loved", partial(script, base=100, step=0)),
+            scripted("like", script),
+            scripted("loved", partial(script, prefix="Surely: ")),
         ]
         out = tmp_path / "eval"
         given = partial(run_heldout, out, make_plan(), models, [judge], calibration=calibration)
@@ -105,7 +121,7 @@ def run(
     return evaluate
 
 
-def test_rewards_are_corrected_beside_the_raw_ones_and_refused_elsewhere(
+def test_labels_correct_the_model_that_they_are_of_and_no_other(
     run: Callable[..., HeldoutTable],
     write: Write,
     pairs: tuple[RewardPair, ...],
@@ -116,22 +132,28 @@ def test_rewards_are_corrected_beside_the_raw_ones_and_refused_elsewhere(
 
     like, loved = table.corrected
     rewards = [0.35 + 0.04 * n for n in range(12)]
-    wanted = corrected_mean(rewards, pairs, documents_N=[tasks[n].doc_hash for n in range(12)])
+    wanted = corrected_mean(
+        rewards,
+        pairs,
+        answers_N=[one.answer for one in pairs],
+        documents_N=[task.doc_hash for task in tasks],
+    )
     assert like.mean == pytest.approx(wanted.mean)
     assert (like.ci_low, like.ci_high) == pytest.approx((wanted.ci_low, wanted.ci_high))
     assert like.raw == pytest.approx(float(np.mean(rewards))) == table.rows[0].mean
     assert like.mean is not None
     assert like.mean < like.raw - 0.15
-    assert not like.refused
+    assert (like.refused, like.labelled) == ("", 12)
 
-    assert (loved.mean, loved.ci_low, loved.raw) == (None, None, 1.0)
-    assert "0% of the judge's rewards" in loved.refused
-    assert "1.000 here" in loved.refused
+    # The judge gives it the very same rewards, and nobody knows how far it is to be believed there.
+    assert (loved.mean, loved.ci_low, loved.labelled) == (None, None, 0)
+    assert loved.raw == like.raw
+    assert "one of these to 0 of 12 questions" in loved.refused
+    assert "the judge's own mean stands, uncorrected" in loved.refused
     answers = "answers/loved/seed_0.jsonl"
     assert f"rubric-judge label TASKS EVAL/{answers} --out LABELS" in loved.refused
     views = read_responses(tmp_path / "eval" / answers, {task.task_id: task for task in tasks})
     assert len(views) == len(tasks)
-    assert all(view.response.endswith(" is worth 100%.") for _, view in views)
 
     files = write_report(ReportSources((tmp_path / "eval",)))
     page = files.page.read_text(encoding="utf-8")
@@ -139,6 +161,29 @@ def test_rewards_are_corrected_beside_the_raw_ones_and_refused_elsewhere(
     assert "loved is not corrected" in page
     shown = (tmp_path / "eval/tables/corrected_heldout.md").read_text(encoding="utf-8")
     assert f"{100 * wanted.mean:.1f}" in shown
+
+
+def test_labels_of_two_models_correct_both_and_tell_where_the_judge_errs_otherwise(
+    run: Callable[..., HeldoutTable], write: Write, pairs: tuple[RewardPair, ...]
+) -> None:
+    figures = dict.fromkeys(RewardCalibration.model_fields.keys() - {"pairs"}, UNKNOWN)
+    loved = tuple(
+        one.model_copy(
+            update={
+                "answer": hash_answer(one.task_id, f"Surely: {like(n)}"),
+                "label": one.judge - 0.3 + n % 3 / 50,
+            }
+        )
+        for n, one in enumerate(pairs)
+    )
+    both = RewardCalibration(pairs=pairs + loved, **figures)
+    table = run(write(reward=both, answers=tuple(one.answer for one in both.pairs)))
+
+    assert [row.labelled for row in table.corrected] == [12, 12]
+    assert [row.mean for row in table.corrected] == pytest.approx(
+        [float(np.mean([one.label for one in some])) for some in (pairs, loved)]
+    )
+    assert "leaves out 0" in table.corrected[1].population
 
 
 def test_the_folder_keeps_its_calibration_until_it_is_given_another(
@@ -169,8 +214,8 @@ def test_the_command_prints_what_is_corrected_and_why_not(
             *("--calibration", calibration),
         )
     shown = capsys.readouterr().out
-    assert re.search(r"m +lexical +0\.0 % +– +– +– +30", shown)
-    assert "m by lexical is not corrected: the calibration is of another population" in shown
+    assert re.search(r"m +lexical +0\.0 % +uncorrected +– +– +0", shown)
+    assert "m by lexical is not corrected: the calibration's labels were drawn from other" in shown
     assert f"label TASKS {tmp_path}/e/answers/m/seed_0.jsonl --out" in " ".join(shown.split())
     assert re.search(r"λ +labelled", shown)
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
+from scipy import stats
 
-from rubric_eval.statistics import mean_interval, reward_test, score_interval, wilson_interval
+from rubric_eval.statistics import Interval, mean_interval, score_interval, wilson_interval
 
 NAMES = [f"q{number}" for number in range(20)]
 
@@ -12,18 +13,66 @@ def test_one_answer_an_item_has_wilsons_interval() -> None:
     assert found == wilson_interval(5, 19)
 
 
-def test_nothing_right_over_several_seeds_is_no_certainty() -> None:
-    found = score_interval([0.0] * 20, clusters_N=NAMES, is_accuracy=True, answers=3)
-    assert found == wilson_interval(0, 20)
+def limits(found: Interval) -> tuple[float, float]:
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    return found.ci_low, found.ci_high
 
 
-def test_rewards_have_the_limits_of_a_test_of_them() -> None:
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.4])
+@pytest.mark.parametrize("is_accuracy", [True, False])
+def test_equal_values_are_no_certainty(value: float, *, is_accuracy: bool) -> None:
+    """Twenty documents: Wilson's limits at n = 20 and Student's t of 19 degrees of freedom."""
+    found = score_interval([value] * 20, clusters_N=NAMES, is_accuracy=is_accuracy, answers=3)
+    q2 = stats.t.ppf(0.975, 19) ** 2 / 20
+    if value == 0.0:
+        assert limits(found) == pytest.approx((0.0, q2 / (1 + q2)))
+    assert found.mean == value
+    assert limits(found)[0] < limits(found)[1]
+
+
+def test_rewards_have_wilsons_limits_at_what_their_spread_is_worth() -> None:
     x_N = np.random.default_rng(0).random(20)
     documents = [f"d{number // 2}" for number in range(20)]
     found = score_interval(x_N, clusters_N=documents, is_accuracy=False, answers=1)
-    assert found == mean_interval(x_N, clusters_N=documents)
-    limits = reward_test(x_N, documents).limits(0.95)
-    assert (found.ci_low, found.ci_high) == pytest.approx(limits, abs=1e-4)
+    means_C = x_N.reshape(10, 2).mean(axis=1)
+    for end in limits(found):
+        spread = np.var(means_C, ddof=1) / 10 * end * (1 - end) / (x_N.mean() * (1 - x_N.mean()))
+        assert abs(end - x_N.mean()) == pytest.approx(stats.t.ppf(0.975, 9) * np.sqrt(spread))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "beta"),
+    [
+        ([1] * 3, (3, 3)),
+        ([1] * 4, (0.5, 3)),
+        ([12] * 7, (3, 3)),
+        ([1] * 12, (0.1, 1.9)),
+        ([40] * 2 + [4] * 8, (3, 3)),
+        ([1] * 80, (2, 2)),
+    ],
+    ids=["3", "4 skewed", "7 documents of 12", "12 sparse", "two large of ten", "80"],
+)
+def test_few_unequal_and_sparse_rewards_are_covered(
+    sizes: list[int], beta: tuple[float, float]
+) -> None:
+    rng = np.random.default_rng(5)
+    documents = np.repeat(np.arange(len(sizes)), sizes)
+    held: list[bool] = []
+    for _ in range(300):
+        level_N = rng.beta(*beta, len(sizes))[documents]
+        x_N = (rng.random((len(documents), 4)) < level_N[:, None]).mean(axis=1)
+        found = score_interval(
+            x_N, clusters_N=list(map(str, documents)), is_accuracy=False, answers=1
+        )
+        low, high = limits(found)
+        held.append(low <= beta[0] / sum(beta) <= high)
+    assert np.mean(held) >= 0.92  # three standard errors of .95 are .038
+
+
+def test_one_document_says_nothing_of_the_spread() -> None:
+    found = score_interval([0.2, 0.9], clusters_N=["d", "d"], is_accuracy=False, answers=1)
+    assert (found.ci_low, found.ci_high) == (None, None)
 
 
 def test_a_mean_over_few_documents_is_covered_at_the_nominal_rate() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from rubric_core.arrays import FloatArray
@@ -51,6 +51,8 @@ class ClusteredMean:
     errors_C: FloatArray
     """What each cluster adds to the error of the mean."""
     clusters: int
+    equal_clusters: float = math.nan
+    """Clusters of one size that they are worth."""
 
     @classmethod
     def of(cls, sum_C: FloatArray, count_C: FloatArray) -> ClusteredMean:
@@ -59,7 +61,9 @@ class ClusteredMean:
         if not n:
             return cls(math.nan, 0 * count_C, 0)
         mean = float(sum_C.sum()) / n
-        return cls(mean, (sum_C - mean * count_C) / n, clusters)
+        squares_C = (count_C / n) ** 2
+        equal = min(float(squares_C.sum() ** 2 / (squares_C**2).sum()), float(clusters))
+        return cls(mean, (sum_C - mean * count_C) / n, clusters, equal)
 
     @property
     def variance(self) -> float:
@@ -68,6 +72,49 @@ class ClusteredMean:
             return math.nan
         return self.clusters / (self.clusters - 1) * float((self.errors_C**2).sum())
 
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the variance, where the values of a cluster go together.
+
+            C* = (Σ_c n_c²)² / Σ_c n_c⁴ ≤ C,   df = C* − 1
+
+        C for clusters of one size, 2 where two of them hold nearly all values; at least 1.
+
+        Source: Satterthwaite, An approximate distribution of estimates of variance components,
+            Biometrics Bulletin 2 (1946), for Var_c ∝ n_c².
+        """
+        return max(self.equal_clusters - 1, 1.0)
+
     def times(self, factor: float) -> ClusteredMean:
         """Return the mean of values that are all multiplied."""
-        return ClusteredMean(factor * self.mean, factor * self.errors_C, self.clusters)
+        return replace(self, mean=factor * self.mean, errors_C=factor * self.errors_C)
+
+
+def score_limits(
+    share: float, variance: float, quantile: float, *, least: float
+) -> tuple[float, float]:
+    """Return Wilson's interval of a mean of values in [0, 1], at the n* that its variance is worth.
+
+        n* = p (1 − p) / Var(p̂),   p within [least, 1 − least]
+
+    It is never beyond [0, 1], and reaches farther towards ½, as it must near 0 and 1.
+
+    Args:
+        share: p̂, within [0, 1].
+        variance: Var(p̂), above 0.
+        quantile: of the standardised error; Student's, for a variance that is estimated.
+        least: what a mean of 0 or 1 counts as.
+
+    Source: Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
+        (1927).
+    """
+    p = min(max(share, least), 1 - least)
+    return wilson(share, p * (1 - p) / variance, quantile)
+
+
+def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
+    """Return the score interval of a share of n independent decisions; see `score_limits`."""
+    q2 = quantile**2 / n
+    middle = (share + q2 / 2) / (1 + q2)
+    half = math.sqrt(share * (1 - share) * q2 + q2**2 / 4) / (1 + q2)
+    return min(max(middle - half, 0.0), share), max(min(middle + half, 1.0), share)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rubric_core import Criterion, Grounding, JudgeResult, Rubric, Task
-from rubric_judge.calibration.pairing import Paired, pair
+from rubric_judge.calibration.pairing import Combining, Paired, pair
 from rubric_judge.labels.rows import Label
 from rubric_judge.reliability import Rating, collect
 
@@ -48,6 +48,7 @@ def planted() -> Callable[..., Paired]:
         replicates: int = 1,
         met: float = 0.5,
         seed: int = 0,
+        combining: Combining = "mean",
     ) -> Paired:
         """Raters err so often; one who never errs when left out."""
         generator = np.random.default_rng(seed)
@@ -75,6 +76,6 @@ def planted() -> Callable[..., Paired]:
                     }
                     result = JudgeResult.scored(task.rubric, scores, judge="planted")
                     ratings.append(Rating("planted", task.task_id, line, result))
-        return pair(labels, collect(ratings, by_id))
+        return pair(labels, collect(ratings, by_id), combining=combining)
 
     return make

@@ -8,7 +8,7 @@ import pytest
 
 from rubric_core import ConfigError, JudgeResult, Reason
 from rubric_judge.calibration.measure import Settings, calibrate
-from rubric_judge.calibration.pairing import Paired, pair
+from rubric_judge.calibration.pairing import Combining, Paired, pair
 from rubric_judge.calibration.record import (
     Calibration,
     CriterionCalibration,
@@ -84,6 +84,25 @@ def test_one_judgement_says_nothing_of_noise(planted: Callable[..., Paired]) -> 
     assert report.criteria[0].noise.value is None
     assert "name and nothing of its model" in report.notes[0]
     assert report.judge_fingerprint == "planted"
+
+
+@pytest.mark.parametrize("combining", ["mean", "majority"])
+def test_raters_who_are_evenly_divided_give_no_label_for_rates(
+    planted: Callable[..., Paired], combining: Combining
+) -> None:
+    """Two raters who err in 10 % agree on the truth where they agree: J of a perfect judge is 1."""
+    raters = {"anna": 0.1, "ben": 0.1}
+    paired = planted({"a": (1.0, 0.0)}, raters=raters, tasks=200, met=0.1, combining=combining)
+    report = calibrate(paired, settings=QUICK)
+    (one,) = report.criteria
+
+    assert one.youden_j.value is not None
+    assert one.youden_j.value > 0.85
+    divided = int((paired.people_JNM[0] != paired.people_JNM[1]).sum())
+    assert one.divided == (divided if combining == "mean" else 0)
+    if combining == "mean":
+        assert one.labels == 800
+        assert any(f"{divided} response–criterion pairs: as many raters" in n for n in report.notes)
 
 
 def test_the_factor_is_the_slope_of_the_label_on_the_score(

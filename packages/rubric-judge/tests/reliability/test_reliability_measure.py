@@ -212,7 +212,7 @@ def test_a_judgement_of_another_rubric_is_refused_with_its_place(
 
 def test_a_missing_library_names_the_extra() -> None:
     code = (
-        "import sys; sys.modules['krippendorff'] = None\n"
+        "import sys; sys.modules['scipy'] = None\n"
         "from rubric_core import MissingExtraError\n"
         "try:\n    import rubric_judge.reliability\n"
         "except MissingExtraError as error: print(error)"

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from sklearn.metrics import cohen_kappa_score
 
 from rubric_core import ConfigError, JudgeResult, Task
 from rubric_judge.estimates import Estimate
@@ -188,26 +189,41 @@ def test_alpha_of_every_metric_is_that_of_the_published_example() -> None:
             [1, 2, 3, 3, 2, 4, 4, 1, 2, 5, 1, nan],
         ]
     )
-    tenths_JNM = np.nan_to_num(rated_JN, nan=-1).astype(np.intp)[:, :, None]
-
     for metric, published in (("nominal", 0.743), ("ordinal", 0.815), ("interval", 0.849)):
-        found = agreement.alpha(tenths_JNM, metric)(np.arange(12))
+        found = agreement.alpha(rated_JN[:, :, None], metric)(np.arange(12))
         assert found == pytest.approx(published, abs=0.0005)
         assert found == pytest.approx(krippendorff.alpha(rated_JN, level_of_measurement=metric))
+        # As shares of a weight of 5 they are no tenths, and nothing is lost.
+        shares_JN1 = ((rated_JN - 1) / 4)[:, :, None]
+        assert agreement.alpha(shares_JN1, metric)(np.arange(12)) == pytest.approx(found)
+
+
+def test_raters_one_point_of_twenty_apart_do_not_agree_wholly() -> None:
+    points_N = np.random.default_rng(2).integers(0, 20, 60)
+    a_N1, b_N1 = (points_N / 20)[:, None], ((points_N + 1) / 20)[:, None]
+    rows = np.arange(60)
+    assert agreement.kappa(a_N1, b_N1)(rows) == pytest.approx(
+        cohen_kappa_score(points_N, points_N + 1, labels=np.arange(21), weights="quadratic")
+    )
+    for metric in ("interval", "ordinal", "nominal"):
+        found = agreement.alpha(np.stack([a_N1, b_N1]), metric)(rows)
+        both_JN = np.stack([points_N, points_N + 1])
+        assert found < 0.999
+        assert found == pytest.approx(krippendorff.alpha(both_JN, level_of_measurement=metric))
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=4, max_size=20))
 def test_ordinal_alpha_only_knows_the_order_and_nominal_not_even_that(
     scores: list[tuple[int, ...]],
 ) -> None:
-    tenths_JNM = np.array(scores, dtype=np.intp).T[:, :, None]
+    levels_JNM = np.array(scores, dtype=np.intp).T[:, :, None]
     rows = np.arange(len(scores))
-    stretched = np.array([0, 1, 4, 9, 10])[tenths_JNM]
-    renamed = np.array([7, 0, 10, 3, 1])[tenths_JNM]
+    stretched = np.array([0, 1, 4, 9, 10])[levels_JNM]
+    renamed = np.array([7, 0, 10, 3, 1])[levels_JNM]
 
     for metric, other in (("ordinal", stretched), ("nominal", renamed)):
-        assert agreement.alpha(other, metric)(rows) == pytest.approx(
-            agreement.alpha(tenths_JNM, metric)(rows), nan_ok=True
+        assert agreement.alpha(other.astype(float), metric)(rows) == pytest.approx(
+            agreement.alpha(levels_JNM.astype(float), metric)(rows), nan_ok=True
         )
 
 

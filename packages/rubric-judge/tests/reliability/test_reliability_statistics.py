@@ -186,7 +186,8 @@ def test_kappa_is_that_of_its_definition() -> None:
     generator = np.random.default_rng(2)
     a, b = generator.integers(0, 11, (2, 60, 1))
     b = np.where(generator.random((60, 1)) < 0.6, a, b)
-    b[:3] = -1  # missing
+    a, b = a / 1.0, b / 1.0
+    b[:3] = NAN
 
     found = agreement.kappa(a, b)(np.arange(60))
 
@@ -205,21 +206,19 @@ def test_alpha_of_the_published_example_with_missing_ratings() -> None:
             [NAN, NAN, 2, 1, 3, 4, 4, NAN, 2, 1, 1, 3, 3, NAN, 4],
         ]
     )
-    tenths_JNM = np.nan_to_num(rated_JN, nan=-1).astype(np.intp)[:, :, None]
-
-    found = agreement.alpha(tenths_JNM)(np.arange(15))
+    found = agreement.alpha(rated_JN[:, :, None])(np.arange(15))
 
     assert found == pytest.approx(0.811, abs=0.0005)
     assert found == pytest.approx(krippendorff.alpha(rated_JN, level_of_measurement="interval"))
 
 
-def test_scores_go_to_the_nearest_tenth_and_the_first_replicate_with_scores_counts() -> None:
+def test_the_first_replicate_with_scores_counts() -> None:
     z_JNRM = np.array([[[[NAN, NAN], [0.25, 0.34]], [[0.35, 1.0], [0.0, 0.0]]]])
     rewards_JNR = z_JNRM.mean(axis=3)
 
     single = agreement.single_judgements(z_JNRM, rewards_JNR)
 
-    assert single.tenths_JNM.tolist() == [[[3, 3], [4, 10]]]
+    assert single.z_JNM.tolist() == [[[0.25, 0.34], [0.35, 1.0]]]
     assert single.rewards_JN[0].tolist() == pytest.approx([0.295, 0.675])
 
 
@@ -254,7 +253,7 @@ def test_what_cannot_be_said_is_nan() -> None:
     rows = np.arange(5)
 
     assert math.isnan(agreement.correlation(constant_N, np.arange(5.0), "spearmanr")(rows))
-    assert math.isnan(agreement.kappa(np.full((5, 1), 3), np.full((5, 1), 3))(rows))
+    assert math.isnan(agreement.kappa(np.full((5, 1), 3.0), np.full((5, 1), 3.0))(rows))
     assert math.isnan(agreement.alpha(np.full((2, 5, 1), 3))(rows))
     assert math.isnan(agreement.icc_a1(np.stack([constant_N, constant_N]))(rows))
     assert math.isnan(noise.icc1(np.full((5, 2), 0.5))(rows))
@@ -268,16 +267,19 @@ def _intervals(documents: list[str], tasks: list[str] | None = None) -> Interval
     return Intervals(documents, tasks or documents, resamples=300, confidence=0.95, seed=0)
 
 
-def test_the_coarsest_unit_with_enough_members_is_drawn() -> None:
+def test_documents_are_drawn_and_within_a_single_one_tasks_or_responses() -> None:
     x_N = np.random.default_rng(0).normal(size=32)
     statistic = ratio(x_N, np.ones(32))
     many, few = [str(n // 4) for n in range(32)], [str(n // 16) for n in range(32)]
+    one = ["0"] * 32
 
     assert _intervals(many).estimate(statistic).unit == "document"
-    assert _intervals(few, many).estimate(statistic).unit == "task"
-    assert _intervals(few).estimate(statistic).unit == "response"
-    assert _intervals(few).estimate(statistic, of_groups=True).low is None
-    assert _intervals(["0"] * 32).estimate(statistic, np.arange(5)).low is None
+    # Tasks of two documents are not independent of each other: two are too few to say.
+    assert _intervals(few, many).estimate(statistic).low is None
+    assert _intervals(one, many).estimate(statistic).unit == "task"
+    assert _intervals(one).estimate(statistic).unit == "response"
+    assert _intervals(one).estimate(statistic, of_groups=True).low is None
+    assert _intervals(one).estimate(statistic, np.arange(5)).low is None
 
 
 def test_intervals_of_clustered_rows_are_wider_than_if_rows_were_independent() -> None:
@@ -316,7 +318,7 @@ def test_a_bias_has_students_interval() -> None:
 
     half = 4.302653 * 0.1 / np.sqrt(3)
     assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
-    assert found.unit == "response"
+    assert found.unit == "document"
 
 
 def test_a_bias_of_one_response_has_no_interval_and_of_none_no_value() -> None:

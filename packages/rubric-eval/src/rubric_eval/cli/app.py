@@ -120,7 +120,9 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
     pairs = ((pair, "yes" if pair.same_order else "no") for pair in table.judge_pairs)
     print_figures(TABLES["judge_pairs"], pairs)
     limits = (
-        (row, None if row.mean is None else f"{percent(row.ci_low)} to {percent(row.ci_high)}")
+        (row, "uncorrected", None)
+        if row.mean is None
+        else (row, percent(row.mean), f"{percent(row.ci_low)} to {percent(row.ci_high)}")
         for row in table.corrected
     )
     print_figures(TABLES["corrected"], limits, level=level)
@@ -129,6 +131,8 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
             refused = row.refused.replace("EVAL/", f"{out}/")  # the file may be moved
             why = f"{row.model} by {row.judge} is not corrected: {refused}"
             stdout.print(why, soft_wrap=True)
+        if row.population:
+            stdout.print(f"{row.model} by {row.judge}: {row.population}", soft_wrap=True)
     stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
 
 

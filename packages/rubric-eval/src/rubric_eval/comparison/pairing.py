@@ -135,7 +135,7 @@ def _shown(value: Any) -> str:
 
 def scores(measured: Iterable[Measured], settings: CompareSettings) -> tuple[ModelScore, ...]:
     """Give the score of each, as a comparison has it; see `score`."""
-    return tuple(score(one, confidence=settings.confidence, **settings.draws) for one in measured)
+    return tuple(score(one, confidence=settings.confidence) for one in measured)
 
 
 def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[PairedResult]:

@@ -1,6 +1,7 @@
 """The paper's Table 1, the judges side by side, and rewards as labels would have them.
 
-All are from the rows of a finished evaluation; a correction is refused where labels do not apply.
+All are from the rows of a finished evaluation. Labels correct the rewards of the answers alone that
+they were drawn from; of any other model the judge's mean stands, marked as uncorrected.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,8 +23,12 @@ from rubric_eval.records.run import EvalRun, Measured, Record, present_mean
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.scores.scoring import NamedJudge
 from rubric_eval.statistics.scores import ModelScore, score
-from rubric_judge.calibration.correction import check_population, corrected_mean
-from rubric_judge.calibration.record import Calibration, read_calibration
+from rubric_judge.calibration.correction import (
+    check_population,
+    corrected_mean,
+    labelled_population,
+)
+from rubric_judge.calibration.record import Calibration, RewardPair, read_calibration
 
 
 class CorrectedReward(Record):
@@ -39,12 +44,13 @@ class CorrectedReward(Record):
     ci_high: float | None = None
     trust: float | None = None
     """λ: how much the judge is believed, 0 to 1."""
-    labelled: int
-    """Labelled responses of the calibration."""
-    population: str
-    """Whether these answers are like those that were labelled, with figures."""
+    labelled: int = 0
+    """Labelled answers of the model itself; 0 where the correction is refused."""
+    population: str = ""
+    """Whether the judge errs on these answers as on others that are labelled, with figures; empty
+    where labels are of the one or the other alone."""
     refused: str = ""
-    """Why there is no corrected reward; empty where there is one."""
+    """Why there is no corrected reward and the raw one stands; empty where there is one."""
 
 
 def calibration_of(path: Path, judges: Sequence[NamedJudge], tasks: Iterable[Task]) -> bytes:
@@ -91,33 +97,51 @@ def corrected_rewards(
 
 
 def _corrected(folder: EvalFolder, measured: Measured, calibration: Calibration) -> CorrectedReward:
-    """Correct a model's mean over questions, unless its rewards are of another population."""
-    pairs = calibration.reward.pairs
-    found = [
-        (mean, document)
-        for mean, document in zip(measured.means_N, measured.clusters, strict=True)
-        if mean is not None
+    """Correct a model's mean by the labels of its own answers, if there are enough."""
+    answers = dict(zip(measured.ids, measured.answers_NK, strict=True))
+    judged = [
+        (value, answer, document)
+        for values_K, answers_K, document in zip(
+            measured.values_NK, measured.answers_NK, measured.clusters, strict=True
+        )
+        for value, answer in zip(values_K, answers_K, strict=True)
+        if value is not None
     ]
-    means_N, documents_N = zip(*found, strict=True) if found else ((), ())
-    values = [value for values_K in measured.values_NK for value in values_K if value is not None]
-    raw = sum(means_N) / len(means_N) if means_N else 0.0
+    values = [value for value, _, _ in judged]
+    hashes = [answer for _, answer, _ in judged]
+    documents = [document for _, _, document in judged]
     names = {"model": measured.model, "judge": measured.judge or ""}
-    row = partial(CorrectedReward, **names, raw=raw, labelled=len(pairs))
+    row = partial(CorrectedReward, **names, raw=present_mean(measured.means_N) or 0.0)
     try:
-        population = check_population(values, pairs)
-        corrected = corrected_mean(means_N, pairs, documents_N=documents_N)
+        own = labelled_population(calibration, answers)
+        corrected = corrected_mean(values, own, answers_N=hashes, documents_N=documents)
     except RewardError as error:
-        return row(population="", refused=str(error))
-    if population.transfers:
-        limits = corrected.model_dump(include={"mean", "ci_low", "ci_high", "trust"})
-        return row(population=population.reason, **limits)
-    answers = min(folder.answers(measured.model, 0).parent.glob("seed_*.jsonl"))
-    refused = (
-        "the calibration is of another population of answers: label some of this model's "
-        f"(rubric-judge label TASKS EVAL/{answers.relative_to(folder.root)} --out LABELS) and "
-        f"calibrate on them; {population.reason}"
+        answers_of = min(folder.answers(measured.model, 0).parent.glob("seed_*.jsonl"))
+        path = f"EVAL/{answers_of.relative_to(folder.root)}"
+        remedy = (
+            "the judge's own mean stands, uncorrected. To correct it, label a draw of this model's "
+            f"answers (rubric-judge label TASKS {path} --out LABELS) and calibrate on them"
+        )
+        return row(refused=f"{error}; {remedy}")
+    known = set(hashes)
+    others = [one for one in calibration.reward.pairs if one.answer not in known]
+    return row(
+        labelled=corrected.labelled,
+        population=_errors_elsewhere(values, others, own),
+        **corrected.model_dump(include={"mean", "ci_low", "ci_high", "trust"}),
     )
-    return row(population=population.reason, refused=refused)
+
+
+def _errors_elsewhere(
+    values: Sequence[float], others: Sequence[RewardPair], own: Sequence[RewardPair]
+) -> str:
+    """Say whether the judge errs on a model's answers as on others that are labelled."""
+    if not others:
+        return ""
+    try:
+        return check_population(values, others, own).reason
+    except RewardError as error:
+        return str(error)
 
 
 def _fingerprint(judge: records.JudgeEntry) -> str:

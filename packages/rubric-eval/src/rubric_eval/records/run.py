@@ -283,15 +283,19 @@ class Measured(ModelQuality):
     values_NK: tuple[tuple[float | None, ...], ...]
     """K = seeds · samples, seed-major; None where nothing could be measured."""
 
+    answers_NK: tuple[tuple[str, ...], ...] = ()
+    """`rubric_judge`'s `hash_answer` of each answer; for rewards."""
+
     criteria_z_N: tuple[dict[str, float], ...] = ()
     """Mean z over the K judged answers, by criterion; for rewards."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         n = len(self.ids)
-        for name in ("clusters", "prompts", "values_NK", "fields", "criteria_z_N"):
+        optional = {"fields", "answers_NK", "criteria_z_N"}
+        for name in ("clusters", "prompts", "values_NK", *sorted(optional)):
             count = len(getattr(self, name))
-            if count != n and (count or name not in {"fields", "criteria_z_N"}):
+            if count != n and (count or name not in optional):
                 raise ValueError(f"{name} has {count} entries for {n} ids")
         if len(set(self.ids)) < n:
             raise ValueError("an id is there twice")

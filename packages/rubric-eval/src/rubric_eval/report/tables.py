@@ -99,11 +99,16 @@ def corrected_table(corrected: Sequence[CorrectedReward], level: str) -> Table:
         f" {one.model} is not corrected: {one.refused}." for one in corrected if one.refused
     )
     rows = (
-        row(one.model, one.raw, Cell(value=one.mean, low=one.ci_low, high=one.ci_high), one.trust)
+        row(
+            one.model,
+            one.raw,
+            Cell(value=one.mean, low=one.ci_low, high=one.ci_high),
+            one.trust,
+            one.labelled,
+        )
         for one in corrected
     )
-    labelled = corrected[0].labelled
-    return table_of("corrected_heldout", rows, level=level, labelled=labelled, refused=refused)
+    return table_of("corrected_heldout", rows, level=level, refused=refused)
 
 
 def judge_table(found: Findings) -> Table:

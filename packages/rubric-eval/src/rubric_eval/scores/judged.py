@@ -17,6 +17,7 @@ from rubric_eval.records import files
 from rubric_eval.records import run as records
 from rubric_eval.records.digests import Edits
 from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_judge.ledger.entry import hash_answer
 
 _ROUNDING: Final = 1e-9
 
@@ -215,6 +216,10 @@ def measured_rewards(
         fields=fields if any(fields) else (),
         seeds=run.seeds,
         values_NK=tuple(tuple(row.reward for row in row_K) for row_K in scores_NK),
+        answers_NK=tuple(
+            tuple(hash_answer(i, pairs[i, k][0].text or "") for pairs in pairs_S for k in samples)
+            for i in ids
+        ),
         criteria_z_N=tuple(records.mean_z(row.criteria_z for row in row_K) for row_K in scores_NK),
         invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
         unavailable_frac=outcomes[Outcome.UNAVAILABLE] / len(rows),

@@ -6,7 +6,7 @@ question are averaged first, since they are not independent of each other.
 
 import math
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, compress
 from typing import Any, Final, Unpack, cast
 
 import numpy as np
@@ -15,7 +15,9 @@ from scipy import optimize, stats
 
 from rubric_core.arrays import FloatArray
 from rubric_eval.errors import EvalShapeError
-from rubric_eval.statistics.bootstrap import Draws, IntervalDraws, bootstrap_mean
+from rubric_eval.statistics.bootstrap import IntervalDraws, bootstrap_mean, cluster_sums
+from rubric_judge.estimates import ClusteredMean, wilson
+from rubric_judge.estimates import score_limits as score_limits_of
 
 
 class Interval(BaseModel):
@@ -222,9 +224,15 @@ def score_interval(
     is_accuracy: bool,
     answers: int,
     confidence: float = 0.95,
-    **draws: Unpack[Draws],
 ) -> Interval:
-    """Estimate a score: Wilson's interval for one answer an item, else the BCa bootstrap.
+    """Estimate a mean of values in [0, 1]: Wilson's interval for one answer an item, else as below.
+
+        n* = x̄ (1 − x̄) / Var(x̄),   Var over documents, t of C* − 1 degrees of freedom
+
+    Wilson's interval at the n* answers that the spread between documents is worth, and Student's t
+    with the degrees of freedom that documents of such sizes have (Satterthwaite). The BCa bootstrap
+    of a mean, which differences have, is a point where all values are equal, and misses too often
+    where few questions have a reward. Where nothing spreads, n* = C*.
 
     Args:
         means_N: of each question, its answers averaged; None and NaN are missing.
@@ -232,23 +240,36 @@ def score_interval(
         is_accuracy: whether an answer is right or wrong, and no reward.
         answers: K, given to each question.
         confidence: nominal coverage, in (0, 1).
-        draws: how the bootstrap is drawn.
+
+    Returns:
+        The interval; unknown for a single question or document, which says nothing of the spread.
 
     Raises:
-        EvalShapeError: no value at all, or an infinite one.
+        EvalShapeError: no value at all, or one that is not in [0, 1].
+
+    Reference: Wilson, JASA 22 (1927); Rao and Scott, A simple method for the analysis of clustered
+    binary data, Biometrics 48 (1992), for n*.
     """
-    values_N = np.asarray(means_N, dtype=np.float64)  # None becomes NaN
-    present_N = values_N[~np.isnan(values_N)]
-    clusters = len(set(clusters_N))
-    if is_accuracy and present_N.size:
-        if clusters == values_N.size and answers == 1:
-            return wilson_interval(int(present_N.sum()), present_N.size, confidence=confidence)
-        if present_N.min() == present_N.max() and present_N[0] in {0.0, 1.0}:
-            # A bootstrap of nothing but zeros would be a point; what one answer says still holds.
-            n = min(clusters, present_N.size)
-            found = wilson_interval(int(present_N[0]) * n, n, confidence=confidence)
-            return found.model_copy(update={"n": present_N.size})
-    return mean_interval(values_N, clusters_N=clusters_N, confidence=confidence, **draws)
+    values_N = _one_axis(means_N)
+    is_present_N = ~np.isnan(values_N)
+    present_N = values_N[is_present_N]
+    if not present_N.size:
+        raise EvalShapeError.told("no_value", n=values_N.size)
+    if is_accuracy and len(set(clusters_N)) == values_N.size and answers == 1:
+        return wilson_interval(int(present_N.sum()), present_N.size, confidence=confidence)
+    sums_C, counts_C = cluster_sums(present_N, list(compress(clusters_N, is_present_N)))
+    found = ClusteredMean.of(sums_C, counts_C)
+    # Of equal values the mean is one of them, and not what their sum rounds to.
+    mean = float(present_N.mean() if np.ptp(present_N) else present_N[0])
+    if found.clusters == 1:
+        return Interval(mean=mean, ci_low=None, ci_high=None, n=present_N.size)
+    quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, found.freedom))
+    if np.ptp(present_N) <= _ROUNDING:
+        low, high = wilson(mean, found.equal_clusters, quantile)
+    else:
+        least = 0.5 / found.equal_clusters
+        low, high = score_limits_of(mean, found.variance, quantile, least=least)
+    return Interval(mean=mean, ci_low=low, ci_high=high, n=present_N.size)
 
 
 _ROUNDING: Final = 1e-12

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from statistics import fmean
-from typing import Final, Unpack
+from typing import Final
 
 from rubric_eval.records.run import Measure, Measured, ModelQuality
-from rubric_eval.statistics.bootstrap import Draws
 from rubric_eval.statistics.intervals import Interval, score_interval
 
 FEWEST_QUESTIONS: Final = 5
@@ -38,13 +37,12 @@ class ModelScore(Interval, ModelQuality):
     """Mean z by criterion, of those that enough questions ask."""
 
 
-def score(measured: Measured, *, confidence: float = 0.95, **draws: Unpack[Draws]) -> ModelScore:
+def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
     """Give a model's mean with its interval, and what explains it.
 
     Args:
         measured: all its values.
         confidence: nominal coverage, in (0, 1).
-        draws: how the bootstrap is drawn.
 
     Raises:
         EvalShapeError: no question has a value.
@@ -55,7 +53,6 @@ def score(measured: Measured, *, confidence: float = 0.95, **draws: Unpack[Draws
         is_accuracy=measured.measure is Measure.ACCURACY,
         answers=measured.answers,
         confidence=confidence,
-        **draws,
     )
     values = [one for values_K in measured.values_NK for one in values_K if one is not None]
     chance = measured.chance

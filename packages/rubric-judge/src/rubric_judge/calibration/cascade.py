@@ -1,7 +1,7 @@
 """A cascade's thresholds from people's labels: the very judge is run at each threshold in turn."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ from rubric_judge.calibration.thresholds import GRID, RiskTest, risk_test
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.cascade.judge import CascadeJudge
 from rubric_judge.cascade.record import CascadeCalibration, Threshold
-from rubric_judge.cascade.uncertainty import agree
+from rubric_judge.cascade.uncertainty import HALF, agree
 from rubric_judge.config import CascadeConfig
 from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label
@@ -24,11 +24,21 @@ _Group: TypeAlias = str | None
 _Thresholds: TypeAlias = dict[_Group, float | None]
 
 
+def _is_tie(shares: Sequence[float], target: CascadeTarget) -> bool:
+    """Whether a verdict is to be compared, and as many raters say met as not."""
+    met = sum(share >= HALF for share in shares)
+    return target.tolerance is None and 2 * met == len(shares)
+
+
 class _Labels:
     """People's shares z of each labelled criterion, and how their contradictions are averaged."""
 
     def __init__(
-        self, labels: Iterable[Label], views: Sequence[tuple[int, JudgeView]], target: CascadeTarget
+        self,
+        labels: Iterable[Label],
+        views: Sequence[tuple[int, JudgeView]],
+        target: CascadeTarget,
+        documents: Mapping[str, str],
     ) -> None:
         given: dict[int, dict[str, list[float]]] = {}
         by_line = dict(views)
@@ -39,13 +49,15 @@ class _Labels:
                 scores.append(label.score / weight)
         self.shares = {
             line: {name: math.fsum(all_) / len(all_) for name, all_ in criteria.items()}
-            for line, criteria in given.items()
+            for line, all_of_line in given.items()
+            if (criteria := {name: z for name, z in all_of_line.items() if not _is_tie(z, target)})
         }
-        """Mean of the raters, by line and criterion."""
+        """Mean of the raters, by line and criterion; without those that people have not decided."""
         if not self.shares:
             raise ConfigError(says("no_weighty_label"), location="labels")
         self.views = [by_line[line] for line in self.shares]
         self.target = target
+        self.documents = documents
         names = sorted({name for criteria in self.shares.values() for name in criteria})
         self.groups: tuple[_Group, ...] = tuple(names) if target.per_criterion else (None,)
 
@@ -56,7 +68,7 @@ class _Labels:
         """
         units: dict[object, list[float]] = {}
         for line, view, result in zip(self.shares, self.views, results, strict=True):
-            unit = view.task_id if self.target.unit == "task" else line
+            unit = self._unit(line, view)
             losses = self._losses(group, line, view, result)
             if losses and result.outcome is not Outcome.UNAVAILABLE:
                 units.setdefault(unit, []).append(math.fsum(losses) / len(losses))
@@ -66,6 +78,12 @@ class _Labels:
             raise ConfigError(says("all_invalid"), location="judge")
         losses_N = np.array([math.fsum(all_) / len(all_) for all_ in units.values()])
         return risk_test(losses_N, risk=self.target.risk, delta=delta)
+
+    def _unit(self, line: int, view: JudgeView) -> object:
+        """Return what a response was drawn with."""
+        if self.target.unit == "document":
+            return self.documents.get(view.task_id, view.grounding.sha256)
+        return view.task_id if self.target.unit == "task" else line
 
     def _losses(
         self, group: _Group, line: int, view: JudgeView, result: JudgeResult
@@ -161,6 +179,7 @@ async def calibrate_cascade(
     views: Sequence[tuple[int, JudgeView]],
     target: CascadeTarget,
     *,
+    documents: Mapping[str, str] | None = None,
     on_threshold: Callable[[float | None], None] = lambda _: None,
 ) -> CascadeCalibration:
     """Find how unsure each judge may be, so that P(risk > α) ≤ δ.
@@ -176,6 +195,7 @@ async def calibrate_cascade(
         labels: as `read_labels` gives them; of several raters the mean counts.
         views: as `read_responses` gives them.
         target: what is to be promised.
+        documents: hash of each task's document; that of its passage where it is left out.
         on_threshold: told each threshold before it is tested.
 
     Raises:
@@ -184,7 +204,7 @@ async def calibrate_cascade(
 
     Source: Angelopoulos et al., Learn then Test (arXiv 2110.01052), fixed-sequence testing.
     """
-    given = _Labels(labels, views, target)
+    given = _Labels(labels, views, target, documents or {})
     delta = (1 - target.confidence) / len(given.groups)
     passed: _Thresholds = {}
     found: dict[_Group, Threshold] = {}

@@ -1,11 +1,12 @@
-"""A judge's mean reward, corrected by the responses that have labels, and where that is valid."""
+"""A judge's mean reward on some answers, corrected by labels of a part of these very answers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias, cast
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,26 +14,17 @@ from scipy import stats
 
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_judge.calibration.record import RewardPair
+from rubric_judge.calibration.record import Calibration, RewardPair
 from rubric_judge.errors import says
-from rubric_judge.estimates import ClusteredMean, Estimate
+from rubric_judge.estimates import ClusteredMean, Estimate, score_limits
 from rubric_judge.page.tables import Part
+from rubric_judge.reliability.ratings import IntArray
 
 FEWEST_DOCUMENTS: Final = 10
 """From fewer labelled documents no interval is given: it would not hold what it says."""
-LEAST_OVERLAP: Final = 0.5
-"""At least this part of two distributions of rewards has to be common to both."""
-MOST_UNCOVERED: Final = 0.05
-"""At most this share of rewards may lie where there is no label within a tenth."""
-_TENTHS: Final = 10
-_NEAR: Final = 0.1
 _NO_VARIANCE: Final = 1e-20
 """Of a mean of shares: what rounding leaves of none."""
 _LEAST_WORTH: Final = 1 + 1e-6
-
-Tuning: TypeAlias = Literal["regression", "power"]
-"""How much the judge is believed: `regression` for any population, `power` for that alone which the
-labelled responses are a sample of."""
 
 
 class CorrectedMean(Part):
@@ -48,307 +40,328 @@ class CorrectedMean(Part):
     judged: int
     """N, rewards of the population."""
     labelled: int
-    """n, labelled responses."""
+    """n, labelled answers of it."""
     documents: int
-    """That the labelled responses come from."""
-
-
-class PopulationCheck(Part):
-    """Whether a calibration is valid for a population of responses."""
-
-    transfers: bool
-    reason: str
-    """Why, in one sentence with its figures."""
-    overlap: float
-    """Common part of the judge's rewards here and where there are labels, 0 to 1, by tenths."""
-    uncovered_frac: float
-    """Share of rewards without a labelled one within a tenth."""
-    difference: Estimate | None = None
-    """Mean of label − λ·judge among the probes, less that of the pairs; None without probes."""
-    probes: int = 0
+    """That the labelled answers come from."""
 
 
 def corrected_mean(
     judge_N: ArrayLike,
     pairs: Sequence[RewardPair],
     *,
-    tuning: Tuning = "regression",
+    answers_N: Sequence[str] | None = None,
     documents_N: Sequence[str] | None = None,
     confidence: float = 0.95,
 ) -> CorrectedMean:
-    """Estimate a population's mean label from its judge's rewards and some labelled responses.
+    """Estimate a population's mean label from its judge's rewards and labels of a part of it.
 
-        θ̂ = λ f̄_N + mean_n(Y − λ f)
-        se² = λ² Var(f̄_N) + Var(mean_n(Y − λ f))          and (f̄_N − f̄_n)² Var(λ) of a slope
-        λ = Cov_n(Y, f) / Var_n(f)                        "regression"
-        λ = Cov_n(Y, f) / ((1 + n/N) Var_{n+N}(f))        "power"
+        θ̂ = λ f̄_N + mean_n(Y − λ f),   λ = Cov_n(Y, f) / Var_n(f), within [0, 1]
+        Var(θ̂) = (C − 1) / C Σ_c (θ̂_(−c) − θ̂)² + Σ_d (θ̂_(−d) − θ̂)²
 
-    f are the judge's rewards, Y the labels; λ is kept within [0, 1], and 0 leaves the labels alone.
-    A mean's variance is over documents, and the interval takes Student's t with Welch's degrees of
-    freedom, for labels are few. Pairs count by their weights (Hájek); n is (Σ w)² / Σ w² (Kish).
-
-    It is valid where Y − λ f has the same mean as among the labelled responses: ask
-    `check_population`. "power" has the least variance where both are samples of one population,
-    and draws every other population towards the labelled one (λ goes to 0 as n/N grows), so it must
-    not compare models. "regression" is its limit for many judged responses: the residual is then
-    uncorrelated with f, and another distribution of f alone leaves the estimate right, as far as Y
-    is linear in f.
+    f are the judge's rewards, Y the labels. It is right whatever the judge does, for the n pairs
+    are a sample of the N answers: a pair of any other answer is left out, since a judge that errs
+    by .2 on one model's answers need not do so on another's. θ̂_(−c) leaves out a document, of C
+    with labels and of the others; λ is estimated anew each time. The interval is Wilson's with the
+    number of answers that such a variance is worth, θ̂ (1 − θ̂) / Var(θ̂), and Student's t with
+    Satterthwaite's degrees of freedom. Pairs count by their weights (Hájek).
 
     Args:
         judge_N: rewards by the judge, shape [N].
-        pairs: labelled responses, from at least ten documents.
-        tuning: which λ.
+        pairs: labelled answers; those that are among `answers_N`, from at least ten documents.
+        answers_N: of which answer each reward is, as `hash_answer` gives it.
         documents_N: document of each reward; each is one of its own where this is left out.
         confidence: nominal coverage, in (0, 1).
 
     Returns:
-        The estimate; not clipped to [0, 1].
+        The estimate, within [0, 1].
 
     Raises:
-        RewardShapeError: not one axis, or not one document a reward.
-        RewardError: too few rewards or documents, a value not finite, or Y − λ f has no spread.
+        RewardShapeError: not one axis, or not one document and answer a reward.
+        RewardError: it is not said which answers the rewards are of; too few rewards or documents,
+            a value not finite, or Y − λ f has no spread.
 
-    Source: arXiv 2311.01453 (PPI++), Example 6.1 and Eq. (9): mean estimation with power tuning.
+    Source: arXiv 2311.01453 (PPI++), Eq. (2); λ is its best where the labelled are among the N.
+    Source: Efron and Stein, The jackknife estimate of variance, Annals of Statistics 9 (1981).
     """
     if not 0 < confidence < 1:
         raise RewardError(f"confidence must be in (0, 1), not {confidence!r}")
-    sample = _Sample.of(judge_N, pairs, documents_N)
-    trust = sample.trust(tuning)
-    judged = _clustered_mean(sample.judge_N, sample.documents_N)
-    rectifier = sample.rectifier(trust, tuning=tuning, at=judged.mean)
-    _require_spread(rectifier, f"{len(pairs)} labelled responses")
-    low, high = _limits(judged.times(trust), rectifier, confidence=confidence)
+    sample = _Sample.of(judge_N, pairs, answers_N, documents_N)
+    trust, mean = sample.trust, sample.estimate
+    residual_D = sample.without_D - mean
+    variance = sample.variance_of(residual_D)
+    if variance < _NO_VARIANCE or sample.residual_spread < _NO_VARIANCE:
+        of = f"{len(sample.label_n)} labelled responses"
+        raise RewardError(says("no_spread", mean=sample.rectifier, of=of))
+    t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, sample.freedom(variance)))
+    within = min(max(mean, 0.0), 1.0)
+    low, high = score_limits(within, variance, t, least=0.5 / sample.labelled_documents)
     return CorrectedMean(
-        mean=trust * judged.mean + rectifier.mean,
+        mean=within,
         ci_low=low,
         ci_high=high,
-        raw=judged.mean,
+        raw=float(sample.judge_N.mean()),
         trust=trust,
         judged=len(sample.judge_N),
-        labelled=len(pairs),
-        documents=rectifier.clusters,
+        labelled=len(sample.label_n),
+        documents=sample.labelled_documents,
     )
+
+
+def labelled_population(
+    calibration: Calibration, answers: Mapping[str, Iterable[str]]
+) -> tuple[RewardPair, ...]:
+    """Return the labelled answers of a population, where its labels were drawn from all of it.
+
+    Answers that two models happen to share are no sample of either's: labels of the one are used
+    for the other only where its answers to all questions were there when labels were drawn.
+
+    Args:
+        calibration: of a judge.
+        answers: `hash_answer` of each answer of the population, by task.
+
+    Raises:
+        RewardError: the labels were drawn from other answers, or from a part of these.
+    """
+    if not calibration.answers:
+        raise RewardError(says("no_answers"))
+    drawn_from = set(calibration.answers)
+    known = {task for task, hashes in answers.items() if drawn_from.intersection(hashes)}
+    if len(known) < len(answers):
+        raise RewardError(says("other_answers", known=len(known), of=len(answers)))
+    own = {one for hashes in answers.values() for one in hashes}
+    return tuple(pair for pair in calibration.reward.pairs if pair.answer in own)
+
+
+class PopulationCheck(Part):
+    """Whether a judge errs on some answers as it does on those that are labelled."""
+
+    transfers: bool
+    """Whether no difference is shown. It is no licence to correct: labels alone are that."""
+    reason: str
+    """Why, in one sentence with its figures."""
+    difference: Estimate | None = None
+    """Mean of label − λ·judge among the probes, less that of the pairs; None without probes."""
+    probes: int = 0
 
 
 def check_population(
     judge_N: ArrayLike,
     pairs: Sequence[RewardPair],
-    probes: Sequence[RewardPair] | None = None,
+    probes: Sequence[RewardPair] = (),
     *,
-    tuning: Tuning = "regression",
     confidence: float = 0.95,
 ) -> PopulationCheck:
-    """Tell whether labelled responses can correct a judge on another population.
+    """Tell whether a judge was seen to err otherwise on other answers than on the labelled ones.
 
-    With probes, labelled responses of that population, Welch's interval of the difference of mean
-    residuals Y − λ f must hold 0, with λ as `corrected_mean` takes it. Without, the judge's rewards
-    must overlap with those that are labelled; that is less: a policy may win the judge's favour at
-    every reward.
+    Welch's interval of the difference of mean residuals Y − λ f, over documents, with λ of the
+    pairs. Without probes it says no: rewards that look alike show nothing of the errors in them.
 
     Args:
-        judge_N: rewards of the population by the judge, shape [N].
-        pairs: labelled responses that the correction is made of.
-        probes: a few labelled responses of the population itself, from at least two documents.
-        tuning: which λ.
-        confidence: of the interval of the difference, in (0, 1).
+        judge_N: rewards of the other answers by the judge.
+        pairs: labelled answers.
+        probes: a few labelled ones of the other answers.
+        confidence: of the interval, in (0, 1).
 
     Raises:
-        RewardShapeError, RewardError: as `corrected_mean`; too few probes, or without a spread.
+        RewardError: pairs or probes of fewer than two documents, or without a spread.
 
     Source: Welch, The generalization of "Student's" problem, Biometrika 34 (1947).
     """
-    sample = _Sample.of(judge_N, pairs, None)
-    by_overlap = _overlap_check(sample)
-    if probes is None:
-        return by_overlap
-    trust = sample.trust(tuning)
-    probed = _Sample.of(judge_N, probes, None, fewest=2)
-    there = sample.rectifier(trust, tuning=tuning, at=probed.mean(probed.judge_n))
-    here = _clustered_mean(probed.residual_n(trust), probed.documents_n, probed.weights_n)
-    _require_spread(there, f"{len(pairs)} labelled responses of the calibration")
-    _require_spread(here, f"{len(probes)} probes")
-    low, high = _limits(here, there.times(-1), confidence=confidence)
-    difference = here.mean - there.mean
-    transfers = low <= 0 <= high
+    here_mean = np.asarray(judge_N, dtype=np.float64).mean()
+    means = f"mean reward {here_mean:.3f} here, {_mean_reward(pairs):.3f} where labelled"
+    if not probes:
+        reason = f"no label of these answers shows how the judge errs on them; {means}"
+        return PopulationCheck(transfers=False, reason=reason)
+    trust = _slope(pairs)
+    there, here = (_residuals(some, trust) for some in (pairs, probes))
+    for found, of in ((there, f"{len(pairs)} labelled responses"), (here, f"{len(probes)} probes")):
+        if not found.variance > _NO_VARIANCE:
+            raise RewardError(says("no_spread", mean=found.mean, of=of))
+    total = here.variance + there.variance
+    parts = sum(one.variance**2 / one.freedom for one in (here, there))
+    t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, total**2 / parts))
+    value, half = here.mean - there.mean, t * math.sqrt(total)
+    difference = Estimate(value=value, low=value - half, high=value + half, unit="document")
+    is_alike = value - half <= 0 <= value + half
     reason = (
-        f"label − {trust:.2f}·judge differs by {difference:+.3f} [{low:+.3f}, {high:+.3f}] between "
-        f"{len(probes)} probes of this population and {len(pairs)} labelled responses of the "
-        f"calibration, which {'is no difference shown' if transfers else 'leaves out 0'}"
-    )
-    found = {
-        "transfers": transfers,
-        "reason": reason,
-        "difference": Estimate(value=difference, low=low, high=high, unit="document"),
-        "probes": len(probes),
-    }
-    return by_overlap.model_copy(update=found)
-
-
-def _overlap_check(sample: _Sample) -> PopulationCheck:
-    """Whether the judge's rewards lie where there are labels."""
-    overlap, uncovered = _overlap(sample.judge_N, sample.judge_n, sample.weights_n)
-    reason = (
-        f"{overlap:.0%} of the judge's rewards overlap with those of labelled responses (at least "
-        f"{LEAST_OVERLAP:.0%} must), and {uncovered:.0%} have no label within a tenth (at most "
-        f"{MOST_UNCOVERED:.0%} may have none); mean {sample.judge_N.mean():.3f} here, "
-        f"{sample.mean(sample.judge_n):.3f} where labelled"
+        f"label − {trust:.2f}·judge differs by {value:+.3f} [{value - half:+.3f}, "
+        f"{value + half:+.3f}] between {len(probes)} labels of these answers and {len(pairs)} of "
+        f"others, which {'is no difference shown' if is_alike else 'leaves out 0'}; {means}"
     )
     return PopulationCheck(
-        transfers=overlap >= LEAST_OVERLAP and uncovered <= MOST_UNCOVERED,
-        reason=reason,
-        overlap=overlap,
-        uncovered_frac=uncovered,
+        transfers=is_alike, reason=reason, difference=difference, probes=len(probes)
     )
 
 
-@dataclass(frozen=True, slots=True)
+def _slope(pairs: Sequence[RewardPair]) -> float:
+    """Return λ of labelled answers."""
+    if not np.ptp([one.judge for one in pairs]):
+        return 0.0
+    both = np.cov(
+        [one.label for one in pairs],
+        [one.judge for one in pairs],
+        bias=True,
+        aweights=[one.weight for one in pairs],
+    )
+    return float(np.clip(both[0, 1] / both[1, 1], 0.0, 1.0))
+
+
+def _residuals(pairs: Sequence[RewardPair], trust: float) -> ClusteredMean:
+    """Return the mean of Y − λ f, over documents."""
+    _, place = np.unique([one.document for one in pairs], return_inverse=True)
+    weights = np.array([one.weight for one in pairs])
+    residuals = np.array([one.label - trust * one.judge for one in pairs])
+    sums_C = np.bincount(place, weights * residuals).astype(np.float64)
+    return ClusteredMean.of(sums_C, np.bincount(place, weights).astype(np.float64))
+
+
+def _mean_reward(pairs: Sequence[RewardPair]) -> float:
+    return float(np.average([one.judge for one in pairs], weights=[one.weight for one in pairs]))
+
+
+@dataclass(frozen=True)
 class _Sample:
-    """Rewards of the population, and the labelled ones."""
+    """Rewards of the population, and the labelled ones of them; documents are numbered from 0."""
 
     judge_N: FloatArray
-    documents_N: Sequence[str]
+    document_N: IntArray
     judge_n: FloatArray
     label_n: FloatArray
-    documents_n: Sequence[str]
+    document_n: IntArray
     weights_n: FloatArray
-    """Of the labelled ones, the greatest 1."""
+    """The greatest 1."""
 
     @classmethod
     def of(
         cls,
         judge_N: ArrayLike,
         pairs: Sequence[RewardPair],
+        answers_N: Sequence[str] | None,
         documents_N: Sequence[str] | None,
-        *,
-        fewest: int = FEWEST_DOCUMENTS,
     ) -> _Sample:
         """Read and check them."""
         rewards_N = np.asarray(judge_N, dtype=np.float64)
         if rewards_N.ndim != 1:
             raise RewardShapeError(f"judge_N has shape {rewards_N.shape!r}; give one reward each")
-        own_N = tuple(map(str, range(len(rewards_N)))) if documents_N is None else documents_N
-        if len(own_N) != len(rewards_N):
-            raise RewardShapeError(f"{len(own_N)} documents for {len(rewards_N)} rewards")
+        if answers_N is None:
+            raise RewardError(says("whose_rewards"))
+        for name, given in (("answers", answers_N), ("documents", documents_N)):
+            if given is not None and len(given) != len(rewards_N):
+                raise RewardShapeError(f"{len(given)} {name} for {len(rewards_N)} rewards")
+        names, document_N = np.unique(
+            np.asarray(answers_N if documents_N is None else documents_N), return_inverse=True
+        )
+        place = dict(zip(answers_N, document_N.tolist(), strict=True))
+        own = [pair for pair in pairs if pair.answer in place]
         sample = cls(
             rewards_N,
-            own_N,
-            np.array([pair.judge for pair in pairs]),
-            np.array([pair.label for pair in pairs]),
-            tuple(pair.document for pair in pairs),
-            np.array([pair.weight for pair in pairs])
-            / max((one.weight for one in pairs), default=1),
+            document_N,
+            np.array([pair.judge for pair in own]),
+            np.array([pair.label for pair in own]),
+            np.array([place[pair.answer] for pair in own], dtype=np.intp),
+            np.array([pair.weight for pair in own]) / max((one.weight for one in own), default=1),
         )
         values = np.concatenate([sample.judge_N, sample.judge_n, sample.label_n])
         if not np.isfinite(values).all():
             missing = int((~np.isfinite(values)).sum())
             raise RewardError(f"{missing} rewards are not finite: leave out what has none")
-        if len(set(own_N)) < 2:  # noqa: PLR2004  # one has no spread
-            raise RewardError(f"{len(set(own_N))} document(s) with a reward: a spread needs two")
-        if (found := len(set(sample.documents_n))) < fewest:
-            counts = {"found": found, "fewest": fewest, "more": fewest - found}
-            raise RewardError(says("few_documents", labelled=len(pairs), **counts))
-        if sample.worth < _LEAST_WORTH:
-            raise RewardError(says("worth_one", labelled=len(pairs)))
+        if len(names) < 2:  # noqa: PLR2004  # one has no spread
+            raise RewardError(f"{len(names)} document(s) with a reward: a spread needs two")
+        if (found := sample.labelled_documents) < FEWEST_DOCUMENTS:
+            counts = {"found": found, "fewest": FEWEST_DOCUMENTS, "more": FEWEST_DOCUMENTS - found}
+            raise RewardError(says("few_documents", labelled=len(own), **counts))
+        if float(sample.weights_n.sum() ** 2 / (sample.weights_n**2).sum()) < _LEAST_WORTH:
+            raise RewardError(says("worth_one", labelled=len(own)))
         return sample
 
     @property
-    def worth(self) -> float:
-        """Equally weighed responses that the labelled ones are worth."""
-        return float(self.weights_n.sum() ** 2 / (self.weights_n**2).sum())
+    def labelled_documents(self) -> int:
+        """That labelled answers come from."""
+        return len(np.unique(self.document_n))
 
-    def trust(self, tuning: Tuning) -> float:
+    def _by_document(self, values_n: FloatArray | float) -> FloatArray:
+        """Sum the labelled answers' values by document, weighed."""
+        weighed_n = self.weights_n * values_n
+        sums_D = np.bincount(self.document_n, weighed_n, int(self.document_N.max()) + 1)
+        return sums_D.astype(np.float64)
+
+    @cached_property
+    def _moments(self) -> FloatArray:
+        """Weight, f, Y, f² and f Y of the labelled answers, number and f of all, by document."""
+        f_n, label_n = self.judge_n, self.label_n
+        # Around their means, so that a variance is no difference of large numbers.
+        f_n, label_n = f_n - self._centre[0], label_n - self._centre[1]
+        given = (1.0, f_n, label_n, f_n**2, f_n * label_n)
+        counts_D = np.bincount(self.document_N).astype(np.float64)
+        sums_D = np.bincount(self.document_N, self.judge_N - self._centre[0]).astype(np.float64)
+        return np.stack([*map(self._by_document, given), counts_D, sums_D])
+
+    @cached_property
+    def _centre(self) -> tuple[float, float]:
+        f, label = (np.average(one, weights=self.weights_n) for one in (self.judge_n, self.label_n))
+        return float(f), float(label)
+
+    def _solved(self, moments: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return λ and θ̂ of summed moments, whose axes after the first are kept."""
+        w, f, y, ff, fy, count, sum_N = moments
+        # What is left once the only labelled answers, or all answers, are taken out is nan.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            spread = ff / w - (f / w) ** 2
+            slope = (fy / w - f * y / w**2) / spread
+            trust = np.where(spread > _NO_VARIANCE, np.clip(slope, 0.0, 1.0), 0.0)
+            estimate = self._centre[1] + trust * sum_N / count + y / w - trust * f / w
+        return trust, estimate
+
+    @property
+    def trust(self) -> float:
         """λ."""
-        worth = self.worth
-        values, weights = self.judge_n, self.weights_n
-        if tuning == "power":
-            values = np.concatenate([self.judge_n, self.judge_N])
-            scaled_n = self.weights_n * worth / self.weights_n.sum()
-            weights = np.concatenate([scaled_n, np.ones(len(self.judge_N))])
-        spread = _variance(values, weights)
-        if tuning == "power":
-            spread *= 1 + worth / len(self.judge_N)
-        if spread == 0:
-            return 0.0
-        weights_n = None if (self.weights_n == 1).all() else self.weights_n
-        both = np.cov(self.label_n, self.judge_n, aweights=weights_n)
-        return float(np.clip(both[0, 1] / spread, 0.0, 1.0))
+        return float(self._solved(self._moments.sum(axis=1))[0])
 
-    def mean(self, values_n: FloatArray) -> float:
-        """Return the mean over the labelled ones, by their weights."""
-        return float(np.average(values_n, weights=self.weights_n))
+    @property
+    def estimate(self) -> float:
+        """θ̂."""
+        return float(self._solved(self._moments.sum(axis=1))[1])
 
-    def residual_n(self, trust: float) -> FloatArray:
-        """Y − λ f."""
-        return self.label_n - trust * self.judge_n
+    @property
+    def without_D(self) -> FloatArray:
+        """θ̂ without each document."""
+        return self._solved(self._moments.sum(axis=1, keepdims=True) - self._moments)[1]
 
-    def rectifier(self, trust: float, *, tuning: Tuning, at: float) -> ClusteredMean:
-        """Mean of Y − λ f, with the variance that it has in an estimate at a mean reward f̄.
+    @property
+    def _residual_n(self) -> FloatArray:
+        return self.label_n - self.trust * self.judge_n
 
-        A slope that was estimated from the same labels adds (f̄ − f̄_n)² Var(λ): each residual
-        weighs 1 + (f̄ − f̄_n)(f − f̄_n)/s² there (the delta method).
+    @property
+    def rectifier(self) -> float:
+        """Mean of Y − λ f."""
+        return float(np.average(self._residual_n, weights=self.weights_n))
+
+    @property
+    def residual_spread(self) -> float:
+        """Variance of the rectifier, had λ been known."""
+        residual_D = self._by_document(self._residual_n)
+        return ClusteredMean.of(residual_D, self._by_document(1.0)).variance
+
+    def variance_of(self, moved_D: FloatArray) -> float:
+        """Var(θ̂) of what θ̂ moves by without each document."""
+        is_labelled_D = self._moments[0] > 0
+        labelled = int(is_labelled_D.sum())
+        squares = float((moved_D[is_labelled_D] ** 2).sum()) * (labelled - 1) / labelled
+        found = squares + float((moved_D[~is_labelled_D] ** 2).sum())
+        if not math.isfinite(found):
+            of = f"{len(self.label_n)} labelled responses"
+            raise RewardError(f"{of} give no finite correction: look at their rewards and weights")
+        return found
+
+    def freedom(self, variance: float) -> float:
+        """Degrees of freedom of Var(θ̂): of the judged mean and of the labels, by Satterthwaite.
+
+        λ takes one from the labelled documents.
         """
-        residual_n = self.residual_n(trust)
-        found = _clustered_mean(residual_n, self.documents_n, self.weights_n)
-        if tuning == "power" or trust in {0.0, 1.0}:
-            return found
-        offset_n = self.judge_n - self.mean(self.judge_n)
-        lever_n = 1 + (at - self.mean(self.judge_n)) * offset_n / self.mean(offset_n**2)
-        centred_n = (residual_n - found.mean) * lever_n
-        spread = _clustered_mean(centred_n, self.documents_n, self.weights_n)
-        return replace(spread, mean=found.mean)
-
-
-def _variance(values: FloatArray, weights: FloatArray) -> float:
-    """Of single values, with n − 1."""
-    if (weights == 1).all():
-        return float(np.var(values, ddof=1))
-    return float(np.cov(values, aweights=weights))
-
-
-def _clustered_mean(
-    values: FloatArray, clusters: Sequence[str], weights: FloatArray | None = None
-) -> ClusteredMean:
-    _, place = np.unique(np.asarray(clusters), return_inverse=True)
-    weights = np.ones(len(values)) if weights is None else weights
-    centre = float(np.average(values, weights=weights))
-    sums_C = np.bincount(place, weights=weights * (values - centre)).astype(np.float64)
-    found = ClusteredMean.of(sums_C, np.bincount(place, weights=weights).astype(np.float64))
-    return replace(found, mean=centre)
-
-
-def _require_spread(residuals: ClusteredMean, of: str) -> None:
-    """Refuse residuals that are equal in every document: their interval would have no width."""
-    if not math.isfinite(residuals.mean) or not math.isfinite(residuals.variance):
-        raise RewardError(f"{of} give no finite correction: look at their rewards and weights")
-    if residuals.variance <= _NO_VARIANCE:
-        raise RewardError(says("no_spread", mean=residuals.mean, of=of))
-
-
-def _limits(a: ClusteredMean, b: ClusteredMean, *, confidence: float) -> tuple[float, float]:
-    """Limits of the sum of two independent means, by Welch's t."""
-    variance = a.variance + b.variance
-    estimate = a.mean + b.mean
-    if variance == 0:
-        return estimate, estimate
-    parts = sum(one.variance**2 / (one.clusters - 1) for one in (a, b))
-    t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, variance**2 / parts))
-    half = t * variance**0.5
-    return estimate - half, estimate + half
-
-
-def _overlap(here: FloatArray, there: FloatArray, weights: FloatArray) -> tuple[float, float]:
-    """Common part of two distributions by tenths, and the share of the first far off the second.
-
-    Of the second, each value counts by its weight.
-    """
-    edges = np.linspace(0, 1, _TENTHS + 1)[1:-1]
-    parts = [
-        np.bincount(np.searchsorted(edges, one, side="right"), each, _TENTHS) / each.sum()
-        for one, each in ((here, np.ones(len(here))), (there, weights))
-    ]
-    known = np.unique(there)
-    right = np.clip(np.searchsorted(known, here), 0, len(known) - 1)
-    nearest = np.minimum(
-        np.abs(here - known[right]), np.abs(here - known[np.maximum(right - 1, 0)])
-    )
-    return float(np.minimum(*parts).sum()), float((nearest > _NEAR + 1e-9).mean())
+        weight_D, *_, count_D, sum_D = self._moments
+        judged = ClusteredMean.of(sum_D, count_D).times(self.trust)
+        labels = ClusteredMean.of(weight_D, weight_D)
+        of_labels = max(variance - judged.variance, 0.0)
+        parts = (judged.variance, judged.freedom), (of_labels, labels.freedom - 1)
+        total = sum(part for part, _ in parts)
+        return max(total**2 / sum(part**2 / max(df, 1.0) for part, df in parts), 1.0)

@@ -1,6 +1,7 @@
 """From a judge's judgements and people's labels to a calibration."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
@@ -34,13 +35,19 @@ class Settings:
 
 
 def calibrate(
-    paired: pairing.Paired, *, fingerprint: str | None = None, settings: Settings | None = None
+    paired: pairing.Paired,
+    *,
+    fingerprint: str | None = None,
+    answers: Mapping[int, str] | None = None,
+    settings: Settings | None = None,
 ) -> report.CalibrationReport:
     """Measure a judge against labels.
 
     Args:
         paired: judgements and labels of the same responses.
         fingerprint: the judge's; its name if None, which the notes say.
+        answers: `hash_answer` of every response that labels were drawn from, by its line; without
+            them the calibration corrects no mean reward.
         settings: how.
 
     Returns:
@@ -72,7 +79,7 @@ def calibrate(
         for name in cells:
             criteria.append(study.criterion(name))
             phase.advance()
-        reward = reward_calibration(paired, study.intervals)
+        reward = reward_calibration(paired, study.intervals, answers)
         phase.advance()
     labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
     return report.CalibrationReport(
@@ -80,6 +87,7 @@ def calibrate(
         judge=ratings.judges[0],
         judge_fingerprint=fingerprint or ratings.judges[0],
         rubrics=record.labelled_rubrics(ratings.tasks_N[n] for n in labelled),
+        answers=tuple((answers or {}).values()),
         raters=paired.raters,
         given=int((~np.isnan(paired.people_JNM) & ~np.isnan(paired.first_NM)).sum()),
         criteria=tuple(sorted(criteria, key=_by_j)),
@@ -104,6 +112,9 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
         notes.append(
             f"{counted(unsure, 'label')} more {told} that the rater cannot tell: not counted."
         )
+    if divided := int((paired.divided_NM & ~np.isnan(paired.label_NM)).sum()):
+        pairs = counted(divided, "response–criterion pair")
+        notes.append(f"{pairs}: as many raters say met as not, so no label for TPR, FPR and J.")
     if paired.unjudged:
         notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")
     if paired.weights_N is not None:
@@ -124,21 +135,21 @@ class Study:
         ratings = self.paired.ratings
         n, m = ratings.cells_by_criterion[name]
         z_NR = np.full(ratings.rewards_JNR.shape[1:], np.nan)
-        label_N, first_N = np.full((2, len(z_NR)), np.nan)
+        label_N, first_N, said_N = np.full((3, len(z_NR)), np.nan)
         z_NR[n], label_N[n] = self.paired.judge_NRM[n, :, m], self.paired.label_NM[n, m]
-        first_N[n] = self.paired.first_NM[n, m]
+        first_N[n], said_N[n] = self.paired.first_NM[n, m], self.paired.decided_NM[n, m]
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
         shares_N = np.zeros(len(z_NR))
         shares_N[n] = ratings.alpha_NM[n, m]
-        decided = rates.confusion(z_NR[:, :, None], label_N[:, None])
+        decided = rates.confusion(z_NR[:, :, None], said_N[:, None])
         found = self.intervals.rates(decided)
-        positives = int(decided.met_N.sum())
+        positives, negatives = int(decided.met_N.sum()), int(decided.not_met_N.sum())
         people = self._people(n, m)
         decision = verdicts.decide(
             verdicts.Evidence(
                 found,
                 positives,
-                len(rows) - positives,
+                negatives,
                 self._slope(z_NR, label_N, rows),
                 people,
                 self.settings.bound,
@@ -146,12 +157,13 @@ class Study:
                 self.paired.unsure.get(name, 0) if np.isnan(label_N).all() else 0,
             )
         )
-        both_JN1 = agreement.in_tenths(np.stack([first_N, label_N])[:, :, None])
+        both_JN1 = np.stack([first_N, label_N])[:, :, None]
         repeated = noise.retest(z_NR)
         return record.CriterionCalibration(
             criterion=name,
             labels=len(rows),
             positives=positives,
+            divided=int(np.isnan(said_N[rows]).sum()),
             share=float(shares_N[rows if len(rows) else n].mean()),
             tpr=found.tpr,
             fpr=found.fpr,
@@ -216,5 +228,4 @@ class Study:
         rows = np.flatnonzero((~np.isnan(people_JN)).sum(axis=0) > 1)
         if len(rows) < _FEWEST_SHARED:
             return UNKNOWN
-        tenths_JN1 = agreement.in_tenths(people_JN[:, :, None])
-        return self.intervals.estimate(agreement.alpha(tenths_JN1, "ordinal"), rows)
+        return self.intervals.estimate(agreement.alpha(people_JN[:, :, None], "ordinal"), rows)

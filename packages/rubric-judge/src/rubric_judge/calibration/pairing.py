@@ -52,6 +52,17 @@ class Paired:
         """Z of the first replicate that is scored, as training would take it."""
         return single_judgements(self.ratings.z_JNRM, self.ratings.rewards_JNR).z_JNM[0]
 
+    @cached_property
+    def divided_NM(self) -> BoolArray:
+        """Where as many raters call a criterion met as do not, so that people have not decided."""
+        given_NM = (~np.isnan(self.people_JNM)).sum(axis=0)
+        return (given_NM > 0) & (2 * (self.people_JNM >= MET).sum(axis=0) == given_NM)
+
+    @cached_property
+    def decided_NM(self) -> FloatArray:
+        """The label where people have decided whether it is met: what a rate is counted of."""
+        return np.where(self.divided_NM, np.nan, self.label_NM)
+
     @property
     def complete_N(self) -> BoolArray:
         """Whether every criterion with weight is labelled and judged."""
@@ -87,7 +98,7 @@ def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "m
         labels: of any raters, each of a criterion of a task of the ratings.
         ratings: of one judge.
         combining: "mean" takes the mean of the raters' z; "majority" what most of them call met,
-            as 0 or 1, and no label where they are divided evenly.
+            as 0 or 1, and no label where they are divided evenly, which is none for rates in both.
 
     Raises:
         ConfigError: the judgements are of several judges; or some responses have an inclusion

@@ -101,6 +101,8 @@ class CriterionCalibration(Part):
     """Labelled responses that the judge scored, too."""
     positives: Count
     """Labels at or above half of the weight."""
+    divided: Count = 0
+    """Labels of which as many raters say met as not: in no rate."""
     share: float = Field(ge=0, le=1 + _ROUNDING)
     """Mean α_j over them."""
     tpr: Rate
@@ -112,7 +114,7 @@ class CriterionCalibration(Part):
     bias: Difference
     """Mean of judge − label, in z (0 to 1)."""
     agreement: Estimate
-    """Krippendorff's ordinal α of judge and label, scores in tenths."""
+    """Krippendorff's ordinal α of judge and label."""
     noise: Spread
     """τ_j²: variance of the judge's z over replicates."""
     levels: tuple[LevelCalibration, ...] = ()
@@ -135,8 +137,9 @@ class CriterionCalibration(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.positives > self.labels:
-            raise ValueError(f"positives is {self.positives}, of {self.labels} labels")
+        if self.positives + self.divided > self.labels:
+            divided = f" and divided {self.divided}" if self.divided else ""
+            raise ValueError(f"positives is {self.positives}{divided}, of {self.labels} labels")
         only = _FACTORS.get(self.verdict, self.factor)
         if self.factor != only:
             raise ValueError(
@@ -164,6 +167,8 @@ class RewardPair(Part):
     """Normalised reward by the judge, 0 to 1."""
     label: float
     """By the labels, 0 to 1."""
+    answer: str = ""
+    """`hash_answer` of what was judged; empty in a calibration of an older version."""
     weight: float = Field(default=1.0, gt=0, allow_inf_nan=False)
     """What it stands for, in a mean over what it was drawn from, beside the other pairs."""
 
@@ -216,6 +221,9 @@ class Calibration(Part):
     rubrics: dict[str, tuple[str, ...]]
     """SHA-256 of the rubrics that were labelled, by `hash_question`: a task's id would change with
     its rubric."""
+    answers: tuple[str, ...] = ()
+    """`hash_answer` of every response that labels were drawn from, labelled or not: whose mean
+    reward they can correct. Empty in a calibration of an older version."""
     raters: tuple[str, ...]
     criteria: tuple[CriterionCalibration, ...]
     """Lowest J first; those without one at the end."""

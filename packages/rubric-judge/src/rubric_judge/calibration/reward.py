@@ -1,5 +1,7 @@
 """The whole reward under a judge, against the reward that people's labels give."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from rubric_core.arrays import FloatArray
@@ -10,12 +12,15 @@ from rubric_judge.reliability.measure import groups_of
 from rubric_judge.reliability.ratings import Statistic, ratio
 
 
-def reward_calibration(paired: pairing.Paired, intervals: Intervals) -> record.RewardCalibration:
+def reward_calibration(
+    paired: pairing.Paired, intervals: Intervals, answers: Mapping[int, str] | None = None
+) -> record.RewardCalibration:
     """Measure the whole reward.
 
     Args:
         paired: judgements and labels.
         intervals: how they are made.
+        answers: `hash_answer` of each response, by its line.
 
     Returns:
         The noise over replicates of all judgements; the rest over the responses that have both
@@ -36,7 +41,7 @@ def reward_calibration(paired: pairing.Paired, intervals: Intervals) -> record.R
     errors = criterion_errors(paired)
     if paired.weights_N is not None:  # each row counts by its square in both statistics
         errors *= np.sqrt(paired.weights_N)[:, None]
-    decided = intervals.rates(rates.confusion(paired.judge_NRM, paired.label_NM))
+    decided = intervals.rates(rates.confusion(paired.judge_NRM, paired.decided_NM))
     return record.RewardCalibration(
         pairs=tuple(
             record.RewardPair(
@@ -44,6 +49,7 @@ def reward_calibration(paired: pairing.Paired, intervals: Intervals) -> record.R
                 document=ratings.tasks_N[n].doc_hash,
                 judge=float(judge_N[n]),
                 label=float(label_N[n]),
+                answer=(answers or {}).get(ratings.lines_N[n], ""),
                 weight=1.0 if paired.weights_N is None else float(paired.weights_N[n]),
             )
             for n in complete

@@ -21,5 +21,5 @@ class CascadeTarget(Settings, hide_input_in_errors=False):
     tolerance: float | None = Field(default=None, gt=0, lt=1)
     """How far a score may be from its label, as a share of the weight; left out, they contradict
     each other when only one reaches half of it."""
-    unit: Literal["response", "task"] = "response"
-    """What was drawn independently: responses, or tasks with all of theirs."""
+    unit: Literal["document", "task", "response"] = "document"
+    """What was drawn independently: documents, tasks or responses, with all that belongs to one."""

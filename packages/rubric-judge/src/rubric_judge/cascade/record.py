@@ -47,7 +47,7 @@ class CascadeCalibration(Settings):
     tolerance: float | None = Field(default=None, gt=0, lt=1)
     """A score contradicts a label when they are further apart, as shares of the weight; None: when
     they lie on different sides of half of it."""
-    unit: Literal["response", "task"]
+    unit: Literal["document", "task", "response"]
     """What was drawn independently: `response` or `task`."""
     risk: float = Field(gt=0, lt=1)
     """α."""

@@ -169,6 +169,7 @@ def _verdicts(
     from rubric_judge.calibration.measure import Settings, calibrate
     from rubric_judge.calibration.pairing import pair
     from rubric_judge.calibration.report import Files
+    from rubric_judge.ledger.entry import hash_answer
     from rubric_judge.reliability import collect
 
     if options.judgements:
@@ -178,7 +179,10 @@ def _verdicts(
     ratings = collect(judged.ratings, labelled.tasks)
     paired = pair(labelled.labels, ratings, combining=options.combine)
     how = Settings(bound=options.bound, resamples=options.resamples, seed=options.seed)
-    report = calibrate(paired, fingerprint=judged.fingerprint, settings=how)
+    answers = {
+        line: hash_answer(view.task_id, view.response) for line, view in labelled.views.items()
+    }
+    report = calibrate(paired, fingerprint=judged.fingerprint, answers=answers, settings=how)
     tasks, responses, *labels = map(_typed, files)
     named = Files(
         tasks,
@@ -197,10 +201,11 @@ def _thresholds(
 ) -> _Found:
     out = asked.out / "cascade.json"
     require_writable(out, flag="--out", inputs=(*inputs, asked.judge, asked.ledger))
+    documents = {task_id: task.doc_hash for task_id, task in labelled.tasks.items()}
+    given = cascade.Labelled(labelled.labels, [*labelled.views.items()], documents)
     found, unwritten = cascade.find_thresholds(
-        asked.configuration, target, labelled.labels, [*labelled.views.items()],
-        ledger=asked.ledger, workers=asked.workers,
-    )  # fmt: skip
+        asked.configuration, target, given, ledger=asked.ledger, workers=asked.workers
+    )
     write_text(out, found.model_dump_json(indent=2) + "\n")
     classes = cascade.classes_of(labelled.labels, labelled.views)
     return _Found(partial(cascade.print_thresholds, found, out, classes), unwritten)

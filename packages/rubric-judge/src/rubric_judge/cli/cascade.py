@@ -6,7 +6,7 @@ import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import anyio
 from cyclopts import ArgumentCollection, Group, Parameter
@@ -54,11 +54,21 @@ IsCascade: TypeAlias = Annotated[
 Target: TypeAlias = Annotated[CascadeTarget, Parameter("*", negative=(), group=CASCADE)]
 
 
+class Labelled(NamedTuple):
+    """What people labelled."""
+
+    labels: Sequence[Label]
+    """Of any raters."""
+    views: Sequence[tuple[int, JudgeView]]
+    """The responses, by line."""
+    documents: Mapping[str, str]
+    """Hash of each task's document."""
+
+
 def find_thresholds(
     judge: Path,
     target: CascadeTarget,
-    labels: Sequence[Label],
-    views: Sequence[tuple[int, JudgeView]],
+    labelled: Labelled,
     *,
     ledger: Path | None,
     workers: int,
@@ -68,8 +78,7 @@ def find_thresholds(
     Args:
         judge: the configuration.
         target: what is to be promised.
-        labels: people's, of any raters.
-        views: the responses, by line.
+        labelled: by people.
         ledger: where answers are looked up and kept; without one they are kept until the end.
         workers: responses that are judged at once.
 
@@ -100,7 +109,12 @@ def find_thresholds(
             run = CascadeRun(judges, config, books, workers=workers)
             with current().phase("testing thresholds", total=len(GRID)) as phase:
                 return await calibrate_cascade(
-                    run, labels, views, target, on_threshold=lambda _: phase.advance()
+                    run,
+                    labelled.labels,
+                    labelled.views,
+                    target,
+                    documents=labelled.documents,
+                    on_threshold=lambda _: phase.advance(),
                 )
         finally:
             for one in judges:

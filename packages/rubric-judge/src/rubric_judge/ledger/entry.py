@@ -102,6 +102,11 @@ def hash_question(task: Task) -> str:
     return hash_text(json.dumps([task.doc_hash, task.question]))
 
 
+def hash_answer(task_id: str, response: str) -> str:
+    """Return half of the SHA-256 of a response to a task, as a calibration knows it by."""
+    return hash_text(json.dumps([task_id, response]))[:32]
+
+
 def hash_rubric(rubric: Rubric) -> str:
     """Return the SHA-256 of every field of every criterion."""
     return hash_text(json.dumps(rubric.reveal(), sort_keys=True))

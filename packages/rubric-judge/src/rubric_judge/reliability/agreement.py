@@ -8,17 +8,15 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
-import krippendorff
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
-from sklearn.metrics import cohen_kappa_score  # pyright: ignore[reportUnknownVariableType]
 
-from rubric_core.arrays import FloatArray
+from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
 
-_TENTHS: Final = 10
-_MISSING: Final = -1
+_DIGITS: Final = 9
+"""Of scores that count as the same: what they differ in beyond is rounding."""
+_ROUNDING: Final = 1e-9
 Metric: TypeAlias = Literal["interval", "ordinal", "nominal"]
 
 
@@ -27,8 +25,6 @@ class Single(NamedTuple):
 
     rewards_JN: FloatArray
     z_JNM: FloatArray
-    tenths_JNM: NDArray[np.intp]
-    """z to the nearest tenth, 0 to 10; −1 where missing."""
 
 
 def single_judgements(z_JNRM: FloatArray, rewards_JNR: FloatArray) -> Single:
@@ -36,14 +32,7 @@ def single_judgements(z_JNRM: FloatArray, rewards_JNR: FloatArray) -> Single:
     first_JN1 = np.argmax(~np.isnan(rewards_JNR), axis=2)[:, :, None]
     z_JNM = np.take_along_axis(z_JNRM, first_JN1[..., None], axis=2)[:, :, 0, :]
     rewards_JN = np.take_along_axis(rewards_JNR, first_JN1, axis=2)[:, :, 0]
-    return Single(rewards_JN, z_JNM, in_tenths(z_JNM))
-
-
-def in_tenths(z: FloatArray) -> NDArray[np.intp]:
-    """Return scores z to the nearest tenth, 0 to 10; −1 where missing."""
-    # Half up, as people round: numpy would send 0.25 and 0.35 to different sides.
-    tenths = np.floor(np.nan_to_num(z) * _TENTHS + 0.5 + 1e-9).astype(np.intp)
-    return np.where(np.isnan(z), _MISSING, tenths)
+    return Single(rewards_JN, z_JNM)
 
 
 def correlation(
@@ -92,45 +81,80 @@ def kendall_within(x_N: FloatArray, y_N: FloatArray, groups: Sequence[IntArray])
     return ratio(tau_N, part_N)
 
 
-def kappa(a_NM: NDArray[np.intp], b_NM: NDArray[np.intp]) -> Statistic:
-    """Return the quadratically weighted κ of two judges' scores in tenths.
+def kappa(a_NM: FloatArray, b_NM: FloatArray) -> Statistic:
+    """Return the quadratically weighted κ of two judges' scores, as they are.
+
+        κ = 1 − mean((a − b)²) / (Var a + Var b + (ā − b̄)²)
 
     nan where both give the same score to everything.
+
+    Args:
+        a_NM: scores of one judge, nan where missing.
+        b_NM: of the other.
+
+    Source: Fleiss and Cohen, The equivalence of weighted kappa and the intraclass correlation
+        coefficient, Educational and Psychological Measurement 33 (1973).
     """
 
     def statistic(rows: IntArray) -> float:
         a, b = a_NM[rows].ravel(), b_NM[rows].ravel()
-        both = (a != _MISSING) & (b != _MISSING)
+        both = ~(np.isnan(a) | np.isnan(b))
         a, b = a[both], b[both]
-        if len(np.union1d(a, b)) < 2:  # noqa: PLR2004  # one value cannot disagree
+        if not len(a) or max(np.ptp(a), np.ptp(b), abs(a[0] - b[0])) < _ROUNDING:
             return math.nan
-        labels = np.arange(_TENTHS + 1)
-        return float(cast("Any", cohen_kappa_score)(a, b, labels=labels, weights="quadratic"))
+        expected = float(np.var(a) + np.var(b) + (a.mean() - b.mean()) ** 2)
+        return 1 - float(np.mean((a - b) ** 2)) / expected
 
     return statistic
 
 
-def alpha(tenths_JNM: NDArray[np.intp], metric: Metric = "interval") -> Statistic:
-    """Return Krippendorff's α of all judges' scores in tenths, by a metric.
+def alpha(z_JNM: FloatArray, metric: Metric = "interval") -> Statistic:
+    """Return Krippendorff's α of all judges' scores, as they are, by a metric.
 
-    A unit is one criterion of one response that at least two judges scored; nan where all give the
-    same score to everything.
+        α = 1 − (n − 1) Σ_u (m_u Σ_i x_i² − (Σ_i x_i)²) / (m_u − 1) / (n Σ x² − (Σ x)²)
+
+    over the n scores x of units that m_u ≥ 2 judges scored: one criterion of one response. It is
+    the interval metric's; of the ordinal one x are mid-ranks among the n, whose distance is
+    Krippendorff's; of the nominal one x is 1 for one score and 0 for the others, summed over
+    scores. nan where all give the same score to everything.
+
+    Args:
+        z_JNM: scores, nan where missing.
+        metric: how far two scores are apart.
+
+    Source: Krippendorff, Computing Krippendorff's alpha-reliability (2011).
     """
-    levels = np.arange(_TENTHS + 1)
-    counts_NMV = np.stack([(tenths_JNM == level).sum(axis=0) for level in levels], axis=-1)
 
     def statistic(rows: IntArray) -> float:
-        counts_UV = counts_NMV[rows].reshape(-1, len(levels))
-        counts_UV = counts_UV[counts_UV.sum(axis=1) > 1]
-        if (counts_UV.sum(axis=0) > 0).sum() < 2:  # noqa: PLR2004  # one value cannot disagree
+        x_JU = z_JNM[:, rows].reshape(len(z_JNM), -1)
+        x_JU = np.round(x_JU[:, (~np.isnan(x_JU)).sum(axis=0) > 1], _DIGITS)
+        is_there_JU = ~np.isnan(x_JU)
+        values, place = np.unique(x_JU[is_there_JU], return_inverse=True)
+        if len(values) < 2:  # noqa: PLR2004  # one value cannot disagree
             return math.nan
-        return float(
-            krippendorff.alpha(
-                value_counts=counts_UV, value_domain=levels, level_of_measurement=metric
-            )
-        )
+        if metric == "ordinal":
+            values = cast("Any", stats).rankdata(values[place])
+            x_JU[is_there_JU] = values
+        levels = values if metric == "nominal" else (None,)
+        observed, expected = 0.0, 0.0
+        for level in levels:
+            own_JU = x_JU if level is None else np.where(is_there_JU, x_JU == level, np.nan)
+            # Around their mean, so that a spread is no difference of large numbers.
+            centred_JU = np.asarray(own_JU - float(np.nanmean(own_JU)), dtype=np.float64)
+            of_unit, of_all = _squares(centred_JU, is_there_JU)
+            observed, expected = observed + of_unit, expected + of_all
+        n = int(is_there_JU.sum())
+        return 1 - (n - 1) * observed / expected
 
     return statistic
+
+
+def _squares(x_JU: FloatArray, is_there_JU: BoolArray) -> tuple[float, float]:
+    """Squared differences of pairs, half of them each: within units, and among all n scores."""
+    counts_U, n = is_there_JU.sum(axis=0), int(is_there_JU.sum())
+    sums_U, squares_U = np.nansum(x_JU, axis=0), np.nansum(x_JU**2, axis=0)
+    within_U = (counts_U * squares_U - sums_U**2) / (counts_U - 1)
+    return float(within_U.sum()), n * float(squares_U.sum()) - float(sums_U.sum()) ** 2
 
 
 def icc_a1(rewards_JN: FloatArray) -> Statistic:

@@ -44,8 +44,10 @@ class Intervals:
                 be drawn.
 
         Returns:
-            The value; with an interval where it has at least eight documents, or else tasks, or
-            else responses to draw from.
+            The value; with an interval where there are at least eight documents to draw from. Of
+            two to seven there is none: their spread is unknown, and tasks or responses in their
+            place would be taken for independent. Where all is of one document it is about that
+            document, and draws tasks, or else responses.
 
         Source: Efron, Better bootstrap confidence intervals, JASA 82 (1987).
         """
@@ -72,7 +74,7 @@ class Intervals:
     def bias(self, difference_N: FloatArray, rows: IntArray) -> Estimate:
         """Return the mean of some rows of judge − label in z or rewards, which is in [−1, 1].
 
-        With Student's interval of one degree of freedom less than there are clusters.
+        With Student's interval, of the degrees of freedom that clusters of such sizes are worth.
         """
         unit, clusters = self._clusters(rows)
         weights_N = np.ones(len(difference_N)) if self.weights_N is None else self.weights_N
@@ -83,20 +85,23 @@ class Intervals:
             return UNKNOWN
         if math.isnan(found.variance):
             return Estimate(value=found.mean)
-        quantile = float(cast("Any", stats).t.ppf((1 + self.confidence) / 2, found.clusters - 1))
+        quantile = float(cast("Any", stats).t.ppf((1 + self.confidence) / 2, found.freedom))
         half = quantile * math.sqrt(found.variance)
         low, high = max(found.mean - half, -1.0), min(found.mean + half, 1.0)
         return Estimate(value=found.mean, low=low, high=high, unit=unit)
 
     def _clusters(self, rows: IntArray) -> tuple[Unit, list[IntArray]]:
-        """Return what is independent, and the rows of each: the coarsest of which there are enough.
+        """Return what is independent, and the rows of each: documents, where there are two.
 
-        Where there are too few of any, responses.
+        Within one document it is tasks, or responses where there are too few.
         """
-        labels: dict[Unit, Sequence[str]] = {"document": self.documents_N, "task": self.tasks_N}
-        for unit, labels_N in labels.items():
+        labels: dict[Unit, tuple[Sequence[str], int]] = {
+            "document": (self.documents_N, 2),
+            "task": (self.tasks_N, _FEWEST),
+        }
+        for unit, (labels_N, fewest) in labels.items():
             _, places = np.unique([labels_N[row] for row in rows], return_inverse=True)
-            if int(places.max(initial=-1)) + 1 >= _FEWEST:
+            if int(places.max(initial=-1)) + 1 >= fewest:
                 order = np.argsort(places, kind="stable")
                 ends = np.cumsum(np.bincount(places))[:-1]
                 return unit, np.split(rows[order], ends)

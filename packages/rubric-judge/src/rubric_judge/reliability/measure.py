@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from rubric_core import ConfigError, Outcome
+from rubric_core.arrays import FloatArray
 from rubric_core.configuration import nearest_key
 from rubric_judge.console.progress import current
 from rubric_judge.reliability import agreement, noise, report
@@ -191,7 +192,7 @@ class _Study:
             kendall_within=estimate(
                 agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
             ),
-            kappa=estimate(agreement.kappa(self.single.tenths_JNM[a], self.single.tenths_JNM[b])),
+            kappa=estimate(agreement.kappa(self.single.z_JNM[a], self.single.z_JNM[b])),
         )
 
     def panel(self) -> report.PanelAgreement:
@@ -200,7 +201,7 @@ class _Study:
         alphas: dict[str, Any] = {}
         for name, metric in _METRICS.items():
             alpha = partial(agreement.alpha, metric=metric)
-            alphas[name] = estimate(alpha(self.single.tenths_JNM))
+            alphas[name] = estimate(alpha(self.single.z_JNM))
             alphas[f"{name}_by_criterion"] = self._by_criterion(alpha)
         return report.PanelAgreement(
             judges=len(ratings.judges),
@@ -236,10 +237,10 @@ class _Study:
             youden_j=found.youden_j,
         )
 
-    def _by_criterion(self, agree: Callable[[IntArray], Statistic]) -> dict[str, float | None]:
+    def _by_criterion(self, agree: Callable[[FloatArray], Statistic]) -> dict[str, float | None]:
         """Return an agreement on each criterion's scores, which are an array with M = 1."""
         values: dict[str, float | None] = {}
         for name, (n, m) in self.ratings.cells_by_criterion.items():
-            value = agree(self.single.tenths_JNM[:, n, m][:, :, None])(np.arange(len(n)))
+            value = agree(self.single.z_JNM[:, n, m][:, :, None])(np.arange(len(n)))
             values[name] = None if math.isnan(value) else value
         return values

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit
+from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit, wilson
 from rubric_judge.reliability import noise, ratings
 
 MET: Final = 0.5
@@ -164,14 +164,15 @@ def clustered_rates(
 
         n* = n / deff,   deff = Var(p̂) / (p̂ (1 − p̂) / n) ≥ 1
 
-    Wilson's interval with n* in place of n and Student's t of C − 1 degrees of freedom in place of
-    the normal quantile; J by the method of variance estimates recovery, with the correlation of
-    both rates over the clusters. One decision a cluster gives `youden`'s. Where all decisions of a
-    class are the same, deff cannot be seen, and n* = C.
+    Wilson's interval with n* in place of n and Student's t in place of the normal quantile, with
+    C* − 1 degrees of freedom for clusters that are worth C* of one size (Satterthwaite); J by the
+    method of variance estimates recovery, with the correlation of both rates over the clusters. One
+    decision a cluster gives `youden`'s. Where all decisions of a class are the same, deff cannot be
+    seen, and n* = C*.
 
     Of decisions that weigh w, p̂ is Hájek's Σ w x / Σ w, and deff holds what the weights cost. Where
     all of a class are the same, one that is not may have the greatest weight of any in the sample:
-    n* = C w̄ / max w, to which deff goes as p̂ goes to 0 or 1.
+    n* = C* w̄ / max w, to which deff goes as p̂ goes to 0 or 1.
 
     Args:
         decided: counts by cluster.
@@ -207,30 +208,16 @@ def _share(
     if not n:
         return UNKNOWN, 0.0
     p, variance, clusters = decided.mean, decided.variance, decided.clusters
-    worth, df = clusters * weight / n, clusters - 1
-    if (
-        clusters == n == weight or not df
-    ):  # independent, or of one document, which is worth one decision
+    worth = decided.equal_clusters * weight / n
+    if clusters == n == weight or clusters == 1:  # independent, or of one document: one decision
         quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     else:
-        quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, df))
+        quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, decided.freedom))
         if 0 < p < 1 and variance > 0:
             worth = max(p * (1 - p) / variance, 1.0)
             worth = min(n, worth) if n == weight else worth  # a draw by the score can beat deff = 1
-    low, high = _wilson(p, worth, quantile)
+    low, high = wilson(p, worth, quantile)
     return Estimate(value=p, low=low, high=high, unit=unit), worth
-
-
-def _wilson(p: float, n: float, quantile: float) -> tuple[float, float]:
-    """Return the score interval of a share of n independent decisions.
-
-    Source: Wilson, Probable inference, the law of succession, and statistical inference, JASA 22
-        (1927).
-    """
-    q2 = quantile**2 / n
-    middle = (p + q2 / 2) / (1 + q2)
-    half = math.sqrt(p * (1 - p) * q2 + q2**2 / 4) / (1 + q2)
-    return min(max(middle - half, 0.0), p), max(min(middle + half, 1.0), p)
 
 
 def _difference(one: Estimate, other: Estimate, correlation: float) -> Estimate:

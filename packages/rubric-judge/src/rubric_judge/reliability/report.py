@@ -89,7 +89,7 @@ class PairAgreement(Part):
     kendall_within: Estimate
     """Mean over tasks of τ-b within the task's responses."""
     kappa: Estimate
-    """Quadratically weighted κ of criterion scores in tenths, all criteria pooled."""
+    """Quadratically weighted κ of criterion scores, all criteria pooled."""
 
 
 class PanelAgreement(Part):
@@ -101,7 +101,7 @@ class PanelAgreement(Part):
     icc_a1: Estimate
     """ICC(A,1): two-way random effects, absolute agreement, single judgement, of rewards."""
     alpha: Estimate
-    """Krippendorff's α of criterion scores in tenths, interval metric."""
+    """Krippendorff's α of criterion scores, interval metric."""
     alpha_by_criterion: dict[str, float | None]
     effective_judges: Estimate
     """(Σλ)² / Σλ² over the eigenvalues of the correlation matrix of the judges' rewards."""
