@@ -38,7 +38,8 @@ on_a_new_cluster() {
   done
   address=$(python -c 'import ray; print(ray._private.services.canonicalize_bootstrap_address("auto"))' 2>/dev/null)
   "$@"
-  kill %% && wait %% || true
+  kill "$!"
+  wait "$!" || true
 }
 
 by_address() { join "$address"; }
