@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from rubric_eval import ComparisonError, mean_interval, paired_interval
+from rubric_eval import ComparisonError, paired_interval
 from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
-from rubric_eval.statistics import Correction, mcnemar_p, wilson_interval
+from rubric_eval.statistics import Correction, mcnemar_p, score_interval, wilson_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,9 @@ def _right(n: int, share: float, *, seed: int = 0) -> list[float]:
 def test_scores_and_differences_of_rewards(make_measured: Callable[..., Measured]) -> None:
     base, grpo = _rewards(60), _rewards(60, shift=0.1, seed=1)
     found = compare_measured([make_measured("base", base), make_measured("grpo", grpo)])
-    wanted = mean_interval(base)
+    wanted = score_interval(
+        base, clusters_N=[f"d{n}" for n in range(60)], is_accuracy=False, answers=1
+    )
     score = found.scores[0]
     assert (score.model, score.mean, score.ci_low, score.ci_high) == (
         "base",
@@ -93,7 +95,8 @@ def test_all_answers_right_over_several_seeds_are_no_certainty(
     ones, zeros = [[1.0, 1.0]] * 20, [[0.0, 0.0]] * 20
     found = compare_measured([make_accuracy("a", zeros), make_accuracy("b", ones)], QUICK)
     assert found.scores[0].ci_low == 0.0
-    assert found.scores[1].ci_low == pytest.approx(1 - 0.161, abs=1e-3)
+    # Wilson's limit with Student's t of 19 degrees of freedom.
+    assert found.scores[1].ci_low == pytest.approx(20 / (20 + 2.093**2), abs=1e-3)
     assert (found.scores[1].mean, found.scores[1].n) == (1.0, 20)
 
 

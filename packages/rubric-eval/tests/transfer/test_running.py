@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
+from scipy import stats
 
 from rubric_core import Finish, Reason, Reply
 from rubric_eval import EvalFolderError
@@ -17,7 +18,6 @@ from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.files import ItemRow, read_finished_run, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.responders.spec import Weights
-from rubric_eval.statistics import wilson_interval
 from rubric_eval.transfer.plan import plan_transfer
 from rubric_eval.transfer.suites import SUITES, SuiteName, benchmark_title
 
@@ -378,9 +378,10 @@ def test_seeds_that_are_all_wrong_or_all_right_are_no_certainty(
     base, tuned = run(seeds, scripted("base", _wrong), scripted("tuned", oracle)).rows
 
     for low, high in zip(base.cells, tuned.cells, strict=True):
-        one = wilson_interval(0, low.n)
-        assert (low.mean, low.ci_low, low.ci_high) == (0.0, one.ci_low, one.ci_high)
-        assert high.ci_low == pytest.approx(1 - (one.ci_high or 0))
+        # Wilson's limit for as many answers as there are items, with Student's t.
+        t2 = stats.t.ppf(0.975, low.n - 1) ** 2
+        assert (low.mean, low.ci_low, low.ci_high) == (0.0, 0.0, pytest.approx(t2 / (low.n + t2)))
+        assert high.ci_low == pytest.approx(1 - (low.ci_high or 0))
 
 
 def test_a_folder_whose_first_files_were_cut_short_is_gone_on_with(

@@ -177,7 +177,7 @@ def test_several_raters_are_one_label(one_task: Callable[..., Paired]) -> None:
 
 
 def _drawn(scores: list[float], inclusion: list[float | None], by_id: dict) -> Paired:
-    """A judge that says 2 of each first and third response of four tasks, and labels with π."""
+    """A judge that says 2 of every second response, and labels with π."""
     names = list(by_id)
     labels, ratings = [], []
     for line, (score, pi) in enumerate(zip(scores, inclusion, strict=True), 1):
@@ -191,7 +191,7 @@ def _drawn(scores: list[float], inclusion: list[float | None], by_id: dict) -> P
 
 
 def test_labels_weigh_by_their_inclusion(make_tasks: Callable[..., dict]) -> None:
-    by_id = make_tasks(("a",), 4)
+    by_id = make_tasks(("a",), 64)
     scores = [2.0, 2.0, 0.0, 0.0, 2.0, 0.0, 2.0, 0.0] * 8
     # The judge says 2, 0, 2, 0 and so on; what it calls not met is drawn a quarter as often.
     settings = Settings(resamples=50, bound=0.9)

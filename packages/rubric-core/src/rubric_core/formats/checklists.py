@@ -97,10 +97,12 @@ class Checklist:
             points = -points  # a question whose right answer is no: met by the fault
         criterion.take("pass_criteria")
         # A list under the name of a text is of the criteria below it.
-        names = [name for name in self.text if not isinstance(criterion.get(name), list)]
+        texts = [name for name in self.text if not isinstance(criterion.get(name), list)]
         title = criterion.maybe_text("title", "name", "axis", "criterion_type")
         needs_text = not children_of(criterion)
-        text = criterion.text(*names) if needs_text else criterion.maybe_text(*names)
+        text = ""
+        if needs_text or texts:
+            text = (criterion.text if needs_text else criterion.maybe_text)(*texts or self.text)
         avoidance = self.ask_pitfalls and points < 0 and self._avoids(criterion, text, pitfalls)
         evidence = criterion.texts("evidence")
         lost = points < 0 and not avoidance

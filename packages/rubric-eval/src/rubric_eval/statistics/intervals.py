@@ -89,10 +89,8 @@ def mean_interval(
     Reference: Efron, Better bootstrap confidence intervals, JASA 82 (1987); Hesterberg, What
     teachers should know about the bootstrap, The American Statistician 69 (2015), for z.
     """
-    values_N = _one_axis(x_N)
-    n = int(np.count_nonzero(~np.isnan(values_N)))
-    if not n:
-        raise EvalShapeError.told("no_value", n=values_N.size)
+    values_N, is_present_N = _present(x_N)
+    n = int(np.count_nonzero(is_present_N))
     drawn = bootstrap_mean(values_N, clusters_N, resamples=resamples, seed=seed)
     low, high = drawn.expanded_limits(confidence) or (None, None)
     return Interval(mean=drawn.estimate, ci_low=low, ci_high=high, n=n)
@@ -148,6 +146,17 @@ def _one_axis(x_N: Sequence[float | None] | FloatArray) -> FloatArray:
         n = int(np.isinf(values_N).sum())
         raise EvalShapeError.told("infinite_values", n=n, of=values_N.size)
     return values_N
+
+
+def _present(
+    x_N: Sequence[float | None] | FloatArray,
+) -> tuple[FloatArray, np.ndarray[Any, np.dtype[np.bool_]]]:
+    """Return values along one axis and which of them are there, at least one."""
+    values_N = _one_axis(x_N)
+    is_present_N = ~np.isnan(values_N)
+    if not is_present_N.any():
+        raise EvalShapeError.told("no_value", n=values_N.size)
+    return values_N, is_present_N
 
 
 def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> Interval:
@@ -250,11 +259,8 @@ def score_interval(
     Reference: Wilson, JASA 22 (1927); Rao and Scott, A simple method for the analysis of clustered
     binary data, Biometrics 48 (1992), for n*.
     """
-    values_N = _one_axis(means_N)
-    is_present_N = ~np.isnan(values_N)
+    values_N, is_present_N = _present(means_N)
     present_N = values_N[is_present_N]
-    if not present_N.size:
-        raise EvalShapeError.told("no_value", n=values_N.size)
     if is_accuracy and len(set(clusters_N)) == values_N.size and answers == 1:
         return wilson_interval(int(present_N.sum()), present_N.size, confidence=confidence)
     sums_C, counts_C = cluster_sums(present_N, list(compress(clusters_N, is_present_N)))

@@ -185,10 +185,9 @@ async def calibrate_cascade(
     """Find how unsure each judge may be, so that P(risk > α) ≤ δ.
 
     Thresholds are tested in the order of `GRID`, from "everything is escalated" on, each with the
-    labels' p-value for "the risk is above α", until the first that is not rejected. The judge that
-    is tested is the one that will be used, audits included, so that nothing is assumed of how a
-    score depends on what else is asked. With `per_criterion`, δ is shared out equally, and while
-    one criterion's threshold rises the others' are those that passed.
+    labels' p-value for "the risk is above α", until the first that is not rejected. The judge
+    tested is the one that will be used, audits included: nothing is assumed of what else is asked.
+    With `per_criterion`, δ is shared out equally, and the others' thresholds are those that passed.
 
     Args:
         run: the judges.
@@ -222,14 +221,13 @@ async def calibrate_cascade(
                 rising.discard(group)
                 continue
             passed[group] = threshold
-            first = found.get(group)
             found[group] = Threshold(
                 threshold=threshold,
                 n=test.n,
                 risk=test.risk,
                 bound=test.bound,
                 escalated=given.escalated(group, results, last),
-                last_risk=first.last_risk if first else test.risk,
+                last_risk=found[group].last_risk if group in found else test.risk,
                 invalid_frac=given.invalid_frac(group, results),
             )
         if not rising:

@@ -56,10 +56,7 @@ def calibrate(
     Raises:
         ConfigError: no labelled response has scores of the judge.
     """
-    if not (~np.isnan(paired.first_NM) & ~np.isnan(paired.label_NM)).any():
-        failed = ", ".join(f"{name} {n}" for name, n in paired.ratings.reasons_J[0].items())
-        judge, why = paired.ratings.judges[0], f" ({failed})" if failed else ""
-        raise ConfigError(says("none_scored", judge=judge, failed=why), location="judge")
+    _require_scores(paired)
     ratings, settings = paired.ratings, settings or Settings()
     study = Study(
         paired,
@@ -95,6 +92,13 @@ def calibrate(
         **asdict(settings),
         notes=tuple(_notes(paired, is_named=fingerprint is not None)),
     )
+
+
+def _require_scores(paired: pairing.Paired) -> None:
+    if not (~np.isnan(paired.first_NM) & ~np.isnan(paired.label_NM)).any():
+        failed = ", ".join(f"{name} {n}" for name, n in paired.ratings.reasons_J[0].items())
+        judge, why = paired.ratings.judges[0], f" ({failed})" if failed else ""
+        raise ConfigError(says("none_scored", judge=judge, failed=why), location="judge")
 
 
 def _by_j(one: record.CriterionCalibration) -> tuple[bool, bool, float]:

@@ -116,7 +116,7 @@ def test_the_main_run_is_the_papers(make_config: Callable[..., TrainConfig]) -> 
 
     assert values["rollout.batch_size"] == 64
     assert values["rollout.n_samples_per_prompt"] == 32
-    assert values["train.batch_size"] == 512  # four updates per rollout
+    assert values["train.batch_size"] == 2048  # one update of all responses
     assert values["actor.adam.lr"] == 3e-7
     assert values["actor.adam.betas"] == (0.9, 0.999)
     assert values["actor.adam.weight_decay"] == 0.01
