@@ -48,7 +48,7 @@ class Unread(Exception):  # noqa: N818  # no error of the user's: the reader wor
 
     def __init__(self, fields: Sequence[str]) -> None:
         super().__init__()
-        self.fields = tuple(fields)
+        self.fields: tuple[str, ...] = tuple(fields)
 
     def __str__(self) -> str:
         others = self.fields[1:]
