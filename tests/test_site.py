@@ -208,10 +208,10 @@ def test_the_calculator_reads_what_plan_prints(tools: dict[str, ModuleType]) -> 
         page.fill("#plan", "nothing")
         nothing = page.inner_text("#said")
 
-    # 500 · (31.2 · 0.05 + 2.0 · 0.40) dollars; 500 · 469 / 3600 · 8 GPU hours at 2.50.
+    # 500 · (31.2 · 0.05 + 2.0 · 0.40) dollars; 500 · 524 / 3600 · 8 GPU hours at 2.50.
     assert pasted == at_first
     assert pasted == (
         "1,024,000 judge calls, of a provider $1,180"
-        " · 521 GPU hours on the first kind of GPU: $1,303"
+        " · 582 GPU hours on the first kind of GPU: $1,456"
     )
     assert "paste what" in nothing
