@@ -1,4 +1,8 @@
-"""What several test files of the package share: one rubric and one task."""
+"""What several test files of the package share: a rubric, a task, and a file of rows."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +48,15 @@ def task(rubric: Rubric) -> Task:
         doc_hash="a1b2",
         reference_answer="Each nucleus decays at a constant rate per unit time.",
     )
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[..., Path]:
+    """Return a function that writes rows to a file of lines of JSON."""
+
+    def to_file(*rows: object, name: str = "rows.jsonl") -> Path:
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return path
+
+    return to_file

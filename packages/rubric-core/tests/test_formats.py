@@ -27,16 +27,6 @@ from rubric_core.formats.turns import as_messages, as_question
 Write = Callable[..., Path]
 
 
-@pytest.fixture
-def write(tmp_path: Path) -> Write:
-    def to_file(*rows: object, name: str = "rows.jsonl") -> Path:
-        path = tmp_path / name
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return path
-
-    return to_file
-
-
 def _one(name: str, path: Path, options: ImportOptions | None = None) -> Imported:
     (found,) = import_tasks(name, path, options=options)
     return found
