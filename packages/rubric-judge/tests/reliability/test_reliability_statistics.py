@@ -321,6 +321,14 @@ def test_a_bias_has_students_interval() -> None:
     assert found.unit == "document"
 
 
+def test_the_bias_of_documents_that_are_alike_by_chance_is_no_certainty() -> None:
+    difference_N = np.array([0.1, 0.3, 0.2, 0.2])
+    found = _intervals(["a", "a", "b", "b"]).bias(difference_N, np.arange(4))
+
+    half = 12.706205 * difference_N.std(ddof=1) / 2  # t of one degree of freedom, for two documents
+    assert (found.value, found.low, found.high) == pytest.approx((0.2, 0.2 - half, 0.2 + half))
+
+
 def test_a_bias_of_one_response_has_no_interval_and_of_none_no_value() -> None:
     intervals = _intervals(["a", "b"])
 

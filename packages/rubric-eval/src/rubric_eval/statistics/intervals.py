@@ -239,7 +239,9 @@ def score_interval(
         n* = x̄ (1 − x̄) / Var(x̄),   Var over documents, t of C* − 1 degrees of freedom
 
     Wilson's interval at the n* answers that the spread between documents is worth, and Student's t
-    with the degrees of freedom that documents of such sizes have (Satterthwaite). The BCa bootstrap
+    with the degrees of freedom that documents of such sizes have (Satterthwaite). A variance below
+    that of independent questions, s² / N, counts as s² / N: few documents whose means are alike by
+    chance say nothing of a design that is better than independent draws. The BCa bootstrap
     of a mean, which differences have, is a point where all values are equal, and misses too often
     where few questions have a reward. Where nothing spreads, n* = C*.
 
@@ -257,7 +259,9 @@ def score_interval(
         EvalShapeError: no value at all, or one that is not in [0, 1].
 
     Reference: Wilson, JASA 22 (1927); Rao and Scott, A simple method for the analysis of clustered
-    binary data, Biometrics 48 (1992), for n*.
+    binary data, Biometrics 48 (1992), for n*; Korn and Graubard, Confidence intervals for
+    proportions with small expected number of positive counts estimated from survey data, Survey
+    Methodology 24 (1998), for the least variance.
     """
     values_N, is_present_N = _present(means_N)
     present_N = values_N[is_present_N]
@@ -274,7 +278,9 @@ def score_interval(
         low, high = wilson(mean, found.equal_clusters, quantile)
     else:
         least = 0.5 / found.equal_clusters
-        low, high = score_limits_of(mean, found.variance, quantile, least=least)
+        independent = ClusteredMean.of(present_N, np.ones_like(present_N))
+        variance = max(found.variance, independent.variance)
+        low, high = score_limits_of(mean, variance, quantile, least=least)
     return Interval(mean=mean, ci_low=low, ci_high=high, n=present_N.size)
 
 

@@ -74,7 +74,8 @@ class Intervals:
     def bias(self, difference_N: FloatArray, rows: IntArray) -> Estimate:
         """Return the mean of some rows of judge − label in z or rewards, which is in [−1, 1].
 
-        With Student's interval, of the degrees of freedom that clusters of such sizes are worth.
+        With Student's interval, of the degrees of freedom that clusters of such sizes are worth; a
+        variance below that of independent rows counts as theirs.
         """
         unit, clusters = self._clusters(rows)
         weights_N = np.ones(len(difference_N)) if self.weights_N is None else self.weights_N
@@ -86,7 +87,8 @@ class Intervals:
         if math.isnan(found.variance):
             return Estimate(value=found.mean)
         quantile = float(cast("Any", stats).t.ppf((1 + self.confidence) / 2, found.freedom))
-        half = quantile * math.sqrt(found.variance)
+        independent = ClusteredMean.of((weights_N * difference_N)[rows], weights_N[rows])
+        half = quantile * math.sqrt(max(found.variance, independent.variance))
         low, high = max(found.mean - half, -1.0), min(found.mean + half, 1.0)
         return Estimate(value=found.mean, low=low, high=high, unit=unit)
 
