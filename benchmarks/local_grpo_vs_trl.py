@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 import torch
 from record import finish
-from transformers import AutoTokenizer, TrainerCallback
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
 from rubric_core import (
@@ -38,7 +38,7 @@ from rubric_core import (
 )
 from rubric_train_openrlhf import TrainConfig
 from rubric_train_openrlhf.local.start import run_grpo
-from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy, load_policy
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 from rubric_train_openrlhf.policy.codec import SLOT_FILE
 
 if TYPE_CHECKING:
@@ -271,10 +271,9 @@ def train_trl(side: Side, workload: Workload, folder: Path, tasks: list[Task]) -
 
     torch.set_num_threads(workload.threads)  # the setting belongs to a thread
     generated: list[int] = []
-    policy = load_policy(folder / "model")
     prompts = [f"Question: {task.question}\nAnswer:" for task in tasks]
     trainer = GRPOTrainer(
-        model=policy.model,
+        model=AutoModelForCausalLM.from_pretrained(folder / "model", dtype=torch.float32),
         reward_funcs=trl_reward(tasks, generated),
         args=GRPOConfig(
             output_dir=str(folder / "trl"),
