@@ -47,6 +47,12 @@ class LexicalConfig(Settings):
     """Processor time for one `regex:` search; past it the criterion scores 0."""
 
 
+class ClaimConfig(Settings):
+    """The judge of claims: a program that looks for what an answer says of each; no model."""
+
+    type: Literal["claims"] = "claims"
+
+
 def _yamls_off(value: object) -> object:
     return "off" if value is False else value
 
@@ -146,7 +152,7 @@ class HybridConfig(Settings):
 
     type: Literal["hybrid"] = "hybrid"
 
-    judge: Annotated[LexicalConfig | JudgeConfig | PluginConfig, Field(discriminator="type")]
+    judge: Annotated[LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig, Field(discriminator="type")]
     """The judge for the other criteria."""
 
     regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
@@ -170,7 +176,7 @@ class CascadeConfig(Settings):
 
     judges: Many[
         Annotated[
-            LexicalConfig | JudgeConfig | PluginConfig | HybridConfig, Field(discriminator="type")
+            LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig | HybridConfig, Field(discriminator="type")
         ]
     ] = Field(min_length=2)
     """The judges, the cheapest first; the last is asked once, and its scores are final."""
@@ -204,7 +210,7 @@ class CascadeConfig(Settings):
         for number, judge in enumerate(self.judges[:-1], start=1):
             reader = judge.judge if isinstance(judge, HybridConfig) else judge
             is_fixed = isinstance(reader, JudgeConfig) and reader.temperature == 0
-            if isinstance(reader, LexicalConfig) or (
+            if isinstance(reader, LexicalConfig | ClaimConfig) or (
                 is_fixed and self.uncertainty == "consistency"
             ):
                 raise ValueError(says("same_answers", number=number, uncertainty=self.uncertainty))
@@ -212,7 +218,7 @@ class CascadeConfig(Settings):
 
 
 _AnyConfig = (
-    LexicalConfig | JudgeConfig | ListwiseConfig | PluginConfig | HybridConfig | CascadeConfig
+    LexicalConfig | ClaimConfig | JudgeConfig | ListwiseConfig | PluginConfig | HybridConfig | CascadeConfig
 )
 JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
 _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {

@@ -10,6 +10,7 @@ from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
 from rubric_judge import config
 from rubric_judge.capabilities import Fingerprinted, GroupJudge, check, close, wants_warm_call
 from rubric_judge.cascade import queue, record
+from rubric_judge.claims.judge import ClaimJudge
 from rubric_judge.cascade.judge import CascadeJudge
 from rubric_judge.errors import says
 from rubric_judge.hybrid import HybridJudge
@@ -41,6 +42,8 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
     match spec:
         case config.LexicalConfig():
             return LexicalJudge(spec)
+        case config.ClaimConfig():
+            return ClaimJudge()
         case config.JudgeConfig():
             return LLMJudge(spec, limiter=limiter)
         case config.ListwiseConfig():

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Usage
-from rubric_judge import ChatModel, ChatReply, JudgeTransportError, LexicalJudge
+from rubric_judge import ChatModel, ChatReply, ClaimJudge, JudgeTransportError, LexicalJudge
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.provider.chat import Finish
 from rubric_judge.provider.limits import Limited
@@ -170,7 +170,7 @@ class DocumentCalls:
 
     async def judge(self, judge: Judge, view: JudgeView) -> JudgeResult:
         """Judge a response, unless the same was judged before; an unavailable one is not kept."""
-        if isinstance(judge, LexicalJudge):
+        if isinstance(judge, LexicalJudge | ClaimJudge):
             return judge.judge_now(view)  # a program: cheaper to run again than to remember
         key = _hash([fingerprint(judge), view.task_id, view.response])
         if (record := self._known.get(key)) is not None:

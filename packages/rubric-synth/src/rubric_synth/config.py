@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from rubric_core.configuration import validated
 from rubric_core.schema.sealed import Many
-from rubric_judge import LexicalConfig, ModelConfig
+from rubric_judge import ClaimConfig, LexicalConfig, ModelConfig
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
 from rubric_judge.yaml_files import read_yaml, yaml_place
 from rubric_synth.errors import says
@@ -145,7 +145,7 @@ class QualityConfig(_Config):
     near_duplicate_passage_containment: float = Field(default=0.5, gt=0.0, le=1.0)
     """Two passages of different splits that share more than this of the word shingles of the
     shorter are one: only the first of them makes tasks."""
-    judge: JudgeSpec = LexicalConfig()
+    judge: JudgeSpec = ClaimConfig()
     """Scores reference, empty, echoed and corrupted answers."""
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import Field
 
-from rubric_core import Criterion, DocumentAnalysis
+from rubric_core import Criterion, CriterionKind, DocumentAnalysis
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import Frozen, TaskType
 from rubric_synth.document import Document, RefusedError, RejectionReason
@@ -50,6 +50,8 @@ class CriterionDraft(Frozen):
     """κ: terms of a good answer."""
     expected_concepts: tuple[str, ...] = ()
     """Ideas of a good answer."""
+    kind: CriterionKind | None = None
+    """What sort of claim the description states."""
 
 
 TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")

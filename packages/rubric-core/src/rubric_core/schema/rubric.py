@@ -13,6 +13,7 @@ from pydantic import AfterValidator, Field, GetCoreSchemaHandler
 from pydantic_core import core_schema
 
 from rubric_core.errors import SchemaError
+from rubric_core.schema.kinds import CriterionKind
 from rubric_core.schema.sealed import Identifier, Many, Sealed, Text
 
 if TYPE_CHECKING:
@@ -68,9 +69,18 @@ class Criterion(Sealed):
     expected_concepts: Many[Text] = Field(default=(), repr=False, exclude=True)
     """Ideas that a good answer conveys."""
 
+    kind: CriterionKind | None = Field(default=None, repr=False, exclude=True)
+    """What sort of claim the description states; None where nobody has said."""
+
     def reveal(self) -> dict[str, object]:
         """Return every field under the paper's names, texts included: for judges and datasets."""
-        return {name: v if isinstance(v, str | float) else list(v) for name, v in self}
+        told = {name: v for name, v in self if name != "kind"}
+        row: dict[str, object] = {
+            name: v if isinstance(v, str | float) else list(v) for name, v in told.items()
+        }
+        if self.kind is not None:  # a row of the paper has no such key
+            row["kind"] = self.kind.value
+        return row
 
 
 def _well_formed(criteria: Many[Criterion]) -> Many[Criterion]:

@@ -14,7 +14,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from rubric_core import Judge, Task
-from rubric_judge import ChatModel, JudgeTransportError, LexicalConfig, load_judge
+from rubric_judge import ChatModel, ClaimConfig, JudgeTransportError, LexicalConfig, load_judge
 from rubric_judge.capabilities import check, close
 from rubric_judge.provider.limits import Limiter
 from rubric_synth.calls import CallRecord, DocumentCalls
@@ -207,7 +207,7 @@ class WorkerSpec:
     @property
     def may_cost(self) -> bool:
         """Whether any call may cost money."""
-        is_lexical = isinstance(reader_of(self.config.quality.judge), LexicalConfig)
+        is_lexical = isinstance(reader_of(self.config.quality.judge), LexicalConfig | ClaimConfig)
         return self.config.model is not None or not is_lexical or self.judge is not None
 
     def build(

@@ -148,7 +148,7 @@ def _ranked(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str,
         sentence
         for paragraph in passage.paragraphs
         for raw in sentences(paragraph)
-        if _is_claim(
+        if is_claim(
             sentence := capital_first(phrases.without_opening(phrases.CITATION.sub("", raw)))
         )
         and not terms.is_boilerplate(raw, title)
@@ -165,7 +165,8 @@ def _ranked(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str,
     return [(claims[place], place) for place in sorted(range(len(claims)), key=lambda p: -score(p))]
 
 
-def _is_claim(sentence: str) -> bool:
+def is_claim(sentence: str) -> bool:
+    """Tell whether a sentence claims something on its own."""
     return (
         len(words(sentence)) in _CLAIM_WORDS
         and sentence.endswith(".")

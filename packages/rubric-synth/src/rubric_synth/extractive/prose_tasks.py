@@ -1,7 +1,7 @@
 """The three stages without a model; questions, rubrics and reference answers about prose."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -12,10 +12,9 @@ from rubric_synth import language, tables
 from rubric_synth.cleaning.markup import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, RejectionReason, parse_entry
-from rubric_synth.extractive.api_tasks import api_draft
-from rubric_synth.extractive.claims import Passage, passage_claims, passages
-from rubric_synth.extractive.criteria import Fact, ask_for, enriched
+from rubric_synth.extractive.claims import Passage, passages
 from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
+from rubric_synth.facts.drafts import api_fact_draft, prose_fact_draft
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _WORDING: Final = tables.read_table("wording")["prose"]
@@ -63,51 +62,8 @@ class _Asked:
         return [draft for draft in map(self.of_passage, cut) if draft is not None]
 
     def of_passage(self, passage: Passage) -> Draft | None:
-        """Write the draft of a passage; None where it makes no three claims to be asked for."""
-        asked = ask_for(
-            passage_claims(passage, self.document.title, self.terms),
-            lambda facts: self._question(passage, facts),
-            self.terms,
-            limit=self.config.key_terms,
-            most=_MOST_FACTS,
-        )
-        points = [fact.anchor for fact in asked.facts if fact.kind == "supporting_point"]
-        if len(points) < _MIN_SUPPORTS or asked.facts[0].kind != "central_idea":
-            return None
-        return Draft(
-            question=asked.question,
-            passage=passage.text,
-            criteria=asked.criteria,
-            question_rationale=_WORDING["rationale"].format(
-                points=language.listed(points), claim=asked.facts[0].anchor
-            ),
-            reference_answer=" ".join(fact.sentence for fact in asked.facts),
-        )
-
-    def _question(self, passage: Passage, facts: Sequence[Fact]) -> str:
-        """Name the subject, its context, the points to cover and the kinds of support wanted."""
-        analysis, key = self.analysis, self.document.doc_hash
-        anchors = defaultdict[str, list[str]](list)
-        for fact in facts:
-            anchors[fact.kind].append(fact.anchor)
-        subject = passage.subject or language.listed(analysis.concepts[:2])
-        subject = subject or "".join(anchors["central_idea"])
-        if subject.endswith("?"):
-            opening = f"{language.capital_first(subject)} Explain it"
-        else:
-            opening = language.choose(_WORDING["openings"], key).format(subject=subject)
-        context = passage.context
-        if not context and " " not in subject:
-            context = language.listed([c for c in analysis.concepts if subject not in c][:2])
-        if context:
-            opening += f" in the context of {context}"
-        points = language.listed(anchors["supporting_point"])
-        parts = [f"{opening}.", language.choose(_WORDING["covers"], key[8:]).format(points=points)]
-        wanted = [_WORDING["figure"].format(anchor=anchor) for anchor in anchors["evidence"]]
-        wanted += [_WORDING["limits"].format(anchor=anchor) for anchor in anchors["limitation"]]
-        if wanted:
-            parts.append(f"{language.capital_first(language.listed(wanted))}.")
-        return " ".join(parts)
+        """Write the draft of a passage; None where it states too few facts."""
+        return prose_fact_draft(passage, self.document.title, self.terms)
 
 
 _CONCEPTS: Final = 8
@@ -154,19 +110,11 @@ class ExtractiveStages:
 
     def _entry_drafts(self, document: Document, analysis: DocumentAnalysis) -> list[Draft]:
         """Return the draft of an entry, and another one of its notes where they make a passage."""
-        terms, config = self._terms, self._config
-        entry = parse_entry(document.text)
-        if entry is None or config.questions_per_document == 1:
-            return [api_draft(document, terms, config)]
-        notes = Passage(f"`{entry.name}`", entry.owner, entry.notes)
-        second = self._prose(document, analysis).of_passage(notes)
-        if second is not None and _has_rubric(second):
-            return [api_draft(document, terms, config, notes_apart=True), second]
-        return [api_draft(document, terms, config)]
+        return [api_fact_draft(document, self._terms)]
 
     async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Return the draft with scoring cues and concepts for its criteria."""
-        return enriched(draft, analysis, self._terms)
+        return draft
 
     def _running_text(self, document: Document) -> str:
         """Return the prose of a document, without sentences that other documents share."""

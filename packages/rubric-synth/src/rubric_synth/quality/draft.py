@@ -225,7 +225,8 @@ def _missing_field(criterion: CriterionDraft) -> str:
     Source: paper, Definition 1.
     """
     texts = (name for name in TEXT_FIELDS if not getattr(criterion, name).strip())
-    terms = (name for name in _NEEDED_TERMS if not any(map(str.strip, getattr(criterion, name))))
+    needed = _NEEDED_TERMS if criterion.kind is None else ("expected_keywords",)
+    terms = (name for name in needed if not any(map(str.strip, getattr(criterion, name))))
     return next(chain(texts, terms), "")
 
 

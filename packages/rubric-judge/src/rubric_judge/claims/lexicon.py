@@ -1,0 +1,132 @@
+"""Words of English that mean the same, the opposite, or little: tables beside this module."""
+
+import math
+from collections import defaultdict
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Final
+
+from rubric_core.files import toml_beside
+from rubric_judge.lexical.words import FUNCTION_WORDS, stem
+
+_HERE: Final = Path(__file__).parent
+CUES: Final = toml_beside(__file__, "cues.toml")
+_COMMON_PREFIX: Final = 5
+_PREFIX_SHARE: Final = 0.6
+_NEAR: Final = 0.8
+"""How much of a word a word of the same meaning is worth."""
+
+
+def _lines(name: str) -> list[str]:
+    return (_HERE / name).read_text(encoding="utf-8").splitlines()
+
+
+@cache
+def _synonyms() -> dict[str, frozenset[int]]:
+    groups = defaultdict[str, set[int]](set)
+    for number, line in enumerate(_lines("synonyms.txt")):
+        for word in line.split():
+            groups[stem(word)].add(number)
+    return {word: frozenset(numbers) for word, numbers in groups.items()}
+
+
+@cache
+def _opposites() -> dict[str, frozenset[str]]:
+    found = defaultdict[str, set[str]](set)
+    for line in _lines("opposites.txt"):
+        one, other = map(stem, line.split())
+        found[one].add(other)
+        found[other].add(one)
+    for one_side, other_side in CUES["directions"]:
+        ones, others = set(map(stem, one_side.split())), set(map(stem, other_side.split()))
+        for word in ones:
+            found[word] |= others
+        for word in others:
+            found[word] |= ones
+    return {word: frozenset(words - {word}) for word, words in found.items()}
+
+
+@cache
+def _sides() -> dict[str, frozenset[tuple[int, int]]]:
+    found = defaultdict[str, set[tuple[int, int]]](set)
+    for number, sides in enumerate(CUES["directions"]):
+        for side, words in enumerate(sides):
+            for word in words.split():
+                found[stem(word)].add((number, side))
+    return {word: frozenset(sides) for word, sides in found.items()}
+
+
+@cache
+def _frequencies() -> tuple[int, dict[str, int]]:
+    documents, *rows = _lines("frequency.txt")
+    pairs = (row.split() for row in rows)
+    return int(documents), {word: int(count) for word, count in pairs}
+
+
+@lru_cache(maxsize=65_536)
+def weight(root: str) -> float:
+    """Return how much a stem tells, in [0, 1]: 0 for a function word, 1 for one in few texts.
+
+    Args:
+        root: a stem.
+    """
+    if root in _FRAME:
+        return 0.0
+    documents, counts = _frequencies()
+    return max(0.1, 1 - math.log(1 + counts.get(root, 0)) / math.log(1 + documents))
+
+
+_FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
+
+
+@lru_cache(maxsize=262_144)
+def likeness(one: str, other: str) -> float:
+    """Return how alike two stems mean, in [0, 1]: 1 for the same, .8 for a synonym or a relative.
+
+    Args:
+        one: a stem.
+        other: a stem.
+    """
+    if one == other:
+        return 1.0
+    if opposite(one, other):
+        return 0.0
+    groups = _synonyms()
+    if not groups.get(one, frozenset()).isdisjoint(groups.get(other, ())):
+        return _NEAR
+    if not _sides().get(one, frozenset()).isdisjoint(_sides().get(other, ())):
+        return _NEAR
+    shared = 0
+    for a, b in zip(one, other, strict=False):
+        if a != b:
+            break
+        shared += 1
+    long_enough = shared >= _COMMON_PREFIX and shared >= _PREFIX_SHARE * max(len(one), len(other))
+    return _NEAR if long_enough else 0.0
+
+
+@lru_cache(maxsize=262_144)
+def opposite(one: str, other: str) -> bool:
+    """Tell whether two stems mean the opposite.
+
+    Args:
+        one: a stem.
+        other: a stem.
+    """
+    if other in _opposites().get(one, ()):
+        return True
+    return any(
+        (long.startswith(prefix) and long.removeprefix(prefix) == short and len(short) > 3)  # noqa: PLR2004 - "un" + "it"
+        for long, short in ((one, other), (other, one))
+        for prefix in ("un", "in", "im", "non", "dis", "ir", "non-")
+    )
+
+
+def is_cue(root: str) -> bool:
+    """Tell whether a stem says a direction."""
+    return root in _sides()
+
+
+def sides(root: str) -> frozenset[tuple[int, int]]:
+    """Return the directions that a stem says, each with its side."""
+    return _sides().get(root, frozenset())

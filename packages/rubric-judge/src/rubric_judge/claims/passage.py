@@ -1,0 +1,64 @@
+"""What a passage says, and which clauses of an answer say something else."""
+
+import re
+from typing import Final
+
+from rubric_core import Grounding
+from rubric_judge.claims.reading import Clause, clauses
+from rubric_judge.claims.verdicts import contradiction, match, same_value
+
+_LONGEST: Final = 100_000
+_SMALLEST_SCORE: Final = 0.2
+_SEVERAL: Final = 2
+_NEARLY: Final = 0.9
+IDENTIFIER: Final = re.compile(r"`([A-Za-z_][\w.]*)`")
+
+
+class Statements:
+    """The clauses of a passage, and its figures."""
+
+    def __init__(self, passage: Grounding, names: frozenset[str], claims: tuple[str, ...]) -> None:
+        """Read a passage and the claims that were made of it.
+
+        Args:
+            passage: prose or documentation, in English; empty where there is none.
+            names: identifiers whose sentences belong together.
+            claims: sentences that are true as well.
+        """
+        text = passage.reveal()[:_LONGEST]
+        found = [*clauses(text, names), *(one for claim in claims for one in clauses(claim, names))]
+        self._clauses = [one for one in found if len(one.content) >= _SEVERAL]
+        self._figures = [t for one in found for t in one.tokens if t.number is not None]
+        self._literals = frozenset(t.root for one in found for t in one.tokens)
+        self._known = bool(text)
+
+    def against(self, said: Clause) -> str:
+        """Say what in a clause is against the passage; "" where nothing is.
+
+        Args:
+            said: a clause of an answer.
+        """
+        if not self._known or len(said.content) < _SEVERAL:
+            return ""
+        for token in said.tokens:
+            if token.literal and token.number is not None and token.number not in {1.0, 2.0}:
+                if not any(same_value(token, figure) for figure in self._figures):
+                    return f"the source has no “{token.text}”"
+        near = sorted(self._near(said), key=lambda pair: -pair[0])[:_SEVERAL]
+        if not near or near[0][0] < _SMALLEST_SCORE:
+            return ""
+        why = ""
+        for score, one, found in near:
+            if score < _NEARLY * near[0][0]:
+                break
+            why = contradiction(one, said, found)
+            if not why:
+                return ""
+        return why
+
+    def _near(self, said: Clause):
+        for one in self._clauses:
+            if said.names and one.names and said.names.isdisjoint(one.names):
+                continue
+            found = match(one.content, said.content)
+            yield found.reverse * min(1.0, 2 * found.coverage), one, found

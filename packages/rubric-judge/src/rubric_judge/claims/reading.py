@@ -1,0 +1,152 @@
+"""Clauses of a text: their words, what is denied among them, and the values and names that they hold."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Final
+
+from rubric_judge.claims import lexicon
+from rubric_judge.lexical.words import FUNCTION_WORDS, stem
+
+_SENTENCE_END: Final = re.compile(
+    r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"')\]]*\s+(?=[\"'(\[`$]*[\w`$'-])|\n+"
+)
+_CLAUSE_END: Final = re.compile(
+    r"[;:—]\s|,\s(?=but\b)|,?\s(?=(?:whereas|while|although|though|unless)\b)"
+    r"|,\s(?=(?:and|or|so|because|since|which|if|when|in which|for which|where|yet|not)\b)"
+)
+_TOKEN: Final = re.compile(
+    r"(?P<quoted>(?<!\w)'[\w./+-]{1,20}'(?!\w)|\"[\w./+-]{1,20}\")"
+    r"|(?P<number>(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s?[×x*]\s?10\^?[{]?[-−]?\d+[}]?)?)"
+    r"|(?P<word>[A-Za-z_][\w']*(?:\.\w+)*)"
+)
+_NEGATIONS: Final = frozenset(lexicon.CUES["negations"].split())
+_CLAUSE_WORDS: Final = frozenset(lexicon.CUES["clause_words"].split())
+_NUMBERS: Final = {word: float(n) for n, word in enumerate(lexicon.CUES["numbers"].split())}
+_LITERALS: Final = frozenset({"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"})
+_REACH: Final = 7
+"""Words that a denial reaches over."""
+_LATEX: Final = re.compile(r"\\(?:text|mathrm|rm)\s*\{?|\\times|[{}$\\]")
+_MOST_CHARS: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One word or value."""
+
+    root: str
+    """Its stem, or the value in a plain form."""
+    text: str
+    """As written."""
+    weight: float
+    """How much it tells."""
+    denied: bool
+    """Whether a denial stands before it in its clause."""
+    number: float | None = None
+    """What it is worth, where it is a number."""
+    literal: bool = False
+    """Whether it is a value that cannot be said otherwise: a number, a string, True."""
+
+
+@dataclass(frozen=True)
+class Clause:
+    """Part of a sentence that says one thing."""
+
+    text: str
+    tokens: tuple[Token, ...]
+    sentence: int
+    """Position of its sentence."""
+    names: frozenset[str] = frozenset()
+    """Identifiers that it speaks of, or that the clause before spoke of where it names none."""
+
+    @cached_property
+    def content(self) -> tuple[Token, ...]:
+        """The words that tell something."""
+        return tuple(token for token in self.tokens if token.weight > 0)
+
+    @cached_property
+    def roots(self) -> frozenset[str]:
+        """The stems of those."""
+        return frozenset(token.root for token in self.content)
+
+    @property
+    def denials(self) -> int:
+        """How many words deny."""
+        return sum(token.text.lower() in _NEGATIONS for token in self.tokens)
+
+
+def plain(text: str) -> str:
+    """Return a text without code marks and LaTeX commands."""
+    return _LATEX.sub(" ", text.replace("`", ""))
+
+
+def sentences(text: str) -> list[str]:
+    """Split a text at end marks and line breaks."""
+    return [part.strip() for part in _SENTENCE_END.split(text[:_MOST_CHARS]) if part.strip()]
+
+
+def _number(text: str) -> float | None:
+    folded = text.replace("−", "-").replace(",", "").replace(" ", "")
+    if scientific := re.fullmatch(r"(.+?)[×x*]10\^?([-]?\d+)", folded):
+        folded = f"{scientific[1]}e{scientific[2]}"
+    try:
+        return float(folded)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def tokens(text: str) -> tuple[Token, ...]:
+    """Return the words and values of a clause, with what is denied among them."""
+    found: list[Token] = []
+    reach = 0
+    for match in _TOKEN.finditer(plain(text)):
+        written = match[0]
+        lowered = written.lower()
+        if lowered in _NEGATIONS or lowered.endswith("n't"):
+            reach = _REACH if not text[match.end() : match.end() + 6].lstrip().startswith("only") else 0
+            found.append(Token(lowered, written, 0.0, denied=False))
+            continue
+        if lowered in _CLAUSE_WORDS or lowered == "and":
+            reach = 0
+        found.append(_token(match, written, denied=reach > 0))
+        reach -= 1
+    return tuple(found)
+
+
+def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
+    if match["quoted"]:
+        return Token(written.strip("'\""), written, 1.0, denied, literal=True)
+    if match["number"]:
+        value = _number(written)
+        return Token(written, written, 0.8, denied, number=value, literal=True)
+    if written in _LITERALS:
+        return Token(written.lower(), written, 0.8, denied, literal=True)
+    if (value := _NUMBERS.get(written.lower())) is not None:
+        return Token(written.lower(), written, 0.4, denied, number=value)
+    root = stem(written.removesuffix("'s").removesuffix("'"))
+    content = len(written) > 1 and written.lower() not in FUNCTION_WORDS
+    cue = bool(lexicon.is_cue(root))
+    return Token(root, written, lexicon.weight(root) if content else 0.2 * cue, denied)
+
+
+def clauses(text: str, names: frozenset[str]) -> list[Clause]:
+    """Split a text into clauses.
+
+    Args:
+        text: an answer, a passage or a claim.
+        names: identifiers whose sentences belong together.
+
+    Returns:
+        In order; a clause that names none of the identifiers speaks of those of the one before.
+    """
+    found: list[Clause] = []
+    current = frozenset[str]()
+    for number, sentence in enumerate(sentences(text)):
+        for part in _CLAUSE_END.split(sentence):
+            if not part or not (read := tokens(part)):
+                continue
+            here = frozenset(t.text for t in read if t.text in names)
+            current = here or current
+            found.append(Clause(part.strip(), read, number, current))
+    return found

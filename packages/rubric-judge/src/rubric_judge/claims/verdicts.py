@@ -1,0 +1,138 @@
+"""What a clause says of a claim: stated, contradicted, or nothing."""
+
+from typing import Final, Literal, NamedTuple
+
+from rubric_judge.claims import lexicon
+from rubric_judge.claims.reading import Clause, Token
+
+Stand = Literal["stated", "contradicted", "absent"]
+
+_SAME_NUMBER: Final = 0.025
+"""Relative; "about 1.5e-8" is 1.49e-08."""
+_ABOUT: Final = 0.3
+"""Coverage from which a clause is about the claim, so that its denials count."""
+_TELLING: Final = 0.25
+"""Weight of a word whose denial is one of the claim."""
+
+
+class Match(NamedTuple):
+    """How a clause and a claim lie on each other."""
+
+    coverage: float
+    """Share of the claim's weight that the clause says."""
+    reverse: float
+    """Share of the clause's weight that the claim says."""
+    pairs: tuple[tuple[Token, Token], ...]
+    """Words of the claim, each with that of the clause which says it."""
+
+
+def same_value(one: Token, other: Token) -> bool:
+    """Tell whether two tokens are the same value."""
+    if one.number is not None and other.number is not None:
+        most = max(abs(one.number), abs(other.number))
+        return abs(one.number - other.number) <= _SAME_NUMBER * most
+    return one.root.lower() == other.root.lower()
+
+
+def _alike(one: Token, other: Token) -> float:
+    if one.number is not None or other.number is not None or one.literal or other.literal:
+        return float(same_value(one, other))
+    return lexicon.likeness(one.root, other.root)
+
+
+def match(claim: tuple[Token, ...], said: tuple[Token, ...]) -> Match:
+    """Lay what is said on a claim, word by word.
+
+    Args:
+        claim: its words that tell something.
+        said: those of a clause, or of several.
+    """
+    total = sum(token.weight for token in claim) or 1.0
+    pairs: list[tuple[Token, Token]] = []
+    covered, used = 0.0, set[int]()
+    for token in claim:
+        best, where = 0.0, -1
+        for place, other in enumerate(said):
+            if (alike := _alike(token, other)) > best:
+                best, where = alike, place
+        if where >= 0:
+            covered += best * token.weight
+            used.add(where)
+            pairs.append((token, said[where]))
+    whole = sum(token.weight for token in said) or 1.0
+    return Match(covered / total, sum(said[i].weight for i in used) / whole, tuple(pairs))
+
+
+def contradiction(claim: Clause, said: Clause, found: Match) -> str:
+    """Say how a clause contradicts a claim that it is about; "" where it does not.
+
+    Args:
+        claim: what is true.
+        said: what an answer says.
+        found: how the two lie on each other.
+    """
+    if found.coverage < _ABOUT and found.reverse < _ABOUT:
+        return ""
+    return (
+        _other_direction(claim, said)
+        or _opposite_word(claim, said)
+        or _denied(found)
+        or _other_value(claim, said)
+    )
+
+
+def _directions(clause: Clause) -> dict[int, tuple[set[int], str]]:
+    """Return which sides of each direction a clause takes; a denied word takes the other one."""
+    found: dict[int, tuple[set[int], str]] = {}
+    for token in clause.tokens:
+        for axis, side in lexicon.sides(token.root):
+            sides, _ = found.setdefault(axis, (set(), token.text))
+            sides.add(side ^ int(token.denied))
+    return found
+
+
+def _other_direction(claim: Clause, said: Clause) -> str:
+    ours, theirs = _directions(claim), _directions(said)
+    for axis in ours.keys() & theirs.keys():
+        (sides, word), (others, other) = ours[axis], theirs[axis]
+        if len(sides) == 1 and sides != others and (sides.isdisjoint(others) or len(others) > 1):
+            return f"“{other}” against “{word}”"
+    return ""
+
+
+def _opposite_word(claim: Clause, said: Clause) -> str:
+    for token in claim.content:
+        if token.literal or token.root in said.roots:
+            continue
+        for other in said.content:
+            if other.literal or other.root in claim.roots or token.denied != other.denied:
+                continue
+            if lexicon.opposite(token.root, other.root):
+                return f"“{other.text}” against “{token.text}”"
+    return ""
+
+
+def _denied(found: Match) -> str:
+    for token, other in found.pairs:
+        if token.denied != other.denied and min(token.weight, other.weight) > _TELLING:
+            return f"denies “{token.text}”" if other.denied else f"affirms “{token.text}”"
+    return ""
+
+
+def _other_value(claim: Clause, said: Clause) -> str:
+    """Find a value that stands where the claim has another one."""
+    ours = [token for token in claim.content if token.literal]
+    theirs = [token for token in said.content if token.literal]
+    if any(same_value(one, other) for one in ours for other in said.content):
+        return ""
+    kinds = {_kind(token) for token in ours}
+    for other in theirs:
+        if _kind(other) in kinds and not any(same_value(other, one) for one in claim.content):
+            return f"“{other.text}” where it is “{ours[0].text}”"
+    return ""
+
+
+def _kind(token: Token) -> str:
+    if token.number is not None:
+        return "number"
+    return "truth" if token.root in {"true", "false"} else "string"

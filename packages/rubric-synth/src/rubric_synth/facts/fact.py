@@ -1,0 +1,76 @@
+"""A fact, and the criterion that asks for it."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from rubric_core import CriterionKind
+from rubric_synth.stages import CriterionDraft
+
+
+class Fact(NamedTuple):
+    """One thing that a document says and that an answer can state, deny or leave out."""
+
+    kind: CriterionKind
+    """What sort of thing."""
+    sentence: str
+    """As a reference answer says it: a whole sentence that stands on its own."""
+    topic: str = ""
+    """What the question calls it: a parameter, a phrase; "" for the object itself."""
+    required: tuple[str, ...] = ()
+    """What cannot be said in other words, alternatives apart by "|"."""
+    weight: float = 2.0
+    """Weight of its criterion."""
+    claim: str = ""
+    """What the criterion wants said, where that is not the sentence."""
+
+
+_NAMES = {
+    "definition": "Says what it is",
+    "cause": "Gives the reason",
+    "condition": "States the condition",
+    "limit": "States the limit",
+    "quantity": "Gives the figure",
+    "comparison": "Compares",
+    "step": "Gives the step",
+    "default": "Gives the default",
+    "choices": "Names the allowed values",
+    "returns": "Says what comes back",
+    "raises": "Says what is raised",
+    "shape": "Gives the shape",
+    "relation": "States the relation",
+}
+
+
+def criteria_of(facts: Iterable[Fact]) -> tuple[CriterionDraft, ...]:
+    """Return a criterion for each fact, in order."""
+    return tuple(_criteria(facts))
+
+
+def _criteria(facts: Iterable[Fact]) -> Iterator[CriterionDraft]:
+    seen = Counter[str]()
+    for fact in facts:
+        seen[fact.kind] += 1
+        claim = (fact.claim or fact.sentence).rstrip(".")
+        about = f" ({fact.topic})" if fact.topic else ""
+        yield CriterionDraft(
+            id=f"{fact.kind}_{seen[fact.kind]}",
+            kind=fact.kind,
+            weight=fact.weight,
+            name=_NAMES[fact.kind] + about,
+            description=f"Says that {_lower(claim)}.",
+            required_elements=fact.required,
+            scoring_guide=(
+                f"{fact.weight:g} where the answer states it in any words; half where a part is "
+                "missing; 0 where it is left out or the answer says otherwise."
+            ),
+            verification_method=(
+                "Find what the answer says of it and compare values, conditions and directions."
+            ),
+        )
+
+
+def _lower(claim: str) -> str:
+    first = claim.split(maxsplit=1)[0] if claim else ""
+    ordinary = first[:1].isupper() and (first[1:].islower() or first == "A") and "`" not in first
+    return claim[0].lower() + claim[1:] if ordinary else claim
