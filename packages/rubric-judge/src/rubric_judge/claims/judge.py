@@ -129,12 +129,14 @@ class ClaimJudge:
             scores = {}
         statements = self._statements(view.grounding, compiled.names, compiled.sentences)
         said = clauses(view.response, compiled.names)
-        false = {i: why for i, one in enumerate(said) if (why := statements.against(one))}
+        read = [statements.read(one) for one in said]
+        false = {i: why for i, (why, _) in enumerate(read) if why}
+        support = [score for _, score in read]
         telling = sum(len(one.content) > 1 for one in said) or 1
         truth = max(0.0, 1 - _FALSE_COST * len(false) / telling)
         notes: list[str] = []
         for claim in compiled.claims:
-            finding = find(claim, said, false)
+            finding = find(claim, said, false, support)
             scores[claim.id] = claim.weight * finding.credit * truth
             notes.append(f"{claim.id}: {finding.stand} {finding.credit:.2f}{finding.why and f' ({finding.why})'}")
         notes += [f"against the source: {why}" for why in false.values()]
@@ -159,13 +161,16 @@ def _windows(said: list[Clause], false: dict[int, str]) -> list[Clause]:
     return [*live, *whole.values()]
 
 
-def find(claim: Claim, said: list[Clause], false: dict[int, str]) -> Finding:
+def find(
+    claim: Claim, said: list[Clause], false: dict[int, str], support: list[float]
+) -> Finding:
     """Find what an answer says of a claim.
 
     Args:
         claim: the claim.
         said: the clauses of the answer.
         false: positions of those that are against the source.
+        support: how well the source supports each.
     """
 
     def about(one: Clause) -> bool:
@@ -174,6 +179,8 @@ def find(claim: Claim, said: list[Clause], false: dict[int, str]) -> Finding:
     for position, one in enumerate(said):
         if about(one) and len(one.content) > 1:
             found = match(claim.clause.content, one.content)
+            if found.reverse * min(1.0, 2 * found.coverage) < support[position]:
+                continue  # it speaks of something else, and is right there
             if why := contradiction(claim.clause, one, found):
                 return Finding("contradicted", 0.0, one.text, why)
     best, where = 0.0, None

@@ -38,23 +38,31 @@ class Statements:
         Args:
             said: a clause of an answer.
         """
+        return self.read(said)[0]
+
+    def read(self, said: Clause) -> tuple[str, float]:
+        """Return what is against the passage, and how well the passage supports the clause.
+
+        Args:
+            said: a clause of an answer.
+        """
         if not self._known or len(said.content) < _SEVERAL:
-            return ""
+            return "", 0.0
         for token in said.tokens:
             if token.literal and token.number is not None and token.number not in {1.0, 2.0}:
                 if not any(same_value(token, figure) for figure in self._figures):
-                    return f"the source has no “{token.text}”"
+                    return f"the source has no “{token.text}”", 0.0
         near = sorted(self._near(said), key=lambda pair: -pair[0])[:_SEVERAL]
         if not near or near[0][0] < _SMALLEST_SCORE:
-            return ""
+            return "", 0.0
         why = ""
         for score, one, found in near:
             if score < _NEARLY * near[0][0]:
                 break
             why = contradiction(one, said, found)
             if not why:
-                return ""
-        return why
+                return "", score
+        return why, 0.0
 
     def _near(self, said: Clause):
         for one in self._clauses:

@@ -130,6 +130,11 @@ def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
     return Token(root, written, lexicon.weight(root) if content else 0.2 * cue, denied)
 
 
+def _is_word(name: str) -> bool:
+    """Tell whether a name is a word of English as well, so that only code marks make it one."""
+    return name.lower() in FUNCTION_WORDS or name in {"a", "A", "I"}
+
+
 def clauses(text: str, names: frozenset[str]) -> list[Clause]:
     """Split a text into clauses.
 
@@ -146,7 +151,11 @@ def clauses(text: str, names: frozenset[str]) -> list[Clause]:
         for part in _CLAUSE_END.split(sentence):
             if not part or not (read := tokens(part)):
                 continue
-            here = frozenset(t.text for t in read if t.text in names)
+            here = frozenset(
+                t.text
+                for t in read
+                if t.text in names and (not _is_word(t.text) or f"`{t.text}`" in part)
+            )
             current = here or current
             found.append(Clause(part.strip(), read, number, current))
     return found

@@ -1,6 +1,7 @@
 """Facts of an API entry: purpose, parameters with defaults and choices, results, conditions."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -20,12 +21,13 @@ _DEFAULT: Final = (
 _LITERAL: Final = re.compile(r"^(?:'[^']+'|\"[^\"]+\"|True|False|None|[-+]?\d[\d.]*(?:[eE][-+]?\d+)?|inf)$")
 _QUOTED: Final = re.compile(r"['\"“‘]([\w+-]+)['\"”’]")
 _WORDS: Final = range(4, 31)
+_PLAIN: Final = frozenset("input inputs array arrays data value values object given function first second argument arguments parameter array_like output of the an to be sequence".split())
 _VERB: Final = re.compile(
     r"^(?:specif|determin|control|indicat|defin|describ|giv|select|set|allow|return|comput|contain|us)\w*\b", re.IGNORECASE
 )
 _CONDITION: Final = re.compile(r"^(?:if|when|for|with|unless|by default)\b", re.IGNORECASE)
 _LIMIT: Final = re.compile(r"\b(?:must|cannot|can not|may not|only|should|never|not allowed|required|at least|at most)\b", re.IGNORECASE)
-_UNREADABLE: Final = re.compile(r"[\\{}^=<>|]|::|\.\.\.|https?:|\b(?:see|example|above|below|following|e\.g)\b", re.IGNORECASE)
+_UNREADABLE: Final = re.compile(r"[\\{}^=<>|]|::|\.\.\.|https?:|\b(?:see|for example|refer to|mentioned|above|below|following|e\.g)\b", re.IGNORECASE)
 _POINTS_BACK: Final = re.compile(r"^(?:this|these|that|those|it|its|they|such|otherwise|however|also|in this case|here|then|therefore|hence|thus)\b", re.IGNORECASE)
 _MOST: Final = 8
 _MOST_OF_PARAMETER: Final = 2
@@ -113,6 +115,7 @@ def _readable_phrase(text: str) -> bool:
         and not phrases.BARE_TYPES.issuperset(map(str.lower, language.content_words(text)))
         and not text.lower().startswith("deprecated")
         and not _POINTS_BACK.match(text)
+        and not _PLAIN.issuperset(map(str.lower, language.words(text)))
     )
 
 
@@ -128,6 +131,8 @@ def _said(meaning: str, proper: frozenset[str]) -> str:
     if first.lower() in {"must", "can", "may", "should", "is", "has"}:
         return lowered
     article = first.lower() in {"a", "an", "the", "one", "number", "values", "any", "each", "all", "optional"}
+    if first.endswith("ed"):
+        return f"is {lowered}"
     return f"is {lowered}" if article or first.endswith("s") else f"is the {lowered}"
 
 
@@ -174,9 +179,8 @@ def chosen(found: list[Fact]) -> list[Fact]:
     Args:
         found: All facts of an entry.
     """
-    topics = list(dict.fromkeys(f.topic for f in found if f.topic and f.kind in {"default", "choices", "condition", "limit"}))
-    topics += [f.topic for f in found if f.topic and f.topic not in topics]
-    wanted = list(dict.fromkeys(topics))[:4]
+    count = Counter(f.topic for f in found if f.topic)
+    wanted = sorted(count, key=lambda topic: -min(count[topic], 2))[:4]
     kept = [f for f in found if not f.topic][:1]
     per: dict[str, int] = {}
     rest = []

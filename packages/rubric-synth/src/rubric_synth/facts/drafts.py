@@ -65,6 +65,7 @@ def _with_keywords(facts: list[Fact], terms: CorpusTerms) -> tuple[CriterionDraf
             update={
                 "expected_keywords": tuple(terms.key_terms(fact.sentence, limit=4))
                 or tuple(language.content_words(fact.sentence)[:3])
+                or fact.required
             }
         )
         for fact, criterion in zip(facts, criteria_of(facts), strict=True)

@@ -24,7 +24,7 @@ _KINDS: Final[tuple[tuple[CriterionKind, re.Pattern[str]], ...]] = tuple(
 )
 _FIGURE: Final = re.compile(r"(?<![\w.(])[-−]?\d[\d,]*(?:\.\d+)?(?:\s?[×x]\s?10\^?[{]?[-−]?\d+[}]?)?(?!\w*[\])])")
 _YEAR: Final = re.compile(r"^(?:1[5-9]|20)\d\d$")
-_SIGNS: Final = re.compile(r"[\\{}$|<>=]|https?:|\bFig(?:ure|\.)|\b(?:table|section|chapter|equation|example)\b|\(\s*[,;)]", re.IGNORECASE)
+_SIGNS: Final = re.compile(r"[\\{}$|<>=]|https?:|\bFig(?:ure|\.)|\b(?:table|section|chapter) \d|\b(?:shown|seen|listed|given) (?:in|above|below)\b|\(\s*[,;)]", re.IGNORECASE)
 _MOST: Final = 7
 _FEWEST: Final = 4
 
@@ -72,7 +72,7 @@ def _fact(sentence: str) -> Fact | None:
     for kind, pattern in _KINDS:
         if pattern.search(sentence):
             return Fact(kind, sentence)
-    return None
+    return Fact(CriterionKind.RELATION, sentence)
 
 
 def topics_of(facts: Sequence[Fact], passage: Passage, terms: CorpusTerms) -> list[str]:
