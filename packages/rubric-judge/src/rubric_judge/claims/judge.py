@@ -14,7 +14,7 @@ from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.lexical.words import stem
 
 _SAYS: Final = re.compile(r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.I)
-_GIVEN: Final = 0.35
+_GIVEN: Final = 0.12
 """What a word of the question is worth in a claim."""
 _NOTHING: Final = 0.18
 """Coverage up to which a clause says nothing of a claim."""

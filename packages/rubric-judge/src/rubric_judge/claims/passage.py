@@ -5,7 +5,7 @@ from typing import Final
 
 from rubric_core import Grounding
 from rubric_judge.claims.reading import Clause, clauses
-from rubric_judge.claims.verdicts import contradiction, match, same_value
+from rubric_judge.claims.verdicts import contradiction, match, same_value, swapped
 
 _LONGEST: Final = 100_000
 _SMALLEST_SCORE: Final = 0.2
@@ -30,6 +30,7 @@ class Statements:
         self._clauses = [one for one in found if len(one.content) >= _SEVERAL]
         self._figures = [t for one in found for t in one.tokens if t.number is not None]
         self._literals = frozenset(t.root for one in found for t in one.tokens)
+        self._subjects = frozenset(one.content[0].root for one in found if one.content)
         self._known = bool(text)
 
     def against(self, said: Clause) -> str:
@@ -59,7 +60,7 @@ class Statements:
         for score, one, found in near:
             if score < _NEARLY * near[0][0]:
                 break
-            why = contradiction(one, said, found)
+            why = contradiction(one, said, found) or swapped(one, said, found, self._subjects)
             if not why:
                 return "", score
         return why, 0.0

@@ -26,7 +26,7 @@ _NUMBERS: Final = {word: float(n) for n, word in enumerate(lexicon.CUES["numbers
 _LITERALS: Final = frozenset({"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"})
 _REACH: Final = 7
 """Words that a denial reaches over."""
-_LATEX: Final = re.compile(r"\\(?:text|mathrm|rm)\s*\{?|\\times|[{}$\\]")
+_LATEX: Final = re.compile(r"\\(?:text|mathrm|rm)\b|[{}$\\]")
 _MOST_CHARS: Final = 100_000
 
 
@@ -77,7 +77,7 @@ class Clause:
 
 def plain(text: str) -> str:
     """Return a text without code marks and LaTeX commands."""
-    return _LATEX.sub(" ", text.replace("`", ""))
+    return _LATEX.sub("", text.replace("`", "").replace("\\times", "×"))
 
 
 def sentences(text: str) -> list[str]:

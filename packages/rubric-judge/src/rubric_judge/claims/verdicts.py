@@ -11,6 +11,9 @@ _SAME_NUMBER: Final = 0.025
 """Relative; "about 1.5e-8" is 1.49e-08."""
 _ABOUT: Final = 0.3
 """Coverage from which a clause is about the claim, so that its denials count."""
+_HALF: Final = 0.5
+_SUBJECT: Final = 0.5
+"""Weight of a word that can be what a clause is about."""
 _TELLING: Final = 0.25
 """Weight of a word whose denial is one of the claim."""
 
@@ -81,13 +84,13 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
     )
 
 
-def _directions(clause: Clause) -> dict[int, tuple[set[int], str]]:
+def _directions(clause: Clause) -> dict[int, tuple[list[int], str]]:
     """Return which sides of each direction a clause takes; a denied word takes the other one."""
-    found: dict[int, tuple[set[int], str]] = {}
+    found: dict[int, tuple[list[int], str]] = {}
     for token in clause.tokens:
         for axis, side in lexicon.sides(token.root):
-            sides, _ = found.setdefault(axis, (set(), token.text))
-            sides.add(side ^ int(token.denied))
+            sides, _ = found.setdefault(axis, ([], token.text))
+            sides.append(side ^ int(token.denied))
     return found
 
 
@@ -95,9 +98,33 @@ def _other_direction(claim: Clause, said: Clause) -> str:
     ours, theirs = _directions(claim), _directions(said)
     for axis in ours.keys() & theirs.keys():
         (sides, word), (others, other) = ours[axis], theirs[axis]
-        if len(sides) == 1 and sides != others and (sides.isdisjoint(others) or len(others) > 1):
+        one, two = set(sides), set(others)
+        # "The more, the more" against "the more, the less", and the other way round.
+        inverse = min(len(sides), len(others)) > 1 and len(one) != len(two)
+        if one.isdisjoint(two) or inverse:
             return f"“{other}” against “{word}”"
     return ""
+
+
+def swapped(claim: Clause, said: Clause, found: Match, subjects: frozenset[str]) -> str:
+    """Say of what else a clause says what the claim says of its subject; "" where it does not.
+
+    Args:
+        claim: what is true.
+        said: what an answer says.
+        found: how the two lie on each other.
+        subjects: what the source's clauses begin with.
+    """
+    if not claim.content or not said.content or found.reverse < _HALF:
+        return ""
+    ours, theirs = claim.content[0], said.content[0]
+    if min(ours.weight, theirs.weight) < _SUBJECT or ours.root in said.roots:
+        return ""
+    if theirs.root in claim.roots or theirs.root not in subjects:
+        return ""
+    if any(lexicon.likeness(theirs.root, root) for root in claim.roots):
+        return ""
+    return f"says of “{theirs.text}” what holds for “{ours.text}”"
 
 
 def _opposite_word(claim: Clause, said: Clause) -> str:

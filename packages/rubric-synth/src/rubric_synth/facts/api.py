@@ -27,8 +27,8 @@ _VERB: Final = re.compile(
 )
 _CONDITION: Final = re.compile(r"^(?:if|when|for|with|unless|by default)\b", re.IGNORECASE)
 _LIMIT: Final = re.compile(r"\b(?:must|cannot|can not|may not|only|should|never|not allowed|required|at least|at most)\b", re.IGNORECASE)
-_UNREADABLE: Final = re.compile(r"[\\{}^=<>|]|::|\.\.\.|https?:|\b(?:see|for example|refer to|mentioned|above|below|following|e\.g)\b", re.IGNORECASE)
-_POINTS_BACK: Final = re.compile(r"^(?:this|these|that|those|it|its|they|such|otherwise|however|also|in this case|here|then|therefore|hence|thus)\b", re.IGNORECASE)
+_UNREADABLE: Final = re.compile(r"[\\{}^=<>|]|::|\.\.\.|https?:|\b(?:see|as shown|second example|for example|refer to|mentioned|above|below|following|e\.g)\b", re.IGNORECASE)
+_POINTS_BACK: Final = re.compile(r"^(?:this|these|in addition|not surprisingly|for more|another|both|with this|in such|that|those|it|its|they|such|otherwise|however|also|in this case|here|then|therefore|hence|thus)\b", re.IGNORECASE)
 _MOST: Final = 8
 _MOST_OF_PARAMETER: Final = 2
 
@@ -51,7 +51,14 @@ def api_facts(entry: ApiEntry) -> list[Fact]:
     found += list(_returned(entry, proper))
     found += list(_raised(entry))
     found += list(_notes(entry))
-    return found
+    own = language.stems(" ".join(re.findall(r"[a-z]+|[A-Z][a-z]*", f"{entry.name} {entry.owner}")))
+    return [fact for fact in found if fact.required or _tells(fact.sentence, own)]
+
+
+def _tells(sentence: str, own: frozenset[str]) -> bool:
+    """Tell whether a sentence says two things that the name of its object does not."""
+    said = {w for w in language.content_words(sentence) if w.lower() not in _PLAIN}
+    return len(language.stems(" ".join(said)) - own) > 2  # noqa: PLR2004 - a verb and two things
 
 
 def default_of(item: ApiItem) -> str:
@@ -68,6 +75,7 @@ def default_of(item: ApiItem) -> str:
 def _readable(text: str) -> bool:
     return (
         not _UNREADABLE.search(text)
+        and text[0] != "("
         and len(language.words(text)) in _WORDS
         and text.count("(") == text.count(")")
         and len(language.content_words(text)) > 1

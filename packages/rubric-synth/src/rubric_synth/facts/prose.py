@@ -23,6 +23,7 @@ _KINDS: Final[tuple[tuple[CriterionKind, re.Pattern[str]], ...]] = tuple(
     )
 )
 _FIGURE: Final = re.compile(r"(?<![\w.(])[-−]?\d[\d,]*(?:\.\d+)?(?:\s?[×x]\s?10\^?[{]?[-−]?\d+[}]?)?(?!\w*[\])])")
+_POINTS_BACK: Final = re.compile(r"^(?:using this|in (?:both|this|these|such|that|plain)|with (?:such|this|these)|thus|hence|ultimately|not surprisingly|one type|another|more precisely|similarly|of course|that is|indeed|again|on the other|for example|for instance|here|then)\b|\b(?:this|that|these|such) (?:attraction|case|way|process|method|approach|assumption|value|problem|conclusions?)\b|^all of these|\b(?:just|previously) (?:listed|mentioned|described)", re.I)
 _YEAR: Final = re.compile(r"^(?:1[5-9]|20)\d\d$")
 _SIGNS: Final = re.compile(r"[\\{}$|<>=]|https?:|\bFig(?:ure|\.)|\b(?:table|section|chapter) \d|\b(?:shown|seen|listed|given) (?:in|above|below)\b|\(\s*[,;)]", re.IGNORECASE)
 _MOST: Final = 7
@@ -48,7 +49,7 @@ def prose_facts(passage: Passage, title: str, terms: CorpusTerms) -> list[Fact]:
         for raw in language.sentences(paragraph):
             place += 1
             sentence = language.capital_first(phrases.without_opening(phrases.CITATION.sub("", raw)))
-            if not is_claim(sentence) or _SIGNS.search(sentence) or terms.is_boilerplate(raw, title):
+            if not is_claim(sentence) or _SIGNS.search(sentence) or _POINTS_BACK.search(sentence) or terms.is_boilerplate(raw, title):
                 continue
             fact = _fact(sentence)
             if fact is None:
