@@ -14,14 +14,17 @@ from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.lexical.words import stem
 
 _SAYS: Final = re.compile(r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.I)
-_GIVEN: Final = 0.12
+_GIVEN: Final = 0.1
 """What a word of the question is worth in a claim."""
-_NOTHING: Final = 0.18
+_NOTHING: Final = 0.08
 """Coverage up to which a clause says nothing of a claim."""
-_ALL: Final = 0.5
+_ALL: Final = 0.3
 """Coverage from which it says all of it: other words are never all matched."""
 _FALSE_COST: Final = 2.5
 """What share of the reward goes with a share of false clauses."""
+_SEVERAL: Final = 2
+_ONE_WORD: Final = 0.3
+"""What a claim of which one word is met is worth."""
 _KEPT: Final = 128
 
 
@@ -35,6 +38,10 @@ class Claim:
     """All of its claim as one clause."""
     names: frozenset[str]
     """Parameters that it is about."""
+    given: frozenset[str]
+    """Stems of the question."""
+    own: int
+    """How many of its words the question does not hold."""
     required: tuple[tuple[tuple[Token, ...], ...], ...]
     """Elements that an answer must hold, each with its alternatives."""
 
@@ -88,7 +95,10 @@ def _claim(criterion: Criterion, text: str, names: frozenset[str], given: set[st
         tuple(filter(None, map(tokens, element.split("|")))) for element in criterion.required_elements
     )
     clause = Clause(text, read, 0, about)
-    return Claim(criterion.id, criterion.weight, clause, about, tuple(filter(None, required)))
+    own = sum(token.root not in given for token in clause.content)
+    return Claim(
+        criterion.id, criterion.weight, clause, about, frozenset(given), own, tuple(filter(None, required))
+    )
 
 
 class ClaimJudge:
@@ -190,7 +200,9 @@ def find(
             continue
         for place, options in enumerate(claim.required):
             held[place] = held[place] or any(_holds(window, option) for option in options)
-        coverage = match(claim.clause.content, window.content).coverage
+        found = match(claim.clause.content, window.content)
+        own = {id(said) for token, said in found.pairs if token.root not in claim.given}
+        coverage = found.coverage * (1.0 if len(own) >= min(_SEVERAL, claim.own) else _ONE_WORD)
         if coverage > best:
             best, where = coverage, window
     meaning = min(1.0, max(0.0, (best - _NOTHING) / (_ALL - _NOTHING)))

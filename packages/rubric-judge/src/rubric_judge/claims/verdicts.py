@@ -134,9 +134,15 @@ def _opposite_word(claim: Clause, said: Clause) -> str:
         for other in said.content:
             if other.literal or other.root in claim.roots or token.denied != other.denied:
                 continue
-            if lexicon.opposite(token.root, other.root):
+            if lexicon.opposite(token.root, other.root) and not (
+                _says(claim, other) or _says(said, token)
+            ):
                 return f"“{other.text}” against “{token.text}”"
     return ""
+
+
+def _says(clause: Clause, token: Token) -> bool:
+    return any(lexicon.likeness(root, token.root) for root in clause.roots)
 
 
 def _denied(found: Match) -> str:

@@ -58,7 +58,7 @@ def api_facts(entry: ApiEntry) -> list[Fact]:
 def _tells(sentence: str, own: frozenset[str]) -> bool:
     """Tell whether a sentence says two things that the name of its object does not."""
     said = {w for w in language.content_words(sentence) if w.lower() not in _PLAIN}
-    return len(language.stems(" ".join(said)) - own) > 2  # noqa: PLR2004 - a verb and two things
+    return len(language.stems(" ".join(said)) - own) > 1
 
 
 def default_of(item: ApiItem) -> str:
@@ -76,6 +76,7 @@ def _readable(text: str) -> bool:
     return (
         not _UNREADABLE.search(text)
         and text[0] != "("
+        and not text.endswith(":")
         and len(language.words(text)) in _WORDS
         and text.count("(") == text.count(")")
         and len(language.content_words(text)) > 1
@@ -187,8 +188,12 @@ def chosen(found: list[Fact]) -> list[Fact]:
     Args:
         found: All facts of an entry.
     """
-    count = Counter(f.topic for f in found if f.topic)
-    wanted = sorted(count, key=lambda topic: -min(count[topic], 2))[:4]
+    telling = Counter[str]()
+    for fact in found:
+        if fact.topic:
+            words = {w.lower() for w in language.content_words(fact.sentence)} - _PLAIN
+            telling[fact.topic] += 3 if fact.required else min(len(words), 8)
+    wanted = sorted(telling, key=lambda topic: -telling[topic])[:4]
     kept = [f for f in found if not f.topic][:1]
     per: dict[str, int] = {}
     rest = []
