@@ -188,7 +188,7 @@ def find(
 
     for position, one in enumerate(said):
         if about(one) and len(one.content) > 1:
-            found = match(claim.clause.content, one.content)
+            found = match(claim.clause, one)
             if found.reverse * min(1.0, 2 * found.coverage) < support[position]:
                 continue  # it speaks of something else, and is right there
             if why := contradiction(claim.clause, one, found):
@@ -200,7 +200,7 @@ def find(
             continue
         for place, options in enumerate(claim.required):
             held[place] = held[place] or any(_holds(window, option) for option in options)
-        found = match(claim.clause.content, window.content)
+        found = match(claim.clause, window)
         own = {id(said) for token, said in found.pairs if token.root not in claim.given}
         coverage = found.coverage * (1.0 if len(own) >= min(_SEVERAL, claim.own) else _ONE_WORD)
         if coverage > best:

@@ -130,3 +130,14 @@ def is_cue(root: str) -> bool:
 def sides(root: str) -> frozenset[tuple[int, int]]:
     """Return the directions that a stem says, each with its side."""
     return _sides().get(root, frozenset())
+
+
+@lru_cache(maxsize=65_536)
+def keys(root: str) -> frozenset[str | int | tuple[int, int]]:
+    """Return what two stems share one of, at least, if they are alike: a quick look-up.
+
+    Args:
+        root: a stem.
+    """
+    shared: set[str | int | tuple[int, int]] = {root, root[:_COMMON_PREFIX]}
+    return frozenset(shared | _synonyms().get(root, frozenset()) | sides(root))

@@ -69,5 +69,5 @@ class Statements:
         for one in self._clauses:
             if said.names and one.names and said.names.isdisjoint(one.names):
                 continue
-            found = match(one.content, said.content)
+            found = match(one, said)
             yield found.reverse * min(1.0, 2 * found.coverage), one, found

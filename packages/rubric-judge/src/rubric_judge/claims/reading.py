@@ -27,6 +27,7 @@ _LITERALS: Final = frozenset({"True", "False", "None", "NaN", "nan", "inf", "inf
 _REACH: Final = 7
 """Words that a denial reaches over."""
 _LATEX: Final = re.compile(r"\\(?:text|mathrm|rm)\b|[{}$\\]")
+_VALUES: Final = frozenset[object]({"a value"})
 _MOST_CHARS: Final = 100_000
 
 
@@ -47,6 +48,9 @@ class Token:
     literal: bool = False
     """Whether it is a value that cannot be said otherwise: a number, a string, True."""
 
+    keys: frozenset[object] = frozenset()
+    """What a word of the same meaning shares one of."""
+
 
 @dataclass(frozen=True)
 class Clause:
@@ -65,14 +69,23 @@ class Clause:
         return tuple(token for token in self.tokens if token.weight > 0)
 
     @cached_property
+    def total(self) -> float:
+        """Weight of all of them."""
+        return sum(token.weight for token in self.content)
+
+    @cached_property
     def roots(self) -> frozenset[str]:
         """The stems of those."""
         return frozenset(token.root for token in self.content)
 
-    @property
-    def denials(self) -> int:
-        """How many words deny."""
-        return sum(token.text.lower() in _NEGATIONS for token in self.tokens)
+    @cached_property
+    def places(self) -> dict[object, list[int]]:
+        """Positions in `content` by what a word that means the same would share."""
+        found: dict[object, list[int]] = {}
+        for place, token in enumerate(self.content):
+            for key in token.keys:
+                found.setdefault(key, []).append(place)
+        return found
 
 
 def plain(text: str) -> str:
@@ -116,18 +129,20 @@ def tokens(text: str) -> tuple[Token, ...]:
 
 def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
     if match["quoted"]:
-        return Token(written.strip("'\""), written, 1.0, denied, literal=True)
+        return Token(written.strip("'\""), written, 1.0, denied, literal=True, keys=_VALUES | {written.strip("'\""), stem(written.strip("'\""))})
     if match["number"]:
         value = _number(written)
-        return Token(written, written, 0.8, denied, number=value, literal=True)
+        return Token(written, written, 0.8, denied, number=value, literal=True, keys=_VALUES)
     if written in _LITERALS:
-        return Token(written.lower(), written, 0.8, denied, literal=True)
+        root = written.lower()
+        return Token(root, written, 0.8, denied, literal=True, keys=_VALUES | {root})
     if (value := _NUMBERS.get(written.lower())) is not None:
-        return Token(written.lower(), written, 0.4, denied, number=value)
+        return Token(written.lower(), written, 0.4, denied, number=value, keys=_VALUES)
     root = stem(written.removesuffix("'s").removesuffix("'"))
     content = len(written) > 1 and written.lower() not in FUNCTION_WORDS
     cue = bool(lexicon.is_cue(root))
-    return Token(root, written, lexicon.weight(root) if content else 0.2 * cue, denied)
+    weight = lexicon.weight(root) if content else 0.2 * cue
+    return Token(root, written, weight, denied, keys=lexicon.keys(root))
 
 
 def _is_word(name: str) -> bool:

@@ -43,27 +43,28 @@ def _alike(one: Token, other: Token) -> float:
     return lexicon.likeness(one.root, other.root)
 
 
-def match(claim: tuple[Token, ...], said: tuple[Token, ...]) -> Match:
+def match(claim: Clause, said: Clause) -> Match:
     """Lay what is said on a claim, word by word.
 
     Args:
-        claim: its words that tell something.
-        said: those of a clause, or of several.
+        claim: what is true.
+        said: what an answer says.
     """
-    total = sum(token.weight for token in claim) or 1.0
     pairs: list[tuple[Token, Token]] = []
     covered, used = 0.0, set[int]()
-    for token in claim:
+    content, places = said.content, said.places
+    for token in claim.content:
+        near = {place for key in token.keys if key in places for place in places[key]}
         best, where = 0.0, -1
-        for place, other in enumerate(said):
-            if (alike := _alike(token, other)) > best:
+        for place in sorted(near):
+            if (alike := _alike(token, content[place])) > best:
                 best, where = alike, place
         if where >= 0:
             covered += best * token.weight
             used.add(where)
-            pairs.append((token, said[where]))
-    whole = sum(token.weight for token in said) or 1.0
-    return Match(covered / total, sum(said[i].weight for i in used) / whole, tuple(pairs))
+            pairs.append((token, content[where]))
+    reverse = sum(content[place].weight for place in used) / (said.total or 1.0)
+    return Match(covered / (claim.total or 1.0), reverse, tuple(pairs))
 
 
 def contradiction(claim: Clause, said: Clause, found: Match) -> str:
