@@ -1,6 +1,7 @@
 """What an answer says of a claim: stated in other words, contradicted, or left out."""
 
 import pytest
+
 from rubric_core import Criterion, CriterionKind, Grounding, Rubric, Task
 from rubric_judge import ClaimConfig, ClaimJudge, load_judge
 

@@ -13,7 +13,7 @@ from rubric_judge.claims.verdicts import Stand, contradiction, match, same_value
 from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.lexical.words import stem
 
-_SAYS: Final = re.compile(r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.I)
+_SAYS: Final = re.compile(r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.IGNORECASE)
 _GIVEN: Final = 0.1
 """What a word of the question is worth in a claim."""
 _NOTHING: Final = 0.08
@@ -92,12 +92,19 @@ def _claim(criterion: Criterion, text: str, names: frozenset[str], given: set[st
         for token in tokens(text)
     )
     required = tuple(
-        tuple(filter(None, map(tokens, element.split("|")))) for element in criterion.required_elements
+        tuple(filter(None, map(tokens, element.split("|"))))
+        for element in criterion.required_elements
     )
     clause = Clause(text, read, 0, about)
     own = sum(token.root not in given for token in clause.content)
     return Claim(
-        criterion.id, criterion.weight, clause, about, frozenset(given), own, tuple(filter(None, required))
+        criterion.id,
+        criterion.weight,
+        clause,
+        about,
+        frozenset(given),
+        own,
+        tuple(filter(None, required)),
     )
 
 
@@ -148,7 +155,9 @@ class ClaimJudge:
         for claim in compiled.claims:
             finding = find(claim, said, false, support)
             scores[claim.id] = claim.weight * finding.credit * truth
-            notes.append(f"{claim.id}: {finding.stand} {finding.credit:.2f}{finding.why and f' ({finding.why})'}")
+            notes.append(
+                f"{claim.id}: {finding.stand} {finding.credit:.2f}{finding.why and f' ({finding.why})'}"
+            )
         notes += [f"against the source: {why}" for why in false.values()]
         return JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning="; ".join(notes))
 
@@ -171,9 +180,7 @@ def _windows(said: list[Clause], false: dict[int, str]) -> list[Clause]:
     return [*live, *whole.values()]
 
 
-def find(
-    claim: Claim, said: list[Clause], false: dict[int, str], support: list[float]
-) -> Finding:
+def find(claim: Claim, said: list[Clause], false: dict[int, str], support: list[float]) -> Finding:
     """Find what an answer says of a claim.
 
     Args:

@@ -117,7 +117,9 @@ def tokens(text: str) -> tuple[Token, ...]:
         written = match[0]
         lowered = written.lower()
         if lowered in _NEGATIONS or lowered.endswith("n't"):
-            reach = _REACH if not text[match.end() : match.end() + 6].lstrip().startswith("only") else 0
+            reach = (
+                _REACH if not text[match.end() : match.end() + 6].lstrip().startswith("only") else 0
+            )
             found.append(Token(lowered, written, 0.0, denied=False))
             continue
         if lowered in _CLAUSE_WORDS or lowered == "and":
@@ -129,7 +131,14 @@ def tokens(text: str) -> tuple[Token, ...]:
 
 def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:
     if match["quoted"]:
-        return Token(written.strip("'\""), written, 1.0, denied, literal=True, keys=_VALUES | {written.strip("'\""), stem(written.strip("'\""))})
+        return Token(
+            written.strip("'\""),
+            written,
+            1.0,
+            denied,
+            literal=True,
+            keys=_VALUES | {written.strip("'\""), stem(written.strip("'\""))},
+        )
     if match["number"]:
         value = _number(written)
         return Token(written, written, 0.8, denied, number=value, literal=True, keys=_VALUES)

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from rubric_core import CriterionKind
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive import phrases
@@ -15,20 +16,60 @@ _DEFAULT: Final = (
     re.compile(r"\b[Dd]efaults? (?:is|are|value is|of|to|value of)\s*:?\s*(?P<v>`?[\w'\".+-]+`?)"),
     re.compile(r"\b[Dd]efault\s*[:=]\s*(?P<v>[\w'\".+-]+)"),
     re.compile(r"\b[Dd]efaults to (?P<v>[\w'\".+-]+)"),
-    re.compile(r"(?P<v>'[\w-]+'|\"[\w-]+\"|True|False|None|-?\d[\w.+-]*),? \((?:the )?(?:by )?default\)"),
+    re.compile(
+        r"(?P<v>'[\w-]+'|\"[\w-]+\"|True|False|None|-?\d[\w.+-]*),? \((?:the )?(?:by )?default\)"
+    ),
     re.compile(r"\((?P<v>[\w.+-]+),? (?:is the|by) default\)"),
 )
-_LITERAL: Final = re.compile(r"^(?:'[^']+'|\"[^\"]+\"|True|False|None|[-+]?\d[\d.]*(?:[eE][-+]?\d+)?|inf)$")
+_LITERAL: Final = re.compile(
+    r"^(?:'[^']+'|\"[^\"]+\"|True|False|None|[-+]?\d[\d.]*(?:[eE][-+]?\d+)?|inf)$"
+)
 _QUOTED: Final = re.compile(r"['\"“‘]([\w+-]+)['\"”’]")
 _WORDS: Final = range(4, 31)
-_PLAIN: Final = frozenset("input inputs array arrays data value values object given function first second argument arguments parameter array_like output of the an to be sequence".split())
+_PLAIN: Final = frozenset(
+    [
+        "input",
+        "inputs",
+        "array",
+        "arrays",
+        "data",
+        "value",
+        "values",
+        "object",
+        "given",
+        "function",
+        "first",
+        "second",
+        "argument",
+        "arguments",
+        "parameter",
+        "array_like",
+        "output",
+        "of",
+        "the",
+        "an",
+        "to",
+        "be",
+        "sequence",
+    ]
+)
 _VERB: Final = re.compile(
-    r"^(?:specif|determin|control|indicat|defin|describ|giv|select|set|allow|return|comput|contain|us)\w*\b", re.IGNORECASE
+    r"^(?:specif|determin|control|indicat|defin|describ|giv|select|set|allow|return|comput|contain|us)\w*\b",
+    re.IGNORECASE,
 )
 _CONDITION: Final = re.compile(r"^(?:if|when|for|with|unless|by default)\b", re.IGNORECASE)
-_LIMIT: Final = re.compile(r"\b(?:must|cannot|can not|may not|only|should|never|not allowed|required|at least|at most)\b", re.IGNORECASE)
-_UNREADABLE: Final = re.compile(r"[\\{}^=<>|]|::|\.\.\.|https?:|\b(?:see|as shown|second example|for example|refer to|mentioned|above|below|following|e\.g)\b", re.IGNORECASE)
-_POINTS_BACK: Final = re.compile(r"^(?:this|these|in addition|not surprisingly|for more|another|both|with this|in such|that|those|it|its|they|such|otherwise|however|also|in this case|here|then|therefore|hence|thus)\b", re.IGNORECASE)
+_LIMIT: Final = re.compile(
+    r"\b(?:must|cannot|can not|may not|only|should|never|not allowed|required|at least|at most)\b",
+    re.IGNORECASE,
+)
+_UNREADABLE: Final = re.compile(
+    r"[\\{}^=<>|]|::|\.\.\.|https?:|\b(?:see|as shown|second example|for example|refer to|mentioned|above|below|following|e\.g)\b",
+    re.IGNORECASE,
+)
+_POINTS_BACK: Final = re.compile(
+    r"^(?:this|these|in addition|not surprisingly|for more|another|both|with this|in such|that|those|it|its|they|such|otherwise|however|also|in this case|here|then|therefore|hence|thus)\b",
+    re.IGNORECASE,
+)
 _MOST: Final = 8
 _MOST_OF_PARAMETER: Final = 2
 
@@ -44,7 +85,7 @@ def api_facts(entry: ApiEntry) -> list[Fact]:
     summary = next(iter(language.sentences("".join(entry.summary[:1]))), "")
     if summary and not _UNREADABLE.search(summary):
         told = purpose_sentence(entry.name, entry.form, language.clip_words(summary, 25), proper)
-        found.append(Fact("definition", told, weight=2.0))
+        found.append(Fact(CriterionKind.DEFINITION, told, weight=2.0))
     for item in entry.parameters:
         if len(item.name) > 0 and item.name not in {"self"}:
             found += list(_parameter(item, proper))[: _MOST_OF_PARAMETER + 1]
@@ -87,31 +128,66 @@ def _parameter(item: ApiItem, proper: frozenset[str]) -> Iterator[Fact]:
     told = [s.rstrip(". ") for s in language.sentences(item.description)]
     told = [re.sub(r"\s*\((?:default|optional)[^)]*\)", "", one) for one in told]
     meaning = told[0] if told else ""
-    meaning = re.sub(r",?\s*(?:the )?default(?:s)?(?: value)? (?:is|to|of)\b.*$", "", meaning, flags=re.IGNORECASE)
+    meaning = re.sub(
+        r",?\s*(?:the )?default(?:s)?(?: value)? (?:is|to|of)\b.*$",
+        "",
+        meaning,
+        flags=re.IGNORECASE,
+    )
     meaning = re.split(r";|\s[-–—]\s|: ", meaning)[0]
     choices = list(dict.fromkeys(_QUOTED.findall(item.kind)))
     if meaning and _readable_phrase(meaning) and not _CONDITION.match(meaning):
-        yield Fact("definition", f"`{item.name}` {_said(meaning, proper)}.", f"`{item.name}`")
+        yield Fact(
+            CriterionKind.DEFINITION, f"`{item.name}` {_said(meaning, proper)}.", f"`{item.name}`"
+        )
     if default := default_of(item):
         bare = default.strip("'\"")
         shown = f"'{bare}'" if default[0] in "'\"" else bare
-        yield Fact("default", f"By default `{item.name}` is {shown}.", f"`{item.name}`", (_value(shown),))
+        yield Fact(
+            CriterionKind.DEFAULT,
+            f"By default `{item.name}` is {shown}.",
+            f"`{item.name}`",
+            (_value(shown),),
+        )
     if 1 < len(choices) < 5:  # noqa: PLR2004 - more are a list to copy
         listed = " or ".join((", ".join(f"'{c}'" for c in choices[:-1]), f"'{choices[-1]}'"))
-        yield Fact("choices", f"`{item.name}` is one of {listed}.", f"`{item.name}`", tuple(f"'{c}'" for c in choices))
+        yield Fact(
+            CriterionKind.CHOICES,
+            f"`{item.name}` is one of {listed}.",
+            f"`{item.name}`",
+            tuple(f"'{c}'" for c in choices),
+        )
     for one in told[1:] if meaning and not _CONDITION.match(meaning) else told:
-        if not _readable(one) or _POINTS_BACK.match(one) or re.search(r"\bdefault", one, re.IGNORECASE):
+        if (
+            not _readable(one)
+            or _POINTS_BACK.match(one)
+            or re.search(r"\bdefault", one, re.IGNORECASE)
+        ):
             continue
-        kind = "condition" if _CONDITION.match(one) else "limit" if _LIMIT.search(one) else ""
+        kind = (
+            CriterionKind.CONDITION
+            if _CONDITION.match(one)
+            else CriterionKind.LIMIT
+            if _LIMIT.search(one)
+            else ""
+        )
         if kind:
             said = language.lower_first(one, proper)
             named = item.name in re.findall(r"\w+", one)
-            text = re.sub(rf"\b{re.escape(item.name)}\b", f"`{item.name}`", said) if named else f"for `{item.name}`, {said}"
+            text = (
+                re.sub(rf"\b{re.escape(item.name)}\b", f"`{item.name}`", said)
+                if named
+                else f"for `{item.name}`, {said}"
+            )
             yield Fact(kind, f"{language.capital_first(text)}.", f"`{item.name}`")
 
 
 def _value(shown: str) -> str:
-    same = {"None": "None|not given|left out|omitted|missing", "False": "False|off", "True": "True|on"}
+    same = {
+        "None": "None|not given|left out|omitted|missing",
+        "False": "False|off",
+        "True": "True|on",
+    }
     return same.get(shown, shown)
 
 
@@ -139,7 +215,18 @@ def _said(meaning: str, proper: frozenset[str]) -> str:
         return f"is there to {lowered}"
     if first.lower() in {"must", "can", "may", "should", "is", "has"}:
         return lowered
-    article = first.lower() in {"a", "an", "the", "one", "number", "values", "any", "each", "all", "optional"}
+    article = first.lower() in {
+        "a",
+        "an",
+        "the",
+        "one",
+        "number",
+        "values",
+        "any",
+        "each",
+        "all",
+        "optional",
+    }
     if first.endswith("ed"):
         return f"is {lowered}"
     return f"is {lowered}" if article or first.endswith("s") else f"is the {lowered}"
@@ -148,13 +235,18 @@ def _said(meaning: str, proper: frozenset[str]) -> str:
 def _returned(entry: ApiEntry, proper: frozenset[str]) -> Iterator[Fact]:
     for verb, item in zip(("returns", "also returns"), entry.returns, strict=False):
         told = [s.rstrip(". ") for s in language.sentences(item.description)]
-        first = re.sub(r"^(?:returns?|returned)\s+", "", told[0] if told else "", flags=re.IGNORECASE)
+        first = re.sub(
+            r"^(?:returns?|returned)\s+", "", told[0] if told else "", flags=re.IGNORECASE
+        )
         first = re.split(r";|: ", first)[0]
         if first and _readable_phrase(first) and not _CONDITION.match(first):
-            yield Fact("returns", f"`{entry.name}` {verb} {language.lower_first(first, proper)}.")
+            yield Fact(
+                CriterionKind.RETURNS,
+                f"`{entry.name}` {verb} {language.lower_first(first, proper)}.",
+            )
         for one in told[1:]:
             if _readable(one) and not _POINTS_BACK.match(one) and _CONDITION.match(one):
-                yield Fact("condition", f"{language.capital_first(one)}.")
+                yield Fact(CriterionKind.CONDITION, f"{language.capital_first(one)}.")
                 break
 
 
@@ -163,7 +255,9 @@ def _raised(entry: ApiEntry) -> Iterator[Fact]:
         condition = item.description.split(". ")[0].rstrip(".")
         if condition.lower().startswith(("if ", "when ")) and _readable(condition):
             said = condition[0].lower() + condition[1:]
-            yield Fact("raises", f"`{entry.name}` raises {item.name} {said}.", "", (item.name,))
+            yield Fact(
+                CriterionKind.RAISES, f"`{entry.name}` raises {item.name} {said}.", "", (item.name,)
+            )
 
 
 def _notes(entry: ApiEntry) -> Iterator[Fact]:
@@ -173,9 +267,17 @@ def _notes(entry: ApiEntry) -> Iterator[Fact]:
             one = phrases.LEAD_IN.sub("", raw).rstrip(". ")
             if not _readable(one) or _POINTS_BACK.match(one) or phrases.API_DEPENDENT.match(one):
                 continue
-            marked = _LIMIT.search(one) or _CONDITION.match(one) or re.search(r"\b(?:because|since|if|when|not|than|unlike)\b", one)
+            marked = (
+                _LIMIT.search(one)
+                or _CONDITION.match(one)
+                or re.search(r"\b(?:because|since|if|when|not|than|unlike)\b", one)
+            )
             if marked:
-                kind = "condition" if _CONDITION.match(one) or " if " in one else "limit"
+                kind = (
+                    CriterionKind.CONDITION
+                    if _CONDITION.match(one) or " if " in one
+                    else CriterionKind.LIMIT
+                )
                 yield Fact(kind, f"{language.capital_first(one)}.")
                 count += 1
                 if count == 3:  # noqa: PLR2004 - enough
@@ -196,7 +298,7 @@ def chosen(found: list[Fact]) -> list[Fact]:
     wanted = sorted(telling, key=lambda topic: -telling[topic])[:4]
     kept = [f for f in found if not f.topic][:1]
     per: dict[str, int] = {}
-    rest = []
+    rest: list[Fact] = []
     for fact in found:
         if fact.topic in wanted:
             per[fact.topic] = per.get(fact.topic, 0) + 1
@@ -223,7 +325,11 @@ def question_of(entry: ApiEntry, facts: list[Fact]) -> str:
     parts = [f"What does {form}`{entry.name}` {link} {entry.owner} do"]
     if names:
         with_defaults = "default" in kinds
-        parts.append(f"what do {language.listed(names)} mean" if len(names) > 1 else f"what does {names[0]} mean")
+        parts.append(
+            f"what do {language.listed(names)} mean"
+            if len(names) > 1
+            else f"what does {names[0]} mean"
+        )
         if with_defaults:
             parts.append("which defaults do they have" if len(names) > 1 else "what is its default")
     if "returns" in kinds:

@@ -42,7 +42,9 @@ def prose_fact_draft(passage: Passage, title: str, terms: CorpusTerms) -> stages
     subject = passage.subject or (topics[0] if topics else title)
     context = f" in {passage.context}" if passage.context else ""
     kinds = {fact.kind for fact in facts}
-    opening = subject if subject.endswith("?") else f"What should one know about {subject}{context}?"
+    opening = (
+        subject if subject.endswith("?") else f"What should one know about {subject}{context}?"
+    )
     parts = [f"Explain {language.listed(topics)}" if topics else "Explain the main points"]
     if CriterionKind.CAUSE in kinds:
         parts.append("say what causes what")
