@@ -13,7 +13,9 @@ from rubric_judge.claims.verdicts import Stand, contradiction, match, same_value
 from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.lexical.words import stem
 
-_SAYS: Final = re.compile(r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.IGNORECASE)
+_SAYS: Final = re.compile(
+    r"^(?:says|states|explains|notes|mentions|tells|names) that\s+", re.IGNORECASE
+)
 _GIVEN: Final = 0.1
 """What a word of the question is worth in a claim."""
 _NOTHING: Final = 0.08
@@ -92,7 +94,7 @@ def _claim(criterion: Criterion, text: str, names: frozenset[str], given: set[st
         for token in tokens(text)
     )
     required = tuple(
-        tuple(filter(None, map(tokens, element.split("|"))))
+        tuple(read for option in element.split("|") if (read := tokens(option)))
         for element in criterion.required_elements
     )
     clause = Clause(text, read, 0, about)
@@ -104,7 +106,7 @@ def _claim(criterion: Criterion, text: str, names: frozenset[str], given: set[st
         about,
         frozenset(given),
         own,
-        tuple(filter(None, required)),
+        tuple(options for options in required if options),
     )
 
 
@@ -173,7 +175,7 @@ def _windows(said: list[Clause], false: dict[int, str]) -> list[Clause]:
             " ".join(one.text for one in parts),
             tuple(token for one in parts for token in one.tokens),
             number,
-            frozenset().union(*(one.names for one in parts)),
+            frozenset[str]().union(*(one.names for one in parts)),
         )
         for number, parts in by_sentence.items()
     }

@@ -1,11 +1,12 @@
 """What a passage says, and which clauses of an answer say something else."""
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 from rubric_core import Grounding
 from rubric_judge.claims.reading import Clause, clauses
-from rubric_judge.claims.verdicts import contradiction, match, same_value, swapped
+from rubric_judge.claims.verdicts import Match, contradiction, match, same_value, swapped
 
 _LONGEST: Final = 100_000
 _SMALLEST_SCORE: Final = 0.2
@@ -65,7 +66,7 @@ class Statements:
                 return "", score
         return why, 0.0
 
-    def _near(self, said: Clause):
+    def _near(self, said: Clause) -> Iterator[tuple[float, Clause, Match]]:
         for one in self._clauses:
             if said.names and one.names and said.names.isdisjoint(one.names):
                 continue
