@@ -75,6 +75,11 @@ def test_other_words_are_right_and_the_same_words_can_be_wrong(
     assert scored(claim, wrong, *required) == 0
 
 
+def test_an_element_with_alternatives_leaves_the_words_of_the_claim_alone() -> None:
+    claim = "by default `side` is False"
+    assert scored(claim, "By default `side` is False.", "False|off") == 1
+
+
 def test_an_answer_that_only_names_things_earns_nothing() -> None:
     claim = "melting the crystal takes 769 kJ per mole"
     assert scored(claim, "`sort` and `side` are widely used in practice.", "769") == 0

@@ -94,7 +94,7 @@ def _claim(criterion: Criterion, text: str, names: frozenset[str], given: set[st
         for token in tokens(text)
     )
     required = tuple(
-        tuple(read for option in element.split("|") if (read := tokens(option)))
+        tuple(one for option in element.split("|") if (one := tokens(option)))
         for element in criterion.required_elements
     )
     clause = Clause(text, read, 0, about)
