@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TRANSPORTS = [("direct", "fake"), ("litellm", "hosted_vllm/fake")]
-MARKS = ["<think>", "</think>", "[THINK]", "[/THINK]"]
-"""Tokens of the server's model; those in brackets are special ones."""
+SPECIAL = ("[THINK]", "[/THINK]")
+SHOWN = ("<think>", "</think>")
+"""Tokens of the server's model."""
 
 
 class Server:
@@ -39,6 +40,7 @@ class Server:
 
     def __init__(self, message: Callable[[dict[str, Any]], dict[str, Any]], finish: str) -> None:
         self.message, self.finish = message, finish
+        self.special: tuple[str, ...] = SPECIAL
         self.template = "<|user|>{question}<|assistant|>"
         self.asked: list[dict[str, Any]] = []
         self.url = ""
@@ -60,12 +62,12 @@ class Server:
                     prompt += "<think>\n\n</think>\n\n"
                 return {"tokens": list(map(ord, prompt)), "count": len(prompt)}
             case "/tokenize":
-                marks = [one for one in MARKS if one in body["prompt"]]
+                marks = [one for one in (*SHOWN, *self.special) if one in body["prompt"]]
                 return {"tokens": list(range(len(marks))), "token_strs": marks}
             case "/detokenize":
                 return {"prompt": "".join(map(chr, body["tokens"]))}
             case "/v1/completions" if "allowed_token_ids" in body:
-                text = "" if body["prompt"].startswith("[") else body["prompt"]
+                text = "" if body["prompt"] in self.special else body["prompt"]
                 return {"choices": [{"text": text}]}
             case _:
                 return {}
@@ -205,6 +207,18 @@ async def test_marks_that_would_vanish_are_asked_for() -> None:
     with _serving(message, owner="organization") as server:
         options = {"parameters": {"skip_special_tokens": False}}
         assert (await _answered(server, **options)).text == "I do not know."
+
+
+async def test_a_family_whose_close_is_several_tokens_is_told_by_what_opens_a_thought() -> None:
+    def message(body: dict[str, Any]) -> dict[str, Any]:
+        text = "<|think|>It is 4?<|end|><|begin|>assistant<|content|>I do not know."
+        shows = body.get("skip_special_tokens") is False
+        return {"content": text if shows else "It is 4?assistantI do not know."}
+
+    with _serving(message) as server:
+        server.special = ("<|think|>",)
+        reply = await _answered(server)
+    assert (reply.text, reply.thought) == ("I do not know.", Thought.CLOSED)
 
 
 async def test_the_tags_of_a_family_of_ones_own_are_a_setting() -> None:

@@ -115,9 +115,11 @@ async def thinking_of(
             )
     if thoughts == "kept":
         return Thinking(thoughts, arguments)
+    # Of some families only the mark that opens a thought is one token.
+    marks = dict.fromkeys(mark for tags in families(thoughts) for mark in (tags.open, tags.close))
     return Thinking(
         thoughts,
         arguments,
         is_opened=prompt is not None and opens_thought(prompt, thoughts),
-        vanishing=await server.vanishing([tags.close for tags in families(thoughts)]),
+        vanishing=await server.vanishing(list(marks)),
     )
