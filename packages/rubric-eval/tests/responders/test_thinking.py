@@ -195,6 +195,18 @@ async def test_an_answer_behind_an_empty_thought_that_a_parser_took_is_one() -> 
     assert reply.text == "4"
 
 
+@pytest.mark.parametrize("finish", ["stop", "length"])
+async def test_an_answer_that_a_parser_takes_for_a_thought_is_no_thought_without_an_end(
+    finish: str,
+) -> None:
+    with _serving({"content": None, "reasoning_content": "It is 4."}, finish=finish) as server:
+        off = await _answered(server, chat_template_kwargs={"enable_thinking": False})
+        on = await _answered(server)
+    assert (off.text, off.reason) == (None, Reason.BAD_REQUEST)
+    assert "reasoning parser takes the answer for a thought" in off.detail
+    assert on.thought is Thought.UNCLOSED
+
+
 async def test_marks_that_would_vanish_are_asked_for() -> None:
     def message(body: dict[str, Any]) -> dict[str, Any]:
         text = "[THINK]It is 4?[/THINK]I do not know."

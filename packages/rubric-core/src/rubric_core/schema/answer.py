@@ -216,6 +216,19 @@ def opened_tags(prompt: str, thoughts: Thoughts = "cut") -> ThoughtTags | None:
     return next((tags for tags in families(thoughts) if end.endswith(tags.open)), None)
 
 
+def closes_thought(prompt: str, thoughts: Thoughts = "cut") -> bool:
+    """Return whether what a policy is asked ends with a thought that has ended: an empty one.
+
+    So chat templates switch thinking off.
+
+    Args:
+        prompt: as the model reads it, with the chat template's marks.
+        thoughts: as for `answer_of`.
+    """
+    end = prompt.rstrip()
+    return any(end.endswith(tags.close) for tags in families(thoughts) if tags.counts == "anywhere")
+
+
 def _begins(completion: str, thoughts: Thoughts, *, opened: bool) -> tuple[int | None, str]:
     """Return where the answer begins, None for a thought that does not end, and its close."""
     if thoughts == "kept":
