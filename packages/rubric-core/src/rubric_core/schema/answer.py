@@ -270,6 +270,8 @@ def _mark_or_code(tag: str) -> re.Pattern[str]:
 
 def _ends_of(tag: str, text: str) -> list[int]:
     """Return where a mark ends, each time that it is not only mentioned."""
+    if tag not in text:  # of nearly all families, and far faster found
+        return []
     return [found.end() for found in _mark_or_code(tag).finditer(text) if found[1]]
 
 
