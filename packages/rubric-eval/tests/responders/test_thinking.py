@@ -207,6 +207,16 @@ async def test_an_answer_that_a_parser_takes_for_a_thought_is_no_thought_without
     assert on.thought is Thought.UNCLOSED
 
 
+async def test_a_context_that_leaves_no_room_for_an_answer_is_no_empty_answer() -> None:
+    with _serving({"content": ""}, finish="length") as server:
+        full = await _answered(server)
+    with _serving({"content": "It is"}, finish="length") as server:
+        cut = await _answered(server)
+    assert (full.text, full.reason) == (None, Reason.BAD_REQUEST)
+    assert "longer than the model's context" in full.detail
+    assert (cut.text, cut.finish) == ("It is", Finish.TRUNCATED)
+
+
 async def test_marks_that_would_vanish_are_asked_for() -> None:
     def message(body: dict[str, Any]) -> dict[str, Any]:
         text = "[THINK]It is 4?[/THINK]I do not know."
