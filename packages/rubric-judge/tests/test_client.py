@@ -382,7 +382,7 @@ async def test_logging_at_debug_shows_no_key_and_no_text(
 
 async def test_every_client_that_litellm_may_call_with_stays_silent(make_view: ViewFactory) -> None:
     with FakeEndpoint(0.5) as endpoint:
-        await _judge(endpoint, make_view(), "litellm")
+        await _judge(endpoint, make_view(), "openai")
     names = ("httpcore.http11", "httpcore2.http11", "httpx", "httpx2", "openai", "LiteLLM")
     assert [one for one in names if logging.getLogger(one).isEnabledFor(logging.CRITICAL)] == []
 
