@@ -1,9 +1,8 @@
 """Whether what `rubric-judge calibrate` promises holds, on judges of known error.
 
 Each check plants a judge and labels many times over. Of a 95 % interval it counts how often the
-truth is held; the violation is the distance of that share from 93 to 97 %, over the nominal 95 %.
-Intervals of rewards, differences, accuracies and agreement over few documents are wide on purpose:
-there a share below 93 % is a violation, and how wide they are is told.
+truth is held; the violation is what that share lacks to 93 %, over the nominal 95 %. Intervals of
+few documents are wide on purpose: a share above 97 % is no violation, and widths are told.
 Of a cascade it counts how often the true risk is above α; the violation is what that share has
 above the promised δ, over δ. The same holds for the calls that a cascade may put to its last judge.
 Labels of one model's answers must be refused for another's.
@@ -38,7 +37,7 @@ from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.rates import Rates, confusion, youden
 
 CLAIM = (
-    "95 % intervals of a calibration cover 93 to 97 % of the time, whoever the judge is; a "
+    "95 % intervals hold the truth in at least 93 % of studies, whoever the judge is; a "
     "cascade's risk is above α in at most δ of calibrations, and half of its last calls are saved"
 )
 TARGET = 0.0
@@ -246,13 +245,13 @@ def slack_of(name: str, repetitions: int) -> float:
 
 
 def violation(held: list[bool]) -> float:
-    """Return the distance of a coverage from 93 to 97 %, over the nominal 95 %."""
+    """Return what a coverage lacks to 93 %, over the nominal 95 %."""
     return uncovered(sum(held) / len(held), len(held))
 
 
 def uncovered(share: float, repetitions: int) -> float:
     """Return the same of a coverage that was counted already."""
-    return max(abs(share - NOMINAL) - slack(repetitions), 0.0) / NOMINAL
+    return max(NOMINAL - share - slack(repetitions), 0.0) / NOMINAL
 
 
 def exceeded(share: float, promised: float, repetitions: int) -> float:
