@@ -72,10 +72,27 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
     assert set(document) == {"judge", "confidence", "samples", "heldout", "differences"} | told
     assert list(document["heldout"]) == ["base", "grpo", "controls"]
     row = document["heldout"]["grpo"]
-    assert set(row) == {"mean", "ci_low", "ci_high", "n", "label", "zero_frac", "criteria"}
+    assert set(row) == {
+        "mean",
+        "ci_low",
+        "ci_high",
+        "n",
+        "no_interval",
+        "label",
+        "zero_frac",
+        "criteria",
+    }
     assert row["label"] == "GRPO"
     assert document["heldout"]["controls"]["fixed_template"]["label"] == "fixed template"
-    assert set(document["differences"][0]) == {"a", "b", "mean", "ci_low", "ci_high", "n"}
+    assert set(document["differences"][0]) == {
+        "a",
+        "b",
+        "mean",
+        "ci_low",
+        "ci_high",
+        "n",
+        "no_interval",
+    }
     assert document["claim"] == "One sentence."
     careful = comparison.model_copy(update={"caution": "It means nothing."})
     assert careful.markdown().startswith(f"It means nothing. {comparison.result}\n")
@@ -131,7 +148,7 @@ def test_a_result_whose_interval_reaches_zero_says_that_no_gain_is_shown(
 
 
 def test_one_question_has_no_interval_in_the_table(make_heldout: Callable[..., Heldout]) -> None:
-    assert "| unknown |" in compare({"sft": make_heldout((0.4,))}).markdown()
+    assert "| too few to say |" in compare({"sft": make_heldout((0.4,))}).markdown()
 
 
 def test_evaluations_on_other_questions_are_refused(make_heldout: Callable[..., Heldout]) -> None:

@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from pydantic import Field
+
 from rubric_core.arrays import FloatArray
-from rubric_judge.page.tables import Part, or_dash
+from rubric_judge.page.tables import TOO_FEW, Part, TooFew, or_dash
 
 Unit = Literal["document", "task", "response"]
 
@@ -20,12 +22,20 @@ class Estimate(Part):
     high: float | None = None
     unit: Unit | None = None
     """What the interval takes for independent; None without one."""
+    no_interval: TooFew | None = Field(
+        default_factory=lambda known: (
+            TOO_FEW if known.get("value") is not None and known.get("low") is None else None
+        )
+    )
+    """Why a value has no interval."""
 
     def text(self, form: str = ".2f") -> str:
         """Write it for people, with a true minus sign; a dash where there is none."""
         value = or_dash(self.value, form)
         if self.low is not None and self.high is not None and self.low < self.high:
             value = f"{value} [{self.low:{form}}, {self.high:{form}}]"
+        elif self.no_interval:
+            value = f"{value} [{self.no_interval}]"
         return value.replace("-", "−")
 
     def __format__(self, form: str) -> str:
@@ -84,6 +94,21 @@ class ClusteredMean:
             Biometrics Bulletin 2 (1946), for Var_c ∝ n_c².
         """
         return max(self.equal_clusters - 1, 1.0)
+
+    def trusted(self, worth: float) -> float:
+        """Return how many independent values in [0, 1] these may be taken to be worth, at most.
+
+            n* ≤ C* max(1, C* min(x̄, 1 − x̄))
+
+        Near 0 or 1 few documents differ from the rest, and where none of them was drawn the spread
+        between documents looks like nothing. C* min(x̄, 1 − x̄) is how many of them are expected: a
+        variance that was seen on E documents is believed up to a factor of E.
+
+        Args:
+            worth: n* = x̄ (1 − x̄) / Var(x̄), of clusters that hold several values.
+        """
+        rare = self.equal_clusters * min(self.mean, 1 - self.mean)
+        return min(worth, self.equal_clusters * max(rare, 1.0))
 
     def times(self, factor: float) -> ClusteredMean:
         """Return the mean of values that are all multiplied."""

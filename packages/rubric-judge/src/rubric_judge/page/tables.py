@@ -18,6 +18,9 @@ Form = Literal[
 """How a column is written; a percentage, a difference and a mark out of ten are shares in data."""
 
 _MISSING: Final = "–"
+TooFew = Literal["too few to say"]
+TOO_FEW: Final[TooFew] = "too few to say"
+"""In place of an interval: so few documents, tasks or responses say nothing of their spread."""
 
 
 @dataclass(frozen=True)
@@ -184,9 +187,9 @@ def written(value: float | None, form: Form) -> str:
 
 
 def bounds(cell: Cell, form: Form) -> str:
-    """Write an interval, or nothing where it is unknown."""
+    """Write an interval, or that there is too little for one; nothing without a value."""
     if cell.low is None or cell.high is None:
-        return ""
+        return "" if cell.value is None else TOO_FEW
     return f"{written(cell.low, form)} to {written(cell.high, form)}"
 
 

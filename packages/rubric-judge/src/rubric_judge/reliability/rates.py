@@ -167,8 +167,8 @@ def clustered_rates(
     Wilson's interval with n* in place of n and Student's t in place of the normal quantile, with
     C* − 1 degrees of freedom for clusters that are worth C* of one size (Satterthwaite); J by the
     method of variance estimates recovery, with the correlation of both rates over the clusters. One
-    decision a cluster gives `youden`'s. Where all decisions of a class are the same, deff cannot be
-    seen, and n* = C*.
+    decision a cluster gives `youden`'s; n* has a bound near 0 and 1 (`ClusteredMean.trusted`).
+    Where all decisions of a class are the same, deff cannot be seen, and n* = C*.
 
     Of decisions that weigh w, p̂ is Hájek's Σ w x / Σ w, and deff holds what the weights cost. Where
     all of a class are the same, one that is not may have the greatest weight of any in the sample:
@@ -216,6 +216,7 @@ def _share(
         if 0 < p < 1 and variance > 0:
             worth = max(p * (1 - p) / variance, 1.0)
             worth = min(n, worth) if n == weight else worth  # a draw by the score can beat deff = 1
+            worth = decided.trusted(worth) if clusters < n else worth
     low, high = wilson(p, worth, quantile)
     return Estimate(value=p, low=low, high=high, unit=unit), worth
 
