@@ -186,7 +186,10 @@ def test_emphasis_within_words_of_markdown(tmp_path: Path, read: Callable) -> No
     ("written", "said"),
     [
         ("It is slow [3],[4], [5] and old [6, 7].", "It is slow and old."),
-        ("The share lies in [0, 1], or in the interval [1, 2].", None),
+        (
+            "A box of [2, 20] × [2, 20], whose share lies in [0, 1], or in the interval [1, 2].",
+            None,
+        ),
         ("Set Method=[3], or choose from [1-75]: it is the sum of [2, 3].", None),
         ("A phase of [0,1] is the rule.", None),
     ],
