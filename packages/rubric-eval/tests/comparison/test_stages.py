@@ -42,6 +42,28 @@ def test_rows_and_differences_are_those_of_the_questions(
     )
 
 
+def test_questions_of_a_document_are_drawn_together(make_heldout: Callable[..., Heldout]) -> None:
+    documents = [f"d{number // 2}" for number in range(8)]
+    grpo = [0.9, 0.8, 0.1, 0.2, 0.6, 0.7, 0.3, 0.3]
+    sft = [0.5, 0.5, 0.2, 0.2, 0.4, 0.3, 0.3, 0.2]
+    stages = {
+        "sft": make_heldout(sft, documents=documents),
+        "grpo": make_heldout(grpo, documents=documents),
+    }
+
+    found = compare(stages)
+
+    wanted = paired_interval(grpo, sft, clusters_N=documents)
+    difference = found.difference("grpo", "sft")
+    assert (difference.ci_low, difference.ci_high) == (wanted.ci_low, wanted.ci_high)
+    assert difference.ci_low != paired_interval(grpo, sft).ci_low
+    alone = mean_interval(grpo, clusters_N=documents)
+    assert (found.stages["grpo"].ci_low, found.stages["grpo"].ci_high) == (
+        alone.ci_low,
+        alone.ci_high,
+    )
+
+
 def test_questions_are_matched_by_id_and_not_by_place(make_heldout: Callable[..., Heldout]) -> None:
     ids = [f"q{i}" for i in range(5)]
     straight = compare({"sft": make_heldout(SFT), "grpo": make_heldout(GRPO)})

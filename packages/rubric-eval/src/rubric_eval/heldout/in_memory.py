@@ -19,6 +19,8 @@ class Heldout(BaseModel):
 
     judge: str
     task_ids: tuple[str, ...]
+    documents: tuple[str, ...] = ()
+    """Hash of each question's document; without them, each question counts as one of its own."""
     rewards_N: tuple[float | None, ...]
     """Mean over a question's samples, in [0, 1]; None where none could be judged."""
     samples: int
@@ -49,8 +51,11 @@ class Heldout(BaseModel):
         return mean
 
     def interval(self, *, confidence: float = 0.95, seed: int = 0) -> Interval:
-        """Mean reward over questions with its bootstrap interval."""
-        return mean_interval(self.rewards_N, confidence=confidence, seed=seed)
+        """Mean reward over questions with its bootstrap interval, in which documents are drawn."""
+        clusters_N = self.documents or None
+        return mean_interval(
+            self.rewards_N, clusters_N=clusters_N, confidence=confidence, seed=seed
+        )
 
 
 async def judge_heldout(
@@ -100,6 +105,7 @@ async def judge_heldout(
     return Heldout(
         judge=", ".join(sorted({result.judge for result in results if result.judge})),
         task_ids=tuple(task.task_id for task in tasks),
+        documents=tuple(task.doc_hash for task in tasks),
         rewards_N=tuple(
             present_mean(rewards[k : k + samples]) for k in range(0, len(rewards), samples)
         ),
