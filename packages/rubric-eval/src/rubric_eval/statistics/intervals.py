@@ -32,7 +32,8 @@ class Interval(BaseModel):
     ci_high: float | None
     n: int
     no_interval: TooFew | None = Field(
-        default_factory=lambda known: TOO_FEW if known.get("ci_low") is None else None
+        default_factory=lambda known: TOO_FEW if known.get("ci_low") is None else None,
+        repr=False,
     )
     """Why there is no interval."""
 
