@@ -17,7 +17,7 @@ from rubric_core.arrays import FloatArray
 from rubric_eval.errors import EvalShapeError
 from rubric_eval.statistics.bootstrap import IntervalDraws, bootstrap_mean, cluster_sums
 from rubric_eval.statistics.student import Student
-from rubric_judge.estimates import ClusteredMean, wilson
+from rubric_judge.estimates import ClusteredMean, binomial_limits, wilson
 from rubric_judge.page.tables import TOO_FEW, TooFew
 
 
@@ -173,34 +173,15 @@ def _present(
 def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> Interval:
     """Estimate a share of n with Wilson's modified interval, which is no point at 0 or n either.
 
-    Wilson's own lower limit of 1 to 3 items is too high for the smallest shares, and his interval
-    then holds as few as 83 % of them; there the limit of a Poisson count takes its place, and
-    1 minus that of the others where few items do not count.
-
     Args:
         right: items that count, at most n.
         n: items, at least 1.
         confidence: nominal coverage, in (0, 1).
 
-    Reference: Brown, Cai and DasGupta, Interval estimation for a binomial proportion, Statistical
-    Science 16 (2001), section 4.1.1.
+    Reference: see `rubric_judge.estimates.binomial_limits`.
     """
-    found = cast("Any", stats).binomtest(right, n).proportion_ci(confidence, method="wilson")
-    low, high = float(found.low), float(found.high)
-    few = 2 if n <= _SMALL_SAMPLE else 3
-    if 0 < right <= few:
-        low = min(low, _poisson_limit(right, confidence) / n)
-    if 0 < n - right <= few:
-        high = max(high, 1 - _poisson_limit(n - right, confidence) / n)
+    low, high = binomial_limits(right, n, confidence)
     return Interval(mean=right / n, ci_low=low, ci_high=high, n=n)
-
-
-_SMALL_SAMPLE: Final = 50
-"""Items up to which the limit of 3 is Wilson's."""
-
-
-def _poisson_limit(count: int, confidence: float) -> float:
-    return float(cast("Any", stats).chi2.ppf(1 - confidence, 2 * count)) / 2
 
 
 def mcnemar_p(won: int, lost: int) -> float:
