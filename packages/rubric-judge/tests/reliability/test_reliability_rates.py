@@ -108,6 +108,8 @@ def test_rates_are_shares_in_wilsons_intervals(tp: int, fp: int, fn: int, tn: in
         wilson = cast("Any", stats).binomtest(right, n).proportion_ci(0.95, method="wilson")
         assert rate.value == pytest.approx(right / n, abs=1e-15)
         low, high = _bounds(rate)
+        assert low is not None
+        assert high is not None
         # Of 1 to 3 decisions the limit may be that of a Poisson count, which is farther out.
         near_0, near_1 = 0 < right <= 3, 0 < n - right <= 3
         assert low <= wilson.low + 1e-12
