@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from rubric_core import Answer, Judge, Outcome, Task
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
 from rubric_eval.records.run import criteria_z, mean_z, present_mean, reward_of
-from rubric_eval.statistics import Interval, mean_interval
+from rubric_eval.statistics import Interval, score_interval
 from rubric_judge import JudgePool
 
 
@@ -50,11 +50,16 @@ class Heldout(BaseModel):
             raise EvalShapeError(f"none of {len(self.rewards_N)} questions has a reward")
         return mean
 
-    def interval(self, *, confidence: float = 0.95, seed: int = 0) -> Interval:
-        """Mean reward over questions with its bootstrap interval, in which documents are drawn."""
-        clusters_N = self.documents or None
-        return mean_interval(
-            self.rewards_N, clusters_N=clusters_N, confidence=confidence, seed=seed
+    def interval(self, *, confidence: float = 0.95) -> Interval:
+        """Mean reward over questions with its interval in [0, 1]; the documents are drawn.
+
+        Raises:
+            EvalShapeError: no question has a reward.
+        """
+        return score_interval(
+            self.rewards_N,
+            clusters_N=self.documents or self.task_ids,
+            confidence=confidence,
         )
 
 
