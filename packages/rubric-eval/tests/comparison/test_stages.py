@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_eval import ComparisonError, compare, mean_interval, paired_interval
+from rubric_eval.statistics import score_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +58,7 @@ def test_questions_of_a_document_are_drawn_together(make_heldout: Callable[..., 
     difference = found.difference("grpo", "sft")
     assert (difference.ci_low, difference.ci_high) == (wanted.ci_low, wanted.ci_high)
     assert difference.ci_low != paired_interval(grpo, sft).ci_low
-    alone = mean_interval(grpo, clusters_N=documents)
+    alone = score_interval(grpo, clusters_N=documents)
     assert (found.stages["grpo"].ci_low, found.stages["grpo"].ci_high) == (
         alone.ci_low,
         alone.ci_high,
@@ -128,7 +129,7 @@ def test_markdown_shows_per_cent_and_signed_points(make_heldout: Callable[..., H
         labels={"grpo": "GRPO | tuned"},
         claim="It is so.",
     ).markdown()
-    assert "| **GRPO \\| tuned** | 55.0 % | 55.0 to 55.0 | 25.0 % | 5 |" in text
+    assert "| **GRPO \\| tuned** | 55.0 % | 13.1 to 90.8 | 25.0 % | 5 |" in text
     assert "| GRPO \\| tuned − sft | +15.0 | +15.0 to +15.0 | 5 |" in text
     assert "| one | 90.0 % |" in text
     assert text.endswith("It is so.\n")
