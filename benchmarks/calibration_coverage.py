@@ -1,7 +1,8 @@
 """Whether what `rubric-judge calibrate` promises holds, on judges of known error.
 
 Each check plants a judge and labels many times over. Of a 95 % interval it counts how often the
-truth is held; the violation is the distance of that share from 93 to 97 %, over the nominal 95 %.
+truth is held; the violation is what that share lacks to 93 %, over the nominal 95 %. Intervals of
+few documents are wide on purpose: a share above 97 % is no violation, and widths are told.
 Of a cascade it counts how often the true risk is above α; the violation is what that share has
 above the promised δ, over δ. The same holds for the calls that a cascade may put to its last judge.
 Labels of one model's answers must be refused for another's.
@@ -9,7 +10,9 @@ Labels of one model's answers must be refused for another's.
     uv run python benchmarks/calibration_coverage.py [--quick] [--json PATH]
 
 All 2,000 repetitions are held to just that. The fewer of --quick may stray from it by chance: there
-a share is a violation only beyond three standard errors.
+a share is a violation only beyond three standard errors. Rewards have a fifth of the repetitions
+and agreement a fiftieth, always with four standard errors beside the two points: of 400 repetitions
+a share from 88.6 % on is no violation, of 40 one from 79.2 % on.
 """
 
 import argparse
@@ -23,6 +26,7 @@ import numpy as np
 from planted.cascade import DELTA, KNOWN, check_cascade
 from planted.ppi import DESIGNS as CORRECTED
 from planted.ppi import check_ppi
+from planted.rewards import Coverage, check_rewards
 from record import finish
 from rich.console import Console
 from rich.table import Table
@@ -35,12 +39,14 @@ from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.rates import Rates, confusion, youden
 
 CLAIM = (
-    "95 % intervals of a calibration cover 93 to 97 % of the time, whoever the judge is; a "
+    "95 % intervals hold the truth in at least 93 % of studies, whoever the judge is; a "
     "cascade's risk is above α in at most δ of calibrations, and half of its last calls are saved"
 )
 TARGET = 0.0
 NOMINAL, SLACK = 0.95, 0.02
 REPETITIONS, QUICK = 2000, 500
+REWARDED, AGREED = 5, 10
+"""Repetitions over those of rewards, and those over the ones of agreement, which are slow."""
 CALLS = 0.5
 """Share of the responses that a cascade may put to the last judge, at α = .1."""
 
@@ -105,7 +111,10 @@ def main() -> None:
     }
     cascade = check_cascade(repetitions, np.random.default_rng(20261))
     corrected = check_ppi(repetitions, np.random.default_rng(20231101453))
+    rewarded = max(repetitions // REWARDED, 1)
+    rewards = check_rewards(rewarded, np.random.default_rng(2026))
     found |= of_cascades(cascade, repetitions) | of_corrections(corrected, repetitions)
+    found |= of_rewards(rewards, rewarded)
     value = max(found.values())
     result: dict[str, Any] = {
         "claim": CLAIM,
@@ -119,11 +128,14 @@ def main() -> None:
             "violations": found,
             "cascade": cascade,
             "corrected": corrected,
+            "rewards": {name: one._asdict() for name, one in rewards.items()},
         },
     }
     table = Table("check", "violation")
     for name, violation in found.items():
-        table.add_row(name, f"{violation:.4f}")
+        if violation or name not in rewards:
+            table.add_row(name, f"{violation:.4f}")
+    table.add_row(f"the others of {len(rewards)} of rewards and agreement", "0.0000")
     Console(width=100).print(table)
     allowed = f"coverage within {slack(repetitions):.3f} of {NOMINAL}, {repetitions} repetitions"
     print(f"{value:.4f} (target {TARGET}; {allowed}): {result['passed']=}")
@@ -217,14 +229,31 @@ def _source(responses: int, criteria: int) -> LabelSource:
     return LabelSource({}, dict.fromkeys(range(1, responses + 1), view))
 
 
+def of_rewards(found: dict[str, Coverage], repetitions: int) -> dict[str, float]:
+    """Return what intervals that are wide on purpose lack to their nominal coverage."""
+    return {
+        name: max(NOMINAL - one.held - slack_of(name, repetitions), 0.0) / NOMINAL
+        for name, one in found.items()
+    }
+
+
+def slack_of(name: str, repetitions: int) -> float:
+    """Return the claimed 2 points, and what these repetitions may add by chance.
+
+    There are hundreds of checks, so that four standard errors are allowed.
+    """
+    times = repetitions // AGREED if name.startswith(("Krippendorff", "κ")) else repetitions
+    return SLACK + 4 * float(np.sqrt(NOMINAL * (1 - NOMINAL) / max(times, 1)))
+
+
 def violation(held: list[bool]) -> float:
-    """Return the distance of a coverage from 93 to 97 %, over the nominal 95 %."""
+    """Return what a coverage lacks to 93 %, over the nominal 95 %."""
     return uncovered(sum(held) / len(held), len(held))
 
 
 def uncovered(share: float, repetitions: int) -> float:
     """Return the same of a coverage that was counted already."""
-    return max(abs(share - NOMINAL) - slack(repetitions), 0.0) / NOMINAL
+    return max(NOMINAL - share - slack(repetitions), 0.0) / NOMINAL
 
 
 def exceeded(share: float, promised: float, repetitions: int) -> float:

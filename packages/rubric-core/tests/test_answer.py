@@ -27,17 +27,17 @@ from rubric_core import (
 )
 from rubric_core.schema.answer import Thoughts
 
-_WHOLE = [tags for tags in KNOWN_TAGS if tags.counts != "pair"]
+_WHOLE = [tags for tags in KNOWN_TAGS if tags.counts not in ("pair", "glued")]
 
 
-@pytest.mark.parametrize("tags", KNOWN_TAGS, ids=lambda tags: tags.open)
+@pytest.mark.parametrize("tags", KNOWN_TAGS, ids=lambda tags: f"{tags.open} {tags.close}")
 def test_a_closed_thought_is_no_part_of_the_answer(tags: ThoughtTags) -> None:
     found = answer_of(f"{tags.open}\nIt is 4, I guess.\n{tags.close}\n\nI do not know.\n")
     assert found == Answer("I do not know.", Thought.CLOSED, tags.close)
     assert found.unanswered is None
 
 
-@pytest.mark.parametrize("tags", _WHOLE, ids=lambda tags: tags.open)
+@pytest.mark.parametrize("tags", _WHOLE, ids=lambda tags: f"{tags.open} {tags.close}")
 def test_a_thought_that_does_not_end_is_an_empty_answer(tags: ThoughtTags) -> None:
     found = answer_of(f"\n{tags.open}It is 4. Let me check the")
     assert (found.text, found.thought) == ("", Thought.UNCLOSED)
@@ -53,6 +53,15 @@ def test_a_thought_that_does_not_end_is_an_empty_answer(tags: ThoughtTags) -> No
         ("<think>a</think>It is `<think>` to `</think>`.", "It is `<think>` to `</think>`."),
         ("<think></think>", ""),
         ("analysis of the heat: 4 W", "analysis of the heat: 4 W"),
+        ("analysisIt is 4, I guess.assistantfinalNone.", "None."),  # gpt-oss without special tokens
+        ('analysisIt is 4.assistantfinal json{"power": 4}', '{"power": 4}'),
+        ("<|channel|>analysis<|message|>4<|channel|>final <|constrain|>json<|message|>{}", "{}"),
+        ("Here's my thought process: It is 4.\n\nHere is my response: None.", "None."),
+        # A fence or a code span beside a mark does not make it a mention.
+        ("<think>It prints 4.</think>```python\nprint(4)\n```", "```python\nprint(4)\n```"),
+        ("<think>```python\nprint(4)\n```</think>None.", "None."),
+        ("<think>So `x`</think>`y` is it.", "`y` is it."),
+        ("Write `<think>why</think>` first.", "Write `<think>why</think>` first."),
         ("In XML, <reasoning> holds why.", "In XML, <reasoning> holds why."),
         ("a</reasoning>b", "a</reasoning>b"),
         (" No thought at all. ", " No thought at all. "),
@@ -65,7 +74,10 @@ def test_the_answer_of_a_completion(completion: str, answer: str) -> None:
 
 @pytest.mark.parametrize(
     "completion",
-    ["One. <think>two", "<think>a</think>one<think>two", "<thinking>a</think>b<think>"],
+    [
+        *("One. <think>two", "<think>a</think>one<think>two", "<thinking>a</think>b<think>"),
+        *("analysisWe guess it is 4. Let me", "```<think>two"),
+    ],
 )
 def test_a_second_thought_that_does_not_end_leaves_no_answer(completion: str) -> None:
     assert answer_of(completion).unanswered is Unanswered.UNCLOSED_THOUGHT
@@ -135,8 +147,11 @@ def test_tokens_of_a_prompt_that_opened_the_thought() -> None:
     assert kept == Answer("ab")
 
 
+_MARKS = ("<think>", "</think>", "[THINK]", "[/THINK]", "<thinking>")
 _PIECES = st.lists(
-    st.sampled_from(["<think>", "</think>", "[THINK]", "[/THINK]", "`", "a", " ", "<thinking>"])
+    st.sampled_from(
+        ["<think>", "</think>", "[THINK]", "[/THINK]", "`", "```", "a", " ", "\n", "<thinking>"]
+    )
 ).map("".join)
 
 

@@ -149,9 +149,19 @@ ROWS: dict[str, dict[str, Any]] = {
     },
     "profbench": {
         "task_id": "Finance-0",
+        "domain": "Finance MBA",
         "prompt": "q",
-        "rubrics": [{"criterion_description": "x", "criterion_weight": "Major"}],
+        "rubrics": [
+            {
+                "criterion_description": "x",
+                "criterion_weight": "Major",
+                "criterion_type": ["Reasoning", "Extraction (recall)"],
+                "o3_fulfilment": True,
+                "grok4_fulfilment": False,
+            }
+        ],
         "o3_response": "an answer",
+        "r1-0528_response": "another",
     },
     "prometheus": {"idx": 0, "instruction": _prompt("No."), "gpt4_score": [1, 2]},
     "rar": {
@@ -159,12 +169,19 @@ ROWS: dict[str, dict[str, Any]] = {
         "reference_answer": "So.",
         "rubric": [{"title": "t", "description": "Essential Criteria: d", "weight": 5}],
         "rubric_count": 1,
+        "question_source": "a set",
     },
     "researchrubrics": {
         "prompt": "q",
         "sample_id": "s",
         "domain": "d",
-        "rubrics": [{"criterion": "c", "weight": 3.0, "axis": "Explicit"}],
+        "conceptual_breadth": "Simple",
+        "logical_nesting": "Intermediate",
+        "exploration": "Low",
+        "rubrics": [
+            {"criterion": "c", "weight": 5.0, "axis": "Explicit Criteria"},
+            {"criterion": "f", "weight": -4.0, "axis": "Implicit Criteria"},
+        ],
     },
     "rubrichub": {
         "prompt": [{"role": "user", "content": "q"}],
@@ -177,8 +194,27 @@ ROWS: dict[str, dict[str, Any]] = {
         "rubric_items": [{"rubric_str": "r", "extraction_regex": "x"}],
     },
     "wildbench": {
+        "id": 7,
         "session_id": "s",
-        "conversation_input": [{"role": "user", "content": "q", "redacted": False}],
+        "length": 12,
+        "primary_tag": "Planning",
+        "secondary_tags": ["Reasoning"],
+        "intent": "To plan.",
+        "appropriate": "yes",
+        "conversation_input": [
+            {
+                "role": "user",
+                "content": "q",
+                "redacted": False,
+                "toxic": False,
+                "language": "English",
+                "timestamp": 1,
+                "turn_identifier": 2,
+                "country": "France",
+                "state": "",
+                "hashed_ip": "0a",
+            }
+        ],
         "checklist": ["Is it right?"],
         "references": {"gpt-4": "An answer.", "other": "Another."},
     },

@@ -380,6 +380,13 @@ async def test_logging_at_debug_shows_no_key_and_no_text(
         assert text not in shown, {record.name for record in caplog.records}
 
 
+async def test_every_client_that_litellm_may_call_with_stays_silent(make_view: ViewFactory) -> None:
+    with FakeEndpoint(0.5) as endpoint:
+        await _judge(endpoint, make_view(), "openai")
+    names = ("httpcore.http11", "httpcore2.http11", "httpx", "httpx2", "openai", "LiteLLM")
+    assert [one for one in names if logging.getLogger(one).isEnabledFor(logging.CRITICAL)] == []
+
+
 async def test_the_schema_is_the_same_after_many_calls(
     make_view: ViewFactory, way: str, rubric: Rubric
 ) -> None:

@@ -6,12 +6,12 @@ import pytest
 from rubric_core import DocumentAnalysis, normalized_reward
 from rubric_judge import LexicalJudge, parse_verification
 from rubric_judge.lexical.words import stem
+from rubric_judge.wrong_answers import fixed_template
 from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive.api_tasks import purpose_sentence
 from rubric_synth.extractive.criteria import given_away
 from rubric_synth.quality.draft import to_task
-from rubric_synth.stats.controls import fixed_template
 from rubric_synth.tables import read_table
 
 _ENTRY = ApiEntry(

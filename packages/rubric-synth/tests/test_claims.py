@@ -7,6 +7,7 @@ from rubric_synth.config import ExtractiveConfig
 from rubric_synth.extractive.claims import passages
 from rubric_synth.extractive.figures import quantity
 from rubric_synth.extractive.phrases import CorpusTerms, best_phrase, is_phrase, without_opening
+from rubric_synth.tables import read_table
 
 _TERMS = CorpusTerms([Document(title="a", text="The stations are cold. Old.", source="a.md")])
 
@@ -29,6 +30,22 @@ _TERMS = CorpusTerms([Document(title="a", text="The stations are cold. Old.", so
         "Finally tuned filters pass the tone.",
         "Thus the river rises.",
         "Note that rises in the third bar.",
+        "However small the leak, the pressure falls.",
+        "Therefore the pump must stop.",
+        "Hence its name.",
+        "For example gases that do not mix stay apart.",
+        "For instance valves of brass wear out.",
+        "Additionally cooled rods last longer.",
+        "Moreover the gas is dry.",
+        "Furthermore removed ions do not return.",
+        "Consequently formed salts sink.",
+        "Indeed no bubble forms.",
+        "Nevertheless stable orbits exist.",
+        "On the other hand of the scale stands neon.",
+        "Also the valve is closed.",
+        "First the tank is filled, then it is sealed.",
+        "Second and third stages are alike.",
+        "Third stages need steel.",
     ],
 )
 def test_a_sentence_keeps_an_opening_that_no_comma_parts_from_it(sentence: str) -> None:
@@ -113,3 +130,11 @@ def test_a_heading_that_is_no_phrase_is_no_subject() -> None:
     document = Document(title="Gauges of a harbour", text=text, source="a.md")
     (passage,) = passages(document, ExtractiveConfig(min_passage_words=60))
     assert passage.subject == "gauges of a harbour"
+
+
+def test_every_opening_of_the_table_needs_its_comma() -> None:
+    for opening in read_table("words")["connective"]["any"]:
+        word = opening.capitalize()
+        assert without_opening(f"{word}, the river rises.") == "the river rises."
+        if opening != "note that":
+            assert without_opening(f"{word} the river rises.") == f"{word} the river rises."

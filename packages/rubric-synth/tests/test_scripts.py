@@ -31,6 +31,8 @@ _EXPONENTS = {
     "1*s*<sup>2</sup>2*s*<sup>2</sup>2*p*<sup>6</sup>": "1*s*^(2)2*s*^(2)2*p*^6",
     "m<sup>-2</sup>s<sup>-1</sup>": "m^(-2)s^-1",
     "<sup>14</sup>C dates": "^14C dates",
+    "and <sup>14C</sup> is rare": "and ^14C is rare",
+    "by <sup>99mTc</sup> alone": "by ^99mTc alone",
     "from <sup>235</sup>U": "from ^235U",
     "25 <sup>o</sup>C": "25 °C",
     "25<sup>0</sup>C": "25°C",

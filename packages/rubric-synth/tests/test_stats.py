@@ -9,12 +9,9 @@ from rubric_judge.testing import FailingJudge
 from rubric_synth import DatasetFolderError, UnfinishedError, dataset_statistics, synthesise
 from rubric_synth.stats.controls import (
     CONTROLS,
-    fixed_template,
     keyword_spam,
     learned_template,
-    negated,
     overpaid,
-    shuffled,
     usual_terms,
 )
 
@@ -59,32 +56,6 @@ def test_words_out_of_order_and_denials_earn_at_most_a_third_of_the_reference(
         assert controls[name] <= controls["reference"] / 3
 
 
-def test_a_shuffled_text_keeps_words_and_end_marks() -> None:
-    text = "The gauge records high water. It is slow!"
-    mixed = shuffled(text, seed="a")
-    assert mixed != text
-    assert mixed == shuffled(text, seed="a")
-    assert sorted(mixed.split(".")[0].split()) == sorted(
-        ["The", "gauge", "records", "high", "water"]
-    )
-    assert mixed.endswith("!")
-
-
-@pytest.mark.parametrize(
-    ("sentence", "denied"),
-    [
-        ("It is slow.", "It is not slow."),
-        ("It takes a gauge.", "It does not take a gauge."),
-        ("It returns a level.", "It does not return a level."),
-        ("It must not be used.", "It must be used."),
-        ("It cannot be used.", "It can be used."),
-        ("Salt weakened it.", "It is not true that salt weakened it."),
-    ],
-)
-def test_a_negated_sentence_says_the_opposite(sentence: str, denied: str) -> None:
-    assert negated(sentence) == denied
-
-
 def test_the_learned_template_reads_the_question_and_other_rubrics_alone(
     tmp_path: Path, collected: Callable[[], Path]
 ) -> None:
@@ -110,14 +81,9 @@ def test_a_dataset_without_tasks_or_files_is_refused(
         dataset_statistics(tmp_path / "data")
 
 
-def test_the_template_knows_only_the_question(
+def test_keyword_spam_has_every_term_of_the_rubric(
     tmp_path: Path, collected: Callable[[], Path]
 ) -> None:
-    assert fixed_template("Explain `f` from m with `a`, `b`: what it does.") == (
-        "`f` is a function that is used to compute the values of an array. It takes `a` and `b` as "
-        "the input of the function. It returns the array of the output values. Note that the input "
-        "must be given if it is not the default."
-    )
     synthesise(collected(), tmp_path / "data")
     for task in read_tasks(tmp_path / "data" / "train.jsonl"):
         assert all(word in keyword_spam(task) for c in task.rubric for word in c.expected_keywords)

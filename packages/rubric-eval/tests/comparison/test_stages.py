@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_eval import ComparisonError, compare, mean_interval, paired_interval
+from rubric_eval.statistics import score_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,6 +43,28 @@ def test_rows_and_differences_are_those_of_the_questions(
     )
 
 
+def test_questions_of_a_document_are_drawn_together(make_heldout: Callable[..., Heldout]) -> None:
+    documents = [f"d{number // 2}" for number in range(8)]
+    grpo = [0.9, 0.8, 0.1, 0.2, 0.6, 0.7, 0.3, 0.3]
+    sft = [0.5, 0.5, 0.2, 0.2, 0.4, 0.3, 0.3, 0.2]
+    stages = {
+        "sft": make_heldout(sft, documents=documents),
+        "grpo": make_heldout(grpo, documents=documents),
+    }
+
+    found = compare(stages)
+
+    wanted = paired_interval(grpo, sft, clusters_N=documents)
+    difference = found.difference("grpo", "sft")
+    assert (difference.ci_low, difference.ci_high) == (wanted.ci_low, wanted.ci_high)
+    assert difference.ci_low != paired_interval(grpo, sft).ci_low
+    alone = score_interval(grpo, clusters_N=documents)
+    assert (found.stages["grpo"].ci_low, found.stages["grpo"].ci_high) == (
+        alone.ci_low,
+        alone.ci_high,
+    )
+
+
 def test_questions_are_matched_by_id_and_not_by_place(make_heldout: Callable[..., Heldout]) -> None:
     ids = [f"q{i}" for i in range(5)]
     straight = compare({"sft": make_heldout(SFT), "grpo": make_heldout(GRPO)})
@@ -72,10 +95,27 @@ def test_json_keeps_the_controls_beside_the_stages(make_heldout: Callable[..., H
     assert set(document) == {"judge", "confidence", "samples", "heldout", "differences"} | told
     assert list(document["heldout"]) == ["base", "grpo", "controls"]
     row = document["heldout"]["grpo"]
-    assert set(row) == {"mean", "ci_low", "ci_high", "n", "label", "zero_frac", "criteria"}
+    assert set(row) == {
+        "mean",
+        "ci_low",
+        "ci_high",
+        "n",
+        "no_interval",
+        "label",
+        "zero_frac",
+        "criteria",
+    }
     assert row["label"] == "GRPO"
     assert document["heldout"]["controls"]["fixed_template"]["label"] == "fixed template"
-    assert set(document["differences"][0]) == {"a", "b", "mean", "ci_low", "ci_high", "n"}
+    assert set(document["differences"][0]) == {
+        "a",
+        "b",
+        "mean",
+        "ci_low",
+        "ci_high",
+        "n",
+        "no_interval",
+    }
     assert document["claim"] == "One sentence."
     careful = comparison.model_copy(update={"caution": "It means nothing."})
     assert careful.markdown().startswith(f"It means nothing. {comparison.result}\n")
@@ -89,7 +129,7 @@ def test_markdown_shows_per_cent_and_signed_points(make_heldout: Callable[..., H
         labels={"grpo": "GRPO | tuned"},
         claim="It is so.",
     ).markdown()
-    assert "| **GRPO \\| tuned** | 55.0 % | 55.0 to 55.0 | 25.0 % | 5 |" in text
+    assert "| **GRPO \\| tuned** | 55.0 % | 13.1 to 90.8 | 25.0 % | 5 |" in text
     assert "| GRPO \\| tuned − sft | +15.0 | +15.0 to +15.0 | 5 |" in text
     assert "| one | 90.0 % |" in text
     assert text.endswith("It is so.\n")
@@ -131,7 +171,7 @@ def test_a_result_whose_interval_reaches_zero_says_that_no_gain_is_shown(
 
 
 def test_one_question_has_no_interval_in_the_table(make_heldout: Callable[..., Heldout]) -> None:
-    assert "| unknown |" in compare({"sft": make_heldout((0.4,))}).markdown()
+    assert "| too few to say |" in compare({"sft": make_heldout((0.4,))}).markdown()
 
 
 def test_evaluations_on_other_questions_are_refused(make_heldout: Callable[..., Heldout]) -> None:

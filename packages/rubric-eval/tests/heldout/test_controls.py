@@ -58,7 +58,9 @@ async def test_controls_are_wrong_answers_of_the_reference(answered: tuple[Task,
     assert sorted(shuffled.lower().replace(".", "").split()) == sorted(words)
     assert shuffled != REFERENCE.format(n=0)
     assert negated.startswith("It is not true that query 0 finds")
-    assert other == REFERENCE.format(n=3)  # the first question of another document
+    assert negated.endswith(" It does not return one number.")
+    others = (n for n, task in enumerate(answered) if task.doc_hash != answered[0].doc_hash)
+    assert other in {REFERENCE.format(n=n) for n in others}
     assert len({one.fingerprint for one in models.values()}) == len(models)
 
 

@@ -147,7 +147,9 @@ def test_a_report_of_one_question_has_no_empty_interval_and_no_plural(
 
     text = _written(ReportSources((tmp_path / "held",)))
 
-    assert re.search(r" points, no difference shown, on 1 held-out question, judged by ", text)
+    assert re.search(
+        r" points \(too few to say\), no difference shown, on 1 held-out question, judged by ", text
+    )
     assert "answer the same 1 held-out question with" in text
     assert "has questions from 1 document:" in text
 

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 TRANSPORTS = [("direct", "fake"), ("litellm", "hosted_vllm/fake")]
-MARKS = ["<think>", "</think>", "[THINK]", "[/THINK]"]
-"""Tokens of the server's model; those in brackets are special ones."""
+SPECIAL = ("[THINK]", "[/THINK]")
+SHOWN = ("<think>", "</think>")
+"""Tokens of the server's model."""
 
 
 class Server:
@@ -39,6 +40,7 @@ class Server:
 
     def __init__(self, message: Callable[[dict[str, Any]], dict[str, Any]], finish: str) -> None:
         self.message, self.finish = message, finish
+        self.special: tuple[str, ...] = SPECIAL
         self.template = "<|user|>{question}<|assistant|>"
         self.asked: list[dict[str, Any]] = []
         self.url = ""
@@ -60,12 +62,12 @@ class Server:
                     prompt += "<think>\n\n</think>\n\n"
                 return {"tokens": list(map(ord, prompt)), "count": len(prompt)}
             case "/tokenize":
-                marks = [one for one in MARKS if one in body["prompt"]]
+                marks = [one for one in (*SHOWN, *self.special) if one in body["prompt"]]
                 return {"tokens": list(range(len(marks))), "token_strs": marks}
             case "/detokenize":
                 return {"prompt": "".join(map(chr, body["tokens"]))}
             case "/v1/completions" if "allowed_token_ids" in body:
-                text = "" if body["prompt"].startswith("[") else body["prompt"]
+                text = "" if body["prompt"] in self.special else body["prompt"]
                 return {"choices": [{"text": text}]}
             case _:
                 return {}
@@ -193,6 +195,28 @@ async def test_an_answer_behind_an_empty_thought_that_a_parser_took_is_one() -> 
     assert reply.text == "4"
 
 
+@pytest.mark.parametrize("finish", ["stop", "length"])
+async def test_an_answer_that_a_parser_takes_for_a_thought_is_no_thought_without_an_end(
+    finish: str,
+) -> None:
+    with _serving({"content": None, "reasoning_content": "It is 4."}, finish=finish) as server:
+        off = await _answered(server, chat_template_kwargs={"enable_thinking": False})
+        on = await _answered(server)
+    assert (off.text, off.reason) == (None, Reason.BAD_REQUEST)
+    assert "reasoning parser takes the answer for a thought" in off.detail
+    assert on.thought is Thought.UNCLOSED
+
+
+async def test_a_context_that_leaves_no_room_for_an_answer_is_no_empty_answer() -> None:
+    with _serving({"content": ""}, finish="length") as server:
+        full = await _answered(server)
+    with _serving({"content": "It is"}, finish="length") as server:
+        cut = await _answered(server)
+    assert (full.text, full.reason) == (None, Reason.BAD_REQUEST)
+    assert "longer than the model's context" in full.detail
+    assert (cut.text, cut.finish) == ("It is", Finish.TRUNCATED)
+
+
 async def test_marks_that_would_vanish_are_asked_for() -> None:
     def message(body: dict[str, Any]) -> dict[str, Any]:
         text = "[THINK]It is 4?[/THINK]I do not know."
@@ -205,6 +229,18 @@ async def test_marks_that_would_vanish_are_asked_for() -> None:
     with _serving(message, owner="organization") as server:
         options = {"parameters": {"skip_special_tokens": False}}
         assert (await _answered(server, **options)).text == "I do not know."
+
+
+async def test_a_family_whose_close_is_several_tokens_is_told_by_what_opens_a_thought() -> None:
+    def message(body: dict[str, Any]) -> dict[str, Any]:
+        text = "<|think|>It is 4?<|end|><|begin|>assistant<|content|>I do not know."
+        shows = body.get("skip_special_tokens") is False
+        return {"content": text if shows else "It is 4?assistantI do not know."}
+
+    with _serving(message) as server:
+        server.special = ("<|think|>",)
+        reply = await _answered(server)
+    assert (reply.text, reply.thought) == ("I do not know.", Thought.CLOSED)
 
 
 async def test_the_tags_of_a_family_of_ones_own_are_a_setting() -> None:

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from rubric_eval import EvalShapeError, Interval, mean_interval, paired_interval
 
@@ -38,7 +39,13 @@ def test_higher_confidence_is_wider() -> None:
 
 @given(value=rewards, n=st.integers(2, 9))
 def test_equal_values_give_their_point(value: float, n: int) -> None:
-    assert mean_interval([value] * n) == Interval(mean=value, ci_low=value, ci_high=value, n=n)
+    reach = stats.t.ppf(0.975, n - 1) ** 2
+    reach = 0.0 if value > 1e-12 else reach / (n + reach)  # that none differs is no certainty
+    limits = {"ci_low": pytest.approx(value - reach), "ci_high": pytest.approx(value + reach)}
+    assert (
+        mean_interval([value] * n).model_dump()
+        == {"mean": value, "n": n, "no_interval": None} | limits
+    )
 
 
 def test_values_equal_within_rounding_give_their_mean() -> None:
@@ -58,11 +65,11 @@ def test_missing_values_are_left_out_and_not_counted() -> None:
 
 
 @given(x_N=st.lists(rewards, min_size=2, max_size=12))
-def test_interval_stays_within_the_values(x_N: list[float]) -> None:
+def test_interval_of_shares_stays_within_what_their_differences_can_be(x_N: list[float]) -> None:
     interval = mean_interval(x_N, resamples=199)
     assert interval.ci_low is not None
     assert interval.ci_high is not None
-    assert min(x_N) <= interval.ci_low <= interval.ci_high <= max(x_N)
+    assert -1 <= interval.ci_low <= interval.mean <= interval.ci_high <= 1
 
 
 @pytest.mark.parametrize(

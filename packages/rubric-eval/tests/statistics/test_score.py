@@ -13,6 +13,16 @@ def test_one_answer_an_item_has_wilsons_interval() -> None:
     assert found == wilson_interval(5, 19)
 
 
+@pytest.mark.parametrize(("n", "least"), [(3, 0.91), (8, 0.91), (40, 0.925), (150, 0.93)])
+def test_every_share_is_held_the_smallest_too(n: int, least: float) -> None:
+    """Exact coverage; Wilson's own interval holds 83 % at the smallest shares."""
+    found = [limits(wilson_interval(right, n)) for right in range(n + 1)]
+    for share in np.linspace(0.002, 0.998, 250):
+        chances = stats.binom.pmf(np.arange(n + 1), n, share)
+        held = [low <= share <= high for low, high in found]
+        assert chances[held].sum() >= least
+
+
 def limits(found: Interval) -> tuple[float, float]:
     assert found.ci_low is not None
     assert found.ci_high is not None
@@ -33,22 +43,21 @@ def test_equal_values_are_no_certainty(value: float, *, is_accuracy: bool) -> No
 
 def test_rewards_have_wilsons_limits_at_what_their_spread_is_worth() -> None:
     rng = np.random.default_rng(0)
-    x_N = (np.repeat(rng.random(10), 2) + rng.random(20)) / 2
-    documents = [f"d{number // 2}" for number in range(20)]
+    x_N = (np.repeat(rng.random(30), 2) + rng.random(60)) / 2
+    documents = [f"d{number // 2}" for number in range(60)]
     found = score_interval(x_N, clusters_N=documents, is_accuracy=False, answers=1)
-    means_C = x_N.reshape(10, 2).mean(axis=1)
+    means_C = x_N.reshape(30, 2).mean(axis=1)
     for end in limits(found):
-        spread = np.var(means_C, ddof=1) / 10 * end * (1 - end) / (x_N.mean() * (1 - x_N.mean()))
-        assert abs(end - x_N.mean()) == pytest.approx(stats.t.ppf(0.975, 9) * np.sqrt(spread))
+        spread = np.var(means_C, ddof=1) / 30 * end * (1 - end) / (x_N.mean() * (1 - x_N.mean()))
+        assert abs(end - x_N.mean()) == pytest.approx(stats.t.ppf(0.975, 29) * np.sqrt(spread))
 
 
-def test_documents_that_are_alike_by_chance_are_worth_no_more_than_their_questions() -> None:
+def test_four_documents_that_are_alike_by_chance_are_worth_eight_right_or_wrong_answers() -> None:
     x_N = np.array([0.0, 1.0, 0.5, 0.5, 0.25, 0.75, 0.1, 0.9])
     documents = [f"d{number // 2}" for number in range(8)]
     found = score_interval(x_N, clusters_N=documents, is_accuracy=False, answers=2)
-    variance = x_N.var(ddof=1) / 8
     for end in limits(found):
-        spread = variance * end * (1 - end) / 0.25
+        spread = end * (1 - end) / (4 * 2)  # C* max(1, C* min(x̄, 1 − x̄))
         assert abs(end - 0.5) == pytest.approx(stats.t.ppf(0.975, 3) * np.sqrt(spread))
 
 

@@ -26,7 +26,7 @@ from rubric_judge.errors import JudgeTransportError, says
 from rubric_judge.provider import decoding
 from rubric_judge.provider.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
-from rubric_judge.provider.model_config import ModelConfig
+from rubric_judge.provider.model_config import ModelConfig, Prices
 from rubric_judge.provider.router_calls import RoutedCall, make_router
 from rubric_judge.provider.router_file import Groups, read_router_file
 from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_litellm_offline
@@ -60,6 +60,30 @@ def _litellm() -> Any:
             import_module(name)
     module.encoding  # noqa: B018  # loaded at the first look
     return module
+
+
+def known_prices(config: ModelConfig) -> Prices | None:
+    """Return what a model's tokens cost: as configured, or by litellm's list; nothing is sent.
+
+    Args:
+        config: the model.
+
+    Returns:
+        None where neither says; a file of models (`litellm_config`) may hold several prices.
+    """
+    if config.prices is not None or config.is_direct or config.litellm_config is not None:
+        return config.prices
+    if find_spec("litellm") is None:
+        return None
+    try:
+        known: dict[str, Any] = _litellm().get_model_info(config.model)
+    except Exception:  # noqa: BLE001 - litellm's way to say that it does not know a model
+        return None
+    per_mtok = {
+        f"{name}_usd_per_mtok": 1e6 * float(known.get(f"{kind}_cost_per_token") or 0.0)
+        for name, kind in (("prompt", "input"), ("completion", "output"))
+    }
+    return Prices(**per_mtok) if all(per_mtok.values()) else None
 
 
 def _warm_up(litellm: Any, model: str) -> None:

@@ -1,53 +1,121 @@
 """Answers that deserve nothing, made of a question or of a good answer.
 
-What a judge pays for them says what its rewards are worth.
+What a judge pays for them says what its rewards are worth. `rubric-synth stats`, `rubric-eval
+heldout --controls` and `rubric-judge attack` all make them here, so that their figures of one name
+are of the same texts.
 """
 
 import random
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
-_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
+from rubric_core import Task
+from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, pieces
+
 _NAMED: Final = re.compile(r"`([^`]+)`")
+_END_MARKS: Final = ".!?"
+_DENIED: Final = re.compile(r"\b(?:(can)not|(\w+) not)\b", re.IGNORECASE)
+_AUXILIARY: Final = re.compile(
+    r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
+    re.IGNORECASE,
+)
+_SUBJECT_AND_VERB: Final = re.compile(
+    r"^(It|This|That|He|She|`[^`]+`) (?!(?:is|was|has|does)\b)([a-z]+s)\b"
+)
+"""Subjects behind which a word in -s is a verb and no plural."""
+_ES: Final = ("ches", "shes", "sses", "xes", "zes", "oes")
+_FEWEST_LETTERS: Final = 3
+"""Of a word that names a subject."""
 
 
-def sentences(text: str) -> list[str]:
-    """Split a text where a sentence ends."""
-    return _SENTENCE.split(text)
+def shuffled(text: str, *, seed: str) -> str:
+    """Return a text with the words of each sentence in random order, end marks in place.
+
+    Args:
+        text: a good answer.
+        seed: of the order; the id of the task.
+    """
+    order = random.Random(seed)
+
+    def mix(sentence: str) -> str:
+        body = sentence.rstrip(_END_MARKS)
+        words = body.split()
+        return " ".join(order.sample(words, len(words))) + sentence[len(body) :]
+
+    return " ".join(map(mix, pieces(text)))
 
 
-def shuffled(text: str, order: random.Random) -> str:
-    """Return a text with the words of each sentence in random order."""
-    return " ".join(_shuffled(sentence, order) for sentence in sentences(text))
+def negated(text: str) -> str:
+    """Return a text with every sentence denied by the simplest change that does so.
+
+    A "not" goes, or comes behind the auxiliary; "it takes" becomes "it does not take"; what has
+    neither is said not to be true.
+    """
+    return " ".join(map(_denial, pieces(text)))
 
 
-def _shuffled(sentence: str, order: random.Random) -> str:
-    words = sentence.rstrip(".!?").split()
-    return f"{' '.join(order.sample(words, len(words))).capitalize()}."
+def _denial(sentence: str) -> str:
+    if _DENIED.search(sentence):
+        return _DENIED.sub(lambda match: match[1] or match[2], sentence, count=1)
+    if match := _SUBJECT_AND_VERB.match(sentence):
+        return f"{match[1]} does not {_base_form(match[2])}{sentence[match.end() :]}"
+    if _AUXILIARY.search(sentence):
+        return _AUXILIARY.sub(r"\1 not", sentence, count=1)
+    return f"It is not true that {_small_first(sentence)}"
+
+
+def _base_form(verb: str) -> str:
+    if verb.endswith("ies"):
+        return f"{verb.removesuffix('ies')}y"
+    return verb[:-2] if verb.endswith(_ES) else verb[:-1]
 
 
 def bare_sentences(text: str) -> list[str]:
     """Return the sentences of a text as they stand behind "that": small, without an end mark."""
-    return [f"{sentence[:1].lower()}{sentence[1:].rstrip('.!? ')}" for sentence in sentences(text)]
+    return [_small_first(sentence.rstrip(f"{_END_MARKS} ")) for sentence in pieces(text)]
 
 
-def denied(text: str) -> str:
-    """Return a text with every sentence denied."""
-    return " ".join(f"It is not true that {inner}." for inner in bare_sentences(text))
+def _small_first(sentence: str) -> str:
+    """Lower the first letter, unless its word is a name or an acronym."""
+    first = sentence.split(maxsplit=1)[0] if sentence else ""
+    is_ordinary = first == "A" or first[1:].rstrip(",;:").islower()
+    return f"{sentence[:1].lower()}{sentence[1:]}" if is_ordinary else sentence
 
 
-def fixed_template(question: str, words: Sequence[str]) -> str:
+def other_references(tasks: Sequence[Task]) -> dict[str, str]:
+    """Return, by task id, the reference answer of the next task of another document, in a circle.
+
+    Args:
+        tasks: in any order, for ids order the circle; no reference answer gives an empty one.
+
+    Returns:
+        Nothing where all are of one document: an answer to its other questions may be right.
+    """
+    found: dict[str, str] = {}
+    ordered = sorted(tasks, key=lambda one: one.task_id)
+    for at, task in enumerate(ordered):
+        following = chain(ordered[at + 1 :], ordered[:at])
+        other = next((one for one in following if one.doc_hash != task.doc_hash), None)
+        if other is None:
+            return {}
+        found[task.task_id] = other.reference_answer or ""
+    return found
+
+
+def fixed_template(question: str) -> str:
     """Return one form for every question, filled with the names or words of the question alone.
 
     Args:
-        question: a question; names in backticks fill the form.
-        words: of the question, those that carry its subject, where it has no such names.
+        question: a question; names in backticks fill the form, or else the words that carry its
+            subject.
     """
     if names := [f"`{name}`" for name in _NAMED.findall(question)]:
         subject, *parameters = names
     else:
-        subject, parameters = f"The {' '.join(words[:2]).lower()}", list(words[2:8])
+        words = [word for word in WORD.findall(question) if _is_of_subject(word)]
+        subject, parameters = f"The {' '.join(words[:2]).lower()}", words[2:8]
     *most, last = parameters or [""]
     listed = f"{', '.join(most)} and {last}" if most else last
     takes = f" It takes {listed} as the input of the function." if parameters else ""
@@ -56,3 +124,7 @@ def fixed_template(question: str, words: Sequence[str]) -> str:
         "It returns the array of the output values. "
         "Note that the input must be given if it is not the default."
     )
+
+
+def _is_of_subject(word: str) -> bool:
+    return len(word) >= _FEWEST_LETTERS and word.lower() not in FUNCTION_WORDS

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from structlog.testing import capture_logs
 
@@ -223,6 +222,7 @@ def test_single_responses_are_looked_at_together(tasks: dict[str, Task], task: T
 
 
 def test_a_row_out_of_parquet_through_pandas_is_judged(row: dict[str, Any], tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")  # not with this package alone
     rows = [row, {**row, "rubric": [{**row["rubric"][0], "description": "more"}]}]
     pd.DataFrame({"extra_info": rows}).to_parquet(tmp_path / "rows.parquet")
     read = pd.read_parquet(tmp_path / "rows.parquet")["extra_info"]

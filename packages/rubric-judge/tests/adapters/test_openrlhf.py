@@ -36,7 +36,11 @@ LOGS = tuple(f"rubric/{name}" for name in SHARES)
 
 
 @pytest.mark.parametrize(
-    "end", ["", "<|im_end|>", "</s>", "<|eot_id|>\n", "<eos><pad><pad>", "<｜end▁of▁sentence｜>"]
+    "end",
+    [
+        *("", "<|im_end|>", "</s>", "<|eot_id|>\n", "<eos><pad><pad>", "<｜end▁of▁sentence｜>"),
+        *("<turn|>\n", "<seed:eos>", "[e~["),  # Gemma 4, Seed OSS, MiniMax M2
+    ],
 )
 def test_the_prompt_and_the_special_tokens_at_the_end_are_cut_off(end: str) -> None:
     assert response_of(f"{PROMPT}{ANSWER}{end}", PROMPT) == ANSWER

@@ -16,9 +16,9 @@ from rubric_judge.calibration.record import (
     labelled_rubrics,
 )
 from rubric_judge.calibration.report import CalibrationReport
-from rubric_judge.calibration.reward import error_correlation, error_inflation
 from rubric_judge.labels.rows import Label
 from rubric_judge.reliability import Rating, collect
+from rubric_judge.reliability.shared_errors import error_correlation, error_inflation
 
 QUICK = Settings(resamples=50)
 

@@ -10,7 +10,15 @@ import structlog
 
 from rubric_core import Task
 from rubric_judge import ChatModel, LexicalJudge
-from rubric_judge.testing import HOSTILE_TEXTS, FakeCall, FakeEndpoint, Fault, Faults, HostileText
+from rubric_judge.testing import (
+    HOSTILE_TEXTS,
+    FakeCall,
+    FakeEndpoint,
+    Fault,
+    Faults,
+    HostileText,
+    ServedModel,
+)
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.document import DocumentOutcome, RejectionReason
@@ -74,6 +82,19 @@ async def _outcome(
             stages = llm_stages(chat_model, config)
             worker = Worker(stages, LexicalJudge(), QualityConfig())
             return await worker.process(document, DocumentCalls())
+
+
+@pytest.mark.parametrize(("owner", "penalty"), [("vllm", 1.0), ("organization", None)])
+async def test_a_server_that_fills_fields_in_is_sent_neutral_ones(
+    owner: str, penalty: float | None, write: Write, document: Document
+) -> None:
+    served = ServedModel(owner=owner)
+    with FakeEndpoint(write.replies(), served=served) as endpoint:
+        config = write.config(endpoint.url)
+        async with ChatModel(config.model) as chat_model:
+            worker = Worker(llm_stages(chat_model, config), LexicalJudge(), QualityConfig())
+            await worker.process(document, DocumentCalls())
+    assert {call.body.get("repetition_penalty") for call in endpoint.calls} == {penalty}
 
 
 def _whole(outcome: DocumentOutcome) -> RejectionReason | None:

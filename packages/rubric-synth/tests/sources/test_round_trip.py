@@ -126,3 +126,77 @@ def test_a_word_with_a_control_character_makes_no_passage(tmp_path: Path, read: 
     path = tmp_path / "a.txt"
     path.write_text("An e\x1ecient pump is rare.\n\nThe other is not\x07. " + "It is. " * 40)
     assert _said(read, path) == [f"The other is not. {'It is. ' * 40}".strip()]
+
+
+def test_no_line_of_a_page_of_html_begins_a_list(tmp_path: Path, read: Callable) -> None:
+    path = tmp_path / "a.html"
+    said = "The second pump was built in 2016. It has a head of 250 m + 3 m - 2 m, and no valve."
+    wrapped = (
+        said.replace("in 2016.", "in\n2016.").replace(" + 3", "\n+ 3").replace(" - 2", "\n  - 2")
+    )
+    path.write_text(
+        f"<h1>Pumps</h1><p>{wrapped}</p><pre><code>a = 1\n\n- b</code></pre><ul><li>x\ny</li></ul>"
+    )
+    assert _said(read, path) == [said]
+    (found,) = read(path)
+    assert "```\na = 1\n\n- b\n```" in found.text
+    assert "- x y" in found.text
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("It ended in\n2016. Then it began.", ["It ended in 2016. Then it began."]),
+        ("It has parts:\n1. a pump\n2. a loop", ["It has parts:"]),
+        (
+            "> It has parts:\n>\n> 1. a pump\n> 2. a loop\n>\n> It is old.",
+            ["It has parts:", "It is old."],
+        ),
+        ("> > It is old,\n> > and slow.", ["It is old, and slow."]),
+        ("> A flow of\n> >3 litres.", ["A flow of >3 litres."]),
+    ],
+)
+def test_lists_of_markdown(tmp_path: Path, read: Callable, written: str, said: list[str]) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(f"# Loops\n\n{written}\n")
+    assert _said(read, path) == said
+
+
+_WITHIN_WORDS = "The 3*d* shell, 1*s*^2^2*s*^2^ of **ground**s, *b*one and a*b of 2*3 stay."
+
+
+@pytest.mark.parametrize("suffix", [".html", ".rst", ".tex", ".docx", ".odt", ".epub"])
+def test_emphasis_within_words(tmp_path: Path, read: Callable, suffix: str) -> None:
+    path = tmp_path / f"a{suffix}"
+    writer = conversion.PANDOC_FORMATS.get(suffix, "html")
+    program = [conversion.pandoc_program(), "--from=markdown", f"--to={writer}"]
+    text = _WITHIN_WORDS.replace("a*b", r"a\*b").replace("2*3", r"2\*3")
+    subprocess.run([*program, f"--output={path}"], input=text, text=True, check=True)
+    assert _said(read, path) == ["The 3d shell, 1s^(2)2s^2 of grounds, bone and a*b of 2*3 stay."]
+
+
+def test_emphasis_within_words_of_markdown(tmp_path: Path, read: Callable) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(f"# Shells\n\n{_WITHIN_WORDS.replace('^2^2*s*^2^', '')} And 2*n*3, *PO*4.\n")
+    said = "The 3d shell, 1s of grounds, bone and a*b of 2*3 stay. And 2*n*3, PO4."
+    assert _said(read, path) == [said]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("It is slow [3],[4], [5] and old [6, 7].", "It is slow and old."),
+        (
+            "A box of [2, 20] × [2, 20], whose share lies in [0, 1], or in the interval [1, 2].",
+            None,
+        ),
+        ("Set Method=[3], or choose from [1-75]: it is the sum of [2, 3].", None),
+        ("A phase of [0,1] is the rule.", None),
+    ],
+)
+def test_numbers_in_brackets(
+    tmp_path: Path, read: Callable, written: str, said: str | None
+) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(f"# Loops\n\n{written}\n")
+    assert _said(read, path) == [said or written]

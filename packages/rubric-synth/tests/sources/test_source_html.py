@@ -34,7 +34,7 @@ def test_a_page_becomes_its_main_content_as_markdown(tmp_path: Path, read: Calla
     (found,) = read(tmp_path / "tides.html")
     assert found.title == "Tides & coasts"
     assert found.text.startswith(
-        "# How tides arise\n\nThe *moon* raises a bulge of water, and CO2 has"
+        "# How tides arise\n\nThe moon raises a bulge of water, and CO2 has"
     )
     assert "| Spring | 4" in found.text
     assert "level = 3\n\nflood = 4" in found.text

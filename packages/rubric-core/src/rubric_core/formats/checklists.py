@@ -33,6 +33,7 @@ _POLARITY: Final[dict[Pitfalls | None, str]] = {
     ),
 }
 
+_TITLES: Final = ("title", "name", "axis", "criterion_type")
 _WORD_WEIGHTS: Final = {"critical": 4.0, "major": 3.0, "minor": 2.0, "additional": 1.0}
 """ProfBench's scale."""
 
@@ -98,7 +99,7 @@ class Checklist:
         criterion.take("pass_criteria")
         # A list under the name of a text is of the criteria below it.
         texts = [name for name in self.text if not isinstance(criterion.get(name), list)]
-        title = criterion.maybe_text("title", "name", "axis", "criterion_type")
+        title = ", ".join(criterion.joined(*_TITLES).split("\n\n"))  # ProfBench has several types
         needs_text = not children_of(criterion)
         text = ""
         if needs_text or texts:

@@ -45,7 +45,7 @@ class Unanswered(StrEnum):
 class ThoughtTags(Sealed):
     """The marks around the thoughts of a family of models.
 
-    A mark directly between backticks is a mention of it, not the mark.
+    A mark within an inline code span, between backticks of one line, is a mention of it.
     """
 
     open: _Tag
@@ -57,10 +57,12 @@ class ThoughtTags(Sealed):
     opened: bool = False
     """Whether the prompt ends with `open`, so that each completion begins in a thought."""
 
-    counts: Literal["anywhere", "first", "pair"] = Field(default="anywhere", repr=False)
+    counts: Literal["anywhere", "first", "pair", "glued"] = Field(default="anywhere", repr=False)
     """Where the marks count. "anywhere": a close alone ends a thought, for a chat template may have
     opened it. "first": only where the completion begins with `open`, as the words are also ones
-    that an answer may hold. "pair": as "first", and a thought without its close is none."""
+    that an answer may hold. "pair": as "first", and a thought without its close is none. "glued":
+    as "pair", but where a capital letter follows `open` directly, as in no word, it is a thought.
+    """
 
 
 KNOWN_TAGS: Final = (
@@ -69,17 +71,27 @@ KNOWN_TAGS: Final = (
     ThoughtTags(open="<mm:think>", close="</mm:think>"),  # MiniMax M3
     ThoughtTags(open="<seed:think>", close="</seed:think>"),  # Seed OSS
     ThoughtTags(open="[THINK]", close="[/THINK]"),  # Magistral
+    ThoughtTags(open="<longcat_think>", close="</longcat_think>"),  # LongCat
     ThoughtTags(open="<|START_THINKING|>", close="<|END_THINKING|>"),  # Command A Reasoning
     ThoughtTags(open="<|begin_of_thought|>", close="<|end_of_thought|>"),  # Sky-T1, OpenThinker
+    ThoughtTags(open="<|inner_prefix|>", close="<|inner_suffix|>"),  # Apertus
+    ThoughtTags(open="<|think|>", close="<|begin|>assistant<|content|>"),  # Solar Open
     ThoughtTags(open="◁think▷", close="◁/think▷"),  # Kimi-VL
     ThoughtTags(open="<|channel>thought", close="<channel|>"),  # Gemma 4
     ThoughtTags(  # gpt-oss: all channels before the final one
         open="<|channel|>analysis<|message|>", close="<|channel|>final<|message|>"
     ),
+    ThoughtTags(  # gpt-oss, whose final channel says that it holds JSON
+        open="<|channel|>analysis<|message|>",
+        close="<|channel|>final <|constrain|>json<|message|>",
+    ),
     # gpt-oss, decoded without its special tokens
-    ThoughtTags(open="analysis", close="assistantfinal", counts="pair"),
-    ThoughtTags(  # Granite 3.2
-        open="Here is my thought process:", close="Here is my response:", counts="pair"
+    ThoughtTags(open="analysis", close="assistantfinal json", counts="glued"),
+    ThoughtTags(open="analysis", close="assistantfinal", counts="glued"),
+    *(  # Granite 3.2, and what it shortens the words to
+        ThoughtTags(open=f"{one} my thought process:", close=f"{two} my response:", counts="pair")
+        for one in ("Here is", "Here's")
+        for two in ("Here is", "Here's")
     ),
     # Formats that policies are trained to by recipes
     ThoughtTags(open="<thinking>", close="</thinking>", counts="first"),
@@ -204,6 +216,19 @@ def opened_tags(prompt: str, thoughts: Thoughts = "cut") -> ThoughtTags | None:
     return next((tags for tags in families(thoughts) if end.endswith(tags.open)), None)
 
 
+def closes_thought(prompt: str, thoughts: Thoughts = "cut") -> bool:
+    """Return whether what a policy is asked ends with a thought that has ended: an empty one.
+
+    So chat templates switch thinking off.
+
+    Args:
+        prompt: as the model reads it, with the chat template's marks.
+        thoughts: as for `answer_of`.
+    """
+    end = prompt.rstrip()
+    return any(end.endswith(tags.close) for tags in families(thoughts) if tags.counts == "anywhere")
+
+
 def _begins(completion: str, thoughts: Thoughts, *, opened: bool) -> tuple[int | None, str]:
     """Return where the answer begins, None for a thought that does not end, and its close."""
     if thoughts == "kept":
@@ -237,22 +262,34 @@ def _begins_in_thought(thoughts: Thoughts, *, opened: bool) -> bool:
 
 
 @cache
-def _mark(tag: str) -> re.Pattern[str]:
-    return re.compile(f"(?<!`){re.escape(tag)}(?!`)")
+def _mark_or_code(tag: str) -> re.Pattern[str]:
+    # A code span is passed over as a whole. Fences, of three backticks, are none: a thought that
+    # ends within one, or an answer that begins with one, has its mark beside them.
+    return re.compile(f"(?<!`)`(?!`)[^`\\n]*(?<!`)`(?!`)|({re.escape(tag)})")
+
+
+def _ends_of(tag: str, text: str) -> list[int]:
+    """Return where a mark ends, each time that it is not only mentioned."""
+    if tag not in text:  # of nearly all families, and far faster found
+        return []
+    return [found.end() for found in _mark_or_code(tag).finditer(text) if found[1]]
 
 
 def _behind_last_close(text: str, tags: ThoughtTags, *, opened: bool) -> str | None:
     """Return what stands behind the last close, or None where no thought ends."""
     counts = tags.counts == "anywhere" or opened or text.lstrip().startswith(tags.open)
-    ends = [found.end() for found in _mark(tags.close).finditer(text)] if counts else []
+    ends = _ends_of(tags.close, text) if counts else []
     return text[ends[-1] :] if ends else None
 
 
 def _opens(text: str, tags: ThoughtTags) -> bool:
     match tags.counts:
         case "anywhere":
-            return _mark(tags.open).search(text) is not None
+            return bool(_ends_of(tags.open, text))
         case "first":
             return text.lstrip().startswith(tags.open)
         case "pair":
             return False
+        case "glued":
+            begun = text.lstrip()
+            return begun.startswith(tags.open) and begun[len(tags.open) :][:1].isupper()

@@ -268,7 +268,7 @@ def _percent(share: float | None, form: str) -> str:
 def _accuracy(cell: ModelScore) -> str:
     text = f"{100 * cell.mean:.2f}"
     if cell.ci_low is None or cell.ci_high is None:
-        return text
+        return f"{text}\n{cell.no_interval}"
     return f"{text}\n{100 * cell.ci_low:.1f} to {100 * cell.ci_high:.1f}"
 
 

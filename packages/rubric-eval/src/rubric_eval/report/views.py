@@ -59,8 +59,7 @@ def _gain(found: Findings, judge: str, a: str, b: str) -> str:
     one = next((one for one in pairs if (one.judge, one.a, one.b) == (judge, a, b)), None)
     if one is None:
         return ", a difference that was not tested,"
-    interval = bounds(cell(one), "points")
-    figures = f"{written(one.mean, 'points')} points" + (f" ({interval})" if interval else "")
+    figures = f"{written(one.mean, 'points')} points ({bounds(cell(one), 'points')})"
     return f": {figures}" + ("" if one.is_significant else ", no difference shown,")
 
 

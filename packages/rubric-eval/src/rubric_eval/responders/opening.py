@@ -3,7 +3,6 @@
 Controls are written from the tasks before anything is asked; what a model may see is not concerned.
 """
 
-import random
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -20,9 +19,8 @@ from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
-from rubric_judge.lexical.words import FUNCTION_WORDS, WORD
 from rubric_judge.provider.chat import ClosesItself
-from rubric_judge.wrong_answers import denied, fixed_template, shuffled
+from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
 
 
 @dataclass(frozen=True)
@@ -151,14 +149,13 @@ def open_controls(
     """
     if taken := {one.name for one in beside} & {f"{CONTROL}_{name}" for name in CONTROLS}:
         raise EvalConfigError.told("name_of_control", name=min(taken))
-    written = {"fixed_template": {task.task_id: _template(task.question) for task in tasks}}
+    written = {"fixed_template": {task.task_id: fixed_template(task.question) for task in tasks}}
     references = {task.task_id: task.reference_answer or "" for task in tasks}
     if all(references.values()):
-        order = random.Random(0)
-        written["shuffled"] = {id_: shuffled(text, order) for id_, text in references.items()}
-        written["negated"] = {id_: denied(text) for id_, text in references.items()}
-        if len({task.doc_hash for task in tasks}) > 1:
-            written["other_reference"] = _of_others(tasks, references)
+        written["shuffled"] = {id_: shuffled(text, seed=id_) for id_, text in references.items()}
+        written["negated"] = {id_: negated(text) for id_, text in references.items()}
+        if others := other_references(tasks):
+            written["other_reference"] = others
     return tuple(_open(name, answers) for name, answers in written.items())
 
 
@@ -171,18 +168,3 @@ def _open(name: str, answers: Mapping[str, str]) -> OpenModel:
         identity=dict(responder.identity),
     )
     return OpenModel(entry, responder)
-
-
-def _template(question: str) -> str:
-    words = [word for word in WORD.findall(question) if word.lower() not in FUNCTION_WORDS]
-    return fixed_template(question, words)
-
-
-def _of_others(tasks: Sequence[Task], references: Mapping[str, str]) -> dict[str, str]:
-    """Return the reference answer of the next task of another document, in a circle."""
-    found: dict[str, str] = {}
-    for at, task in enumerate(tasks):
-        following = (*tasks[at + 1 :], *tasks[:at])
-        other = next(one for one in following if one.doc_hash != task.doc_hash)
-        found[task.task_id] = references[other.task_id]
-    return found

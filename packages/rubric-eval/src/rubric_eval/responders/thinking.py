@@ -20,7 +20,7 @@ from rubric_core import (
     answer_of,
     opens_thought,
 )
-from rubric_core.schema.answer import families, unopened
+from rubric_core.schema.answer import closes_thought, families, unopened
 from rubric_judge import ChatReply, ModelServer
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")
@@ -54,6 +54,9 @@ class Thinking:
     is_opened: bool = False
     """Whether the server's template opens a thought in the prompt."""
 
+    is_off: bool = False
+    """Whether the template switches thinking off: the prompt ends with an empty thought."""
+
     vanishing: tuple[str, ...] = ()
     """Marks that its texts do not show, unless it is asked for special tokens too."""
 
@@ -69,6 +72,12 @@ class Thinking:
 
     def refuses(self, reply: ChatReply) -> str:
         """Say why a reply cannot be read as is wanted; nothing where it can."""
+        if self.is_off and reply.has_thought and not reply.text.strip():
+            return (
+                "thinking is switched off, and the server's reasoning parser takes the answer for "
+                "a thought: start the server without it, or with one that is told by "
+                "`chat_template_kwargs` (vLLM: `qwen3` in place of `deepseek_r1`)"
+            )
         if self.thoughts != "kept" or not reply.has_thought:
             return ""
         return (
@@ -115,9 +124,12 @@ async def thinking_of(
             )
     if thoughts == "kept":
         return Thinking(thoughts, arguments)
+    # Of some families only the mark that opens a thought is one token.
+    marks = dict.fromkeys(mark for tags in families(thoughts) for mark in (tags.open, tags.close))
     return Thinking(
         thoughts,
         arguments,
         is_opened=prompt is not None and opens_thought(prompt, thoughts),
-        vanishing=await server.vanishing([tags.close for tags in families(thoughts)]),
+        is_off=prompt is not None and closes_thought(prompt, thoughts),
+        vanishing=await server.vanishing(list(marks)),
     )

@@ -10,14 +10,15 @@ from itertools import combinations, compress
 from typing import Any, Final, Unpack, cast
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from scipy import optimize, stats
 
 from rubric_core.arrays import FloatArray
 from rubric_eval.errors import EvalShapeError
 from rubric_eval.statistics.bootstrap import IntervalDraws, bootstrap_mean, cluster_sums
-from rubric_judge.estimates import ClusteredMean, wilson
-from rubric_judge.estimates import score_limits as score_limits_of
+from rubric_eval.statistics.student import Student
+from rubric_judge.estimates import ClusteredMean, binomial_limits, wilson
+from rubric_judge.page.tables import TOO_FEW, TooFew
 
 
 class Interval(BaseModel):
@@ -30,12 +31,17 @@ class Interval(BaseModel):
     """None where one question, or one document, leaves the spread unknown."""
     ci_high: float | None
     n: int
+    no_interval: TooFew | None = Field(
+        default_factory=lambda known: TOO_FEW if known.get("ci_low") is None else None,
+        repr=False,
+    )
+    """Why there is no interval."""
 
     def is_above(self, value: float) -> bool:
         """Whether the whole interval lies above a value; an unknown interval never does."""
         return self.ci_low is not None and self.ci_low > value
 
-    def in_percent(self, *, sign: str = "", unknown: str = "unknown") -> str:
+    def in_percent(self, *, sign: str = "", unknown: str = TOO_FEW) -> str:
         """Write the limits in per cent; `sign` is "+" for differences."""
         if self.ci_low is None or self.ci_high is None:
             return unknown
@@ -60,8 +66,9 @@ def mean_interval(
     confidence: float = 0.95,
     resamples: int = 9999,
     seed: int = 0,
+    least: float = -math.inf,
 ) -> Interval:
-    """Estimate a mean with its bias-corrected and accelerated (BCa) bootstrap interval.
+    """Estimate a mean with the wider of its BCa bootstrap interval and Student's, on each side.
 
         x̄ = Σ x_i / n
         [F̂⁻¹(a₋), F̂⁻¹(a₊)],   a± = Φ(ẑ₀ + (ẑ₀ ± z) / (1 − â·(ẑ₀ ± z)))
@@ -69,7 +76,9 @@ def mean_interval(
     F̂ is the distribution of the mean over `resamples` draws of n values with replacement,
     ẑ₀ = Φ⁻¹(F̂(x̄)) the bias and â the acceleration from the jackknife. z is the quantile of
     Student's t with C − 1 degrees, times √(C / (C − 1)), for C questions or documents: with few of
-    them Φ⁻¹((1 + confidence)/2) would miss too often. The limits of a paired test are these.
+    them Φ⁻¹((1 + confidence)/2) would miss too often. Of two to a dozen documents, or some that are
+    alike by chance, such draws know too little all the same: see `Student`. The limits of a paired
+    test are these.
 
     Args:
         x_N: one finite value a question; None and NaN are missing and are left out.
@@ -77,11 +86,14 @@ def mean_interval(
         confidence: nominal coverage, in (0, 1).
         resamples: bootstrap draws.
         seed: of the draws; the same input gives the same interval.
+        least: what no value can be below, and so no limit: 0 for counts. For values in [0, 1] take
+            `score_interval`.
 
     Returns:
-        The interval over the values present, never beyond their range. Values equal within
-        rounding give the point [x̄, x̄], since no draw differs from it. A single value gives an
-        unknown interval: one question says nothing about the spread between questions.
+        The interval over the values present, within [−1, 1] where they are. Values equal within
+        rounding give the point [x̄, x̄], since no draw differs from it, but 0 ± t²/(C + t²) where
+        all are 0. A single value gives an unknown interval: one question says nothing about the
+        spread between questions.
 
     Raises:
         EvalShapeError: not one axis, no value at all, or an infinite one.
@@ -92,8 +104,12 @@ def mean_interval(
     values_N, is_present_N = _present(x_N)
     n = int(np.count_nonzero(is_present_N))
     drawn = bootstrap_mean(values_N, clusters_N, resamples=resamples, seed=seed)
-    low, high = drawn.expanded_limits(confidence) or (None, None)
-    return Interval(mean=drawn.estimate, ci_low=low, ci_high=high, n=n)
+    there = None if clusters_N is None else list(compress(clusters_N, is_present_N))
+    student = Student.of(values_N[is_present_N], there)
+    limits = student.widen(drawn.expanded_limits(confidence), confidence)
+    if limits is None:
+        return Interval(mean=drawn.estimate, ci_low=None, ci_high=None, n=n)
+    return Interval(mean=drawn.estimate, ci_low=max(limits[0], least), ci_high=limits[1], n=n)
 
 
 def paired_interval(
@@ -160,15 +176,17 @@ def _present(
 
 
 def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> Interval:
-    """Estimate a share of n with Wilson's score interval, which is no point at 0 or n either.
+    """Estimate a share of n with Wilson's modified interval, which is no point at 0 or n either.
 
     Args:
         right: items that count, at most n.
         n: items, at least 1.
         confidence: nominal coverage, in (0, 1).
+
+    Reference: see `rubric_judge.estimates.binomial_limits`.
     """
-    found = cast("Any", stats).binomtest(right, n).proportion_ci(confidence, method="wilson")
-    return Interval(mean=right / n, ci_low=float(found.low), ci_high=float(found.high), n=n)
+    low, high = binomial_limits(right, n, confidence)
+    return Interval(mean=right / n, ci_low=low, ci_high=high, n=n)
 
 
 def mcnemar_p(won: int, lost: int) -> float:
@@ -230,8 +248,8 @@ def score_interval(
     means_N: Sequence[float | None] | FloatArray,
     *,
     clusters_N: Sequence[str],
-    is_accuracy: bool,
-    answers: int,
+    is_accuracy: bool = False,
+    answers: int = 1,
     confidence: float = 0.95,
 ) -> Interval:
     """Estimate a mean of values in [0, 1]: Wilson's interval for one answer an item, else as below.
@@ -241,7 +259,8 @@ def score_interval(
     Wilson's interval at the n* answers that the spread between documents is worth, and Student's t
     with the degrees of freedom that documents of such sizes have (Satterthwaite). A variance below
     that of independent questions, s² / N, counts as s² / N: few documents whose means are alike by
-    chance say nothing of a design that is better than independent draws. The BCa bootstrap
+    chance say nothing of a design that is better than independent draws. Where documents hold
+    several questions, n* has a bound near 0 and 1 (`ClusteredMean.trusted`). The BCa bootstrap
     of a mean, which differences have, is a point where all values are equal, and misses too often
     where few questions have a reward. Where nothing spreads, n* = C*.
 
@@ -249,7 +268,7 @@ def score_interval(
         means_N: of each question, its answers averaged; None and NaN are missing.
         clusters_N: document of each question.
         is_accuracy: whether an answer is right or wrong, and no reward.
-        answers: K, given to each question.
+        answers: K, given to each question; it counts for an accuracy alone.
         confidence: nominal coverage, in (0, 1).
 
     Returns:
@@ -280,7 +299,10 @@ def score_interval(
         least = 0.5 / found.equal_clusters
         independent = ClusteredMean.of(present_N, np.ones_like(present_N))
         variance = max(found.variance, independent.variance)
-        low, high = score_limits_of(mean, variance, quantile, least=least)
+        p = min(max(mean, least), 1 - least)
+        worth = p * (1 - p) / variance
+        worth = found.trusted(worth) if found.clusters < present_N.size else worth
+        low, high = wilson(mean, worth, quantile)
     return Interval(mean=mean, ci_low=low, ci_high=high, n=present_N.size)
 
 

@@ -7,6 +7,7 @@ tests at once are corrected for how many they are (`decide`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import compress
 from typing import Any, Final, TypeAlias, Unpack, cast
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy import optimize, stats
 
 from rubric_core.arrays import FloatArray
 from rubric_eval.statistics import bootstrap, intervals, sign_flip
+from rubric_eval.statistics.student import Student
 
 
 class Correction(StrEnum):
@@ -141,9 +143,9 @@ _DECIMALS: Final = 12
 
 @dataclass(frozen=True)
 class BootstrapTest:
-    """BCa bootstrap by document and sign flips of whole documents, for rewards.
+    """BCa bootstrap, Student's t and sign flips of whole documents, for rewards.
 
-    Both must reject. Of two runs of one model the signs of the differences are chance, so that the
+    All must reject. Of two runs of one model the signs of the differences are chance, so that the
     flips keep the level whatever the number of documents, where bootstraps find a little too often;
     and the bootstrap holds for the mean of skewed differences, where signs are no chance.
     """
@@ -151,7 +153,8 @@ class BootstrapTest:
     drawn: bootstrap.Bootstrap
     flips: sign_flip.SignFlips
     n: int
-    name: str = "BCa bootstrap and sign flips"
+    student: Student
+    name: str = "BCa bootstrap, Student's t and sign flips"
 
     @property
     def mean(self) -> float:
@@ -165,15 +168,18 @@ class BootstrapTest:
 
     @property
     def p_value(self) -> float:
-        """The larger of both: the smallest level at which the limits leave out 0."""
-        return max(self.flips.p_value, self.drawn.p_value())
+        """The largest: the smallest level at which the limits leave out 0."""
+        return max(self.flips.p_value, self.drawn.p_value(), self.student.p_value())
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """BCa limits, expanded for few documents; widened to 0 where the test does not reject."""
-        limits = self.drawn.expanded_limits(confidence)
+        """BCa limits or Student's, the wider; widened to 0 where the test does not reject."""
+        limits = self._widest(confidence)
         if limits is None or self.p_value < 1 - confidence:
             return limits
         return min(limits[0], 0.0), max(limits[1], 0.0)
+
+    def _widest(self, confidence: float) -> tuple[float, float] | None:
+        return self.student.widen(self.drawn.expanded_limits(confidence), confidence)
 
     def detectable(self, *, alpha: float, power: float) -> float | None:
         """Smallest mean that this test finds, and what a mean falls short of the truth by.
@@ -183,7 +189,7 @@ class BootstrapTest:
         all values moved there (`_found_from`). The wider side counts. Values lie in [0, 1], so that
         no difference is above 1.
         """
-        limits = self.drawn.expanded_limits(1 - alpha)
+        limits = self._widest(1 - alpha)
         if limits is None or self.drawn.is_constant:
             return None
         up, down = self._found_from((self.mean - limits[0], limits[1] - self.mean), alpha=alpha)
@@ -207,6 +213,9 @@ class SignFlipTest(BootstrapTest):
     """
 
     name: str = "cluster sign-flip permutation"
+
+    def _widest(self, confidence: float) -> tuple[float, float] | None:
+        return self.drawn.expanded_limits(confidence)
 
     @property
     def p_value(self) -> float:
@@ -302,6 +311,7 @@ def reward_test(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
         sign_flip.SignFlips(*bootstrap.cluster_sums(rounded_N, clusters_N), unit=None, draws=draws),
         n=rounded_N.size,
+        student=_student(rounded_N, clusters_N),
     )
 
 
@@ -330,4 +340,11 @@ def accuracy_test(
         bootstrap.bootstrap_mean(rounded_N, clusters_N, **draws),
         sign_flip.SignFlips(sums_C, counts_C, unit=1 / answers, draws=draws),
         n=n,
+        student=_student(rounded_N, clusters_N),
     )
+
+
+def _student(values_N: FloatArray, clusters_N: Sequence[str] | None) -> Student:
+    is_present_N = ~np.isnan(values_N)
+    there = None if clusters_N is None else list(compress(clusters_N, is_present_N))
+    return Student.of(values_N[is_present_N], there)

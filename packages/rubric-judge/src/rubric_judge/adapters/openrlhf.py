@@ -26,7 +26,8 @@ __all__ = ["RewardFunction", "answer_in", "response_of", "rubric_reward"]
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict[str, object]]
 
 _SPECIAL: Final = re.compile(
-    r"(?:<\|[^<>|\s]{1,40}\|>|<｜[^<>｜\s]{1,40}｜>|</s>|<(?:eos|pad|end_of_turn|endoftext)>)\Z"
+    r"(?:<\|[^<>|\s]{1,40}\|>|<｜[^<>｜\s]{1,40}｜>|</s>"
+    r"|<(?:eos|pad|end_of_turn|endoftext|seed:eos|turn\|)>|\[e~\[)\Z"
 )
 _LONGEST_SPECIAL: Final = 44
 # Of a prompt that OpenRLHF cut at its start, this much must be left to be recognised.

@@ -15,7 +15,8 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from rubric_judge.attack.cases import FILLER, ORDER, TEXTS, WEAK, Attack, Base, Target, filled
-from rubric_judge.wrong_answers import bare_sentences, sentences, shuffled
+from rubric_judge.lexical.words import pieces
+from rubric_judge.wrong_answers import bare_sentences, negated, shuffled
 
 Builder: TypeAlias = Callable[[Target], Iterator[Attack]]
 """Makes the attacks of one family on one task; none where the task lacks what they need."""
@@ -94,7 +95,7 @@ def _in_no_order(target: Target) -> _Slots | None:
         return None
     order, words = random.Random(0), answer.split()
     return {
-        "{shuffled}": shuffled(answer, order),
+        "{shuffled}": shuffled(answer, seed=target.task.task_id),
         "{drawn}": " ".join(order.sample(words, len(words))),
         "{sorted}": " ".join(sorted(words, key=str.lower)),
         "{backwards}": " ".join(reversed(words)),
@@ -103,12 +104,12 @@ def _in_no_order(target: Target) -> _Slots | None:
 
 def _reference(target: Target) -> _Slots | None:
     answer = target.task.reference_answer
-    return None if answer is None else {"{reference}": answer}
+    return None if answer is None else {"{reference}": answer, "{negated}": negated(answer)}
 
 
 def _sentences(target: Target) -> Sequence[_Slots]:
     text = target.task.reference_answer or ""
-    both = zip(sentences(text), bare_sentences(text), strict=True)
+    both = zip(pieces(text), bare_sentences(text), strict=True)
     return [{"{sentence}": sentence, "{inner}": inner} for sentence, inner in both]
 
 

@@ -348,6 +348,9 @@ class _Sample:
         labelled = int(is_labelled_D.sum())
         squares = float((moved_D[is_labelled_D] ** 2).sum()) * (labelled - 1) / labelled
         found = squares + float((moved_D[~is_labelled_D] ** 2).sum())
+        # Documents that are alike by chance are no better design than independent answers.
+        alone = ClusteredMean.of(self.weights_n * self._residual_n, self.weights_n)
+        found = max(found, alone.variance)
         if not math.isfinite(found):
             of = f"{len(self.label_n)} labelled responses"
             raise RewardError(f"{of} give no finite correction: look at their rewards and weights")

@@ -37,7 +37,7 @@ def youden_view(report: CalibrationReport) -> Table:
             name=one.criterion,
             role=WORDS["roles"][one.verdict],
             cells=(
-                Cell(**one.youden_j.model_dump(exclude={"unit"})),
+                Cell(**one.youden_j.model_dump(include={"value", "low", "high"})),
                 Cell(value=one.tpr.value),
                 Cell(value=one.fpr.value),
                 Cell(text=f"{one.positives} / {one.labels}"),

@@ -206,6 +206,10 @@ class RewardCalibration(Part):
     """Mean correlation of judge − label between two criteria."""
     error_inflation: Estimate = UNKNOWN
     """Variance of the reward's error, judge − label, over that of independent errors."""
+    m_eff: Estimate = UNKNOWN
+    """M_eff of the labelled responses' rubrics, by their weights alone, and so without an error."""
+    effective_criteria: Estimate = UNKNOWN
+    """M_eff over `error_inflation`: what it is worth by the errors."""
     flips: Rate
     """Share of advantages whose sign the labels turn around."""
 

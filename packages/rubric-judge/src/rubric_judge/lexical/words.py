@@ -153,6 +153,11 @@ class Sentence:
         return len(self.words) // _WORDS_PER_UNIT
 
 
+def pieces(text: str) -> list[str]:
+    """Split a text at end marks and line breaks, and leave it as it is otherwise."""
+    return [piece for part in _BOUNDARY.split(text) if (piece := part.strip())]
+
+
 def read_sentences(text: str) -> list[Sentence]:
     """Split a text at end marks and line breaks.
 
@@ -163,10 +168,9 @@ def read_sentences(text: str) -> list[Sentence]:
         Its sentences in order; pieces without a word are dropped.
     """
     plain = _LIST_MARK.sub("", text.replace("`", ""))
-    pieces = (piece.strip() for piece in _BOUNDARY.split(plain))
     found = (
         (_kept_sentence if len(piece) <= _LONGEST_KEPT else _read_sentence)(piece)
-        for piece in pieces
+        for piece in pieces(plain)
     )
     return [sentence for sentence in found if sentence.words]
 

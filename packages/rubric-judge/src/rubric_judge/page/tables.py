@@ -18,6 +18,9 @@ Form = Literal[
 """How a column is written; a percentage, a difference and a mark out of ten are shares in data."""
 
 _MISSING: Final = "–"
+TooFew = Literal["too few to say"]
+TOO_FEW: Final[TooFew] = "too few to say"
+"""In place of an interval: so few documents, tasks or responses say nothing of their spread."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,6 @@ class Column(Part):
     form: Form
     has_interval: bool = False
     """Whether its cells have bounds, which are written beside the value."""
-
     is_ranked: bool = False
     """Whether the best value of a group is in bold, or in a heat table every cell is shaded."""
 
@@ -184,9 +186,9 @@ def written(value: float | None, form: Form) -> str:
 
 
 def bounds(cell: Cell, form: Form) -> str:
-    """Write an interval, or nothing where it is unknown."""
+    """Write an interval, or that there is too little for one; nothing without a value."""
     if cell.low is None or cell.high is None:
-        return ""
+        return "" if cell.value is None else TOO_FEW
     return f"{written(cell.low, form)} to {written(cell.high, form)}"
 
 

@@ -75,7 +75,8 @@ class Intervals:
         """Return the mean of some rows of judge − label in z or rewards, which is in [−1, 1].
 
         With Student's interval, of the degrees of freedom that clusters of such sizes are worth; a
-        variance below that of independent rows counts as theirs.
+        variance below that of independent rows counts as theirs. Where no judgement differs from
+        its label, the limits are those of C* clusters of which none differs, ± t² / (C* + t²).
         """
         unit, clusters = self._clusters(rows)
         weights_N = np.ones(len(difference_N)) if self.weights_N is None else self.weights_N
@@ -89,6 +90,8 @@ class Intervals:
         quantile = float(cast("Any", stats).t.ppf((1 + self.confidence) / 2, found.freedom))
         independent = ClusteredMean.of((weights_N * difference_N)[rows], weights_N[rows])
         half = quantile * math.sqrt(max(found.variance, independent.variance))
+        if not difference_N[rows].any():
+            half = quantile**2 / (found.equal_clusters + quantile**2)
         low, high = max(found.mean - half, -1.0), min(found.mean + half, 1.0)
         return Estimate(value=found.mean, low=low, high=high, unit=unit)
 

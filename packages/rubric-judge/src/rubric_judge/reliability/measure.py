@@ -14,7 +14,8 @@ from rubric_core import ConfigError, Outcome
 from rubric_core.arrays import FloatArray
 from rubric_core.configuration import nearest_key
 from rubric_judge.console.progress import current
-from rubric_judge.reliability import agreement, noise, report
+from rubric_judge.estimates import UNKNOWN, Estimate
+from rubric_judge.reliability import agreement, noise, report, shared_errors
 from rubric_judge.reliability.intervals import Intervals
 from rubric_judge.reliability.rates import Confusion, confusions
 from rubric_judge.reliability.ratings import IntArray, Ratings, Statistic, ratio
@@ -81,7 +82,7 @@ def measure(
         confidence=confidence,
         seed=seed,
     )
-    study = _Study(ratings, intervals, groups_of(ratings))
+    study = _Study(ratings, intervals, groups_of(ratings), reference)
     judges: list[report.JudgeReliability] = []
     criteria: list[report.CriterionNoise] = []
     pairs: list[report.PairAgreement] = []
@@ -108,7 +109,7 @@ def measure(
         pairs=tuple(pairs),
         panel=panel,
         reference=reference,
-        rates=study.rates(reference),
+        rates=study.rates(),
     )
 
 
@@ -117,6 +118,7 @@ class _Study:
     ratings: Ratings
     intervals: Intervals
     groups: list[IntArray]
+    reference: str | None
 
     @cached_property
     def single(self) -> agreement.Single:
@@ -148,10 +150,33 @@ class _Study:
             groups=round(float(parts.part_N.sum())),
             constant_frac=estimate(ratio(pairs.constant_N, pairs.part_N), of_groups=True),
             below_noise_frac=estimate(noise.below_noise(parts), of_groups=True),
+            **self._by_errors(j),
             replicates_needed={}
             if within.value is None
             else {f"{rho:g}": noise.replicates_needed(within.value, rho) for rho in _TARGETS},
         )
+
+    @cached_property
+    def place(self) -> int | None:
+        """Of the reference, among the judges."""
+        return None if self.reference is None else self.ratings.judges.index(self.reference)
+
+    def _by_errors(self, j: int) -> dict[str, Any]:
+        """Return the effective criteria of a judge's errors against the reference."""
+        if self.place in {None, j}:
+            return {}
+        ratings, z_JNM = self.ratings, self.single.z_JNM
+        error_NM = z_JNM[j] - z_JNM[self.place]
+        complete_N = (~np.isnan(error_NM) | (ratings.alpha_NM == 0)).all(axis=1)
+        rows = np.flatnonzero(complete_N)
+        if not len(rows):
+            return {}
+        error_NM = shared_errors.centred_errors(error_NM, ratings.cells_by_criterion)
+        effective = shared_errors.effective_criteria(error_NM, ratings.alpha_NM)
+        return {
+            "m_eff": shared_errors.mean_effective(ratings.alpha_NM, rows),
+            "effective_criteria": self.intervals.estimate(effective, rows),
+        }
 
     def criteria(self, j: int) -> list[report.CriterionNoise]:
         ratings = self.ratings
@@ -208,15 +233,23 @@ class _Study:
             responses=len(rows),
             icc_a1=estimate(agreement.icc_a1(self.single.rewards_JN), rows),
             effective_judges=estimate(agreement.effective_judges(self.single.rewards_JN), rows),
+            effective_judges_by_errors=self._judges_by_errors(rows),
             **alphas,
         )
 
-    def rates(self, reference: str | None) -> tuple[report.ReferenceRates, ...]:
+    def _judges_by_errors(self, rows: IntArray) -> Estimate:
+        if self.place is None:
+            return UNKNOWN
+        others_JN = np.delete(self.single.rewards_JN, self.place, axis=0)
+        of_reference_N = self.single.rewards_JN[self.place]
+        by_errors = shared_errors.effective_judges_by_errors(others_JN, of_reference_N)
+        return self.intervals.estimate(by_errors, rows)
+
+    def rates(self) -> tuple[report.ReferenceRates, ...]:
         """Hold every other judge against one: all criteria pooled, then those of the lowest J."""
-        if reference is None:
+        if self.place is None:
             return ()
-        ratings = self.ratings
-        cells, place = ratings.cells_by_criterion, ratings.judges.index(reference)
+        cells, place = self.ratings.cells_by_criterion, self.place
         found = [self._rates(*one) for one in confusions(self.single.z_JNM, place, cells)]
 
         def pooled_first(one: report.ReferenceRates) -> tuple[bool, float]:

@@ -14,7 +14,14 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit, wilson
+from rubric_judge.estimates import (
+    UNKNOWN,
+    ClusteredMean,
+    Estimate,
+    Unit,
+    binomial_limits,
+    wilson,
+)
 from rubric_judge.reliability import noise, ratings
 
 MET: Final = 0.5
@@ -167,8 +174,8 @@ def clustered_rates(
     Wilson's interval with n* in place of n and Student's t in place of the normal quantile, with
     C* − 1 degrees of freedom for clusters that are worth C* of one size (Satterthwaite); J by the
     method of variance estimates recovery, with the correlation of both rates over the clusters. One
-    decision a cluster gives `youden`'s. Where all decisions of a class are the same, deff cannot be
-    seen, and n* = C*.
+    decision a cluster gives `youden`'s; n* has a bound near 0 and 1 (`ClusteredMean.trusted`).
+    Where all decisions of a class are the same, deff cannot be seen, and n* = C*.
 
     Of decisions that weigh w, p̂ is Hájek's Σ w x / Σ w, and deff holds what the weights cost. Where
     all of a class are the same, one that is not may have the greatest weight of any in the sample:
@@ -209,13 +216,17 @@ def _share(
         return UNKNOWN, 0.0
     p, variance, clusters = decided.mean, decided.variance, decided.clusters
     worth = decided.equal_clusters * weight / n
-    if clusters == n == weight or clusters == 1:  # independent, or of one document: one decision
+    if clusters == n == weight:  # independent
+        low, high = binomial_limits(round(p * n), round(n), confidence)
+        return Estimate(value=p, low=low, high=high, unit=unit), worth
+    if clusters == 1:  # one document is one decision
         quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     else:
         quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, decided.freedom))
         if 0 < p < 1 and variance > 0:
             worth = max(p * (1 - p) / variance, 1.0)
             worth = min(n, worth) if n == weight else worth  # a draw by the score can beat deff = 1
+            worth = decided.trusted(worth) if clusters < n else worth
     low, high = wilson(p, worth, quantile)
     return Estimate(value=p, low=low, high=high, unit=unit), worth
 

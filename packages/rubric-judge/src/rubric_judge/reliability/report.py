@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from pydantic import Field
 
@@ -66,6 +66,10 @@ class JudgeReliability(Part):
     """Share of judged groups whose rewards are all equal: no advantage at all."""
     below_noise_frac: Estimate
     """Share of groups whose spread, noise taken off, is below the noise of one judgement."""
+    m_eff: float | None = None
+    """M_eff of the rubrics of the responses that the reference scored, by their weights alone."""
+    effective_criteria: Estimate = UNKNOWN
+    """The same by errors against the reference; see `shared_errors.effective_criteria`."""
     replicates_needed: dict[str, int | None]
     """By target reliability within groups: judgements to average (Spearman–Brown)."""
 
@@ -105,6 +109,8 @@ class PanelAgreement(Part):
     alpha_by_criterion: dict[str, float | None]
     effective_judges: Estimate
     """(Σλ)² / Σλ² over the eigenvalues of the correlation matrix of the judges' rewards."""
+    effective_judges_by_errors: Estimate = UNKNOWN
+    """Of the judges beside the reference, by errors against it."""
     alpha_ordinal: Estimate = UNKNOWN
     """The same with the ordinal metric, which only knows the order of scores."""
     alpha_nominal: Estimate = UNKNOWN
@@ -174,7 +180,7 @@ class ReliabilityReport(Report):
             _judges(self.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
             for k in range(0, len(columns), _MOST_COLUMNS)
         ]
-        panel, alphas = TextTable.turned(WORDS["panel"], [[self.panel]]), _alphas(self.panel)
+        panel, alphas = _panel(self.panel), _alphas(self.panel)
         together = [panel, alphas, _pairs(self.pairs, marks)]
         if self.reference is not None:
             together.append(_rates(self.rates, marks, marks[self.reference]))
@@ -234,11 +240,23 @@ WORDS: Final = toml_beside(__file__, "words.toml")
 
 
 def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> TextTable:
-    words, told = WORDS["judge"], [[one] for one in judges]
+    words = WORDS["judge"]
+    told = [[one, or_dash(one.m_eff, ".1f")] for one in judges]
     alone = TextTable.turned(words, told, columns)
-    cost = TextTable.turned({**words, "rows": words["cost"]}, told, columns)
-    known = tuple(row for row in cost.rows if set(row[1:]) != {or_dash(None, "")})
-    return replace(alone, rows=alone.rows + known)
+    return replace(
+        alone,
+        rows=alone.rows
+        + _known({**words, "rows": words["errors"]}, told, columns)
+        + _known({**words, "rows": words["cost"]}, told, columns),
+    )
+
+
+def _known(
+    words: Mapping[str, Any], told: Sequence[Sequence[object]], columns: Sequence[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Return the rows that some judge has something to say in."""
+    rows = TextTable.turned(words, told, columns).rows
+    return tuple(row for row in rows if set(row[1:]) != {or_dash(None, "")})
 
 
 def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> TextTable:
@@ -248,6 +266,13 @@ def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> T
         words = {**words, "columns": columns}
     of = f" (the {len(shown)} noisiest)" if len(shown) < len(criteria) else ""
     return TextTable.of(words, ([one, marks.get(one.judge)] for one in shown), of=of)
+
+
+def _panel(panel: PanelAgreement) -> TextTable:
+    words, told = WORDS["panel"], [[panel]]
+    whole = TextTable.turned(words, told)
+    by_errors = _known({**words, "rows": words["errors"]}, told, ())
+    return replace(whole, rows=whole.rows + by_errors)
 
 
 def _alphas(panel: PanelAgreement) -> TextTable:

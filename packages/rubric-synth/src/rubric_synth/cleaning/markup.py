@@ -44,6 +44,7 @@ _MAX_COMMENT_CHARS: Final = 5_000
 _MAX_HEADING_CHARS: Final = 1_000
 _MAX_TITLE_CHARS: Final = 300
 _MAX_PARAGRAPH_CHARS: Final = 20_000
+_MAX_BEFORE_CHARS: Final = 20
 _WITHOUT_MARKUP: Final = rewriting(read_table("markup")["markdown"])
 
 
@@ -91,8 +92,22 @@ def sections(text: str) -> tuple[Section, ...]:
 
 def inline_text(text: str) -> str:
     """Remove links, images, tags, emphasis and lost references from one run of text."""
-    bare = _WITHOUT_MARKUP(_MARKUP["tag"].sub("", text))
+    bare = _without_citations(_WITHOUT_MARKUP(_MARKUP["tag"].sub("", text)))
     return " ".join(html.unescape(bare).split())
+
+
+def _without_citations(text: str) -> str:
+    """Drop numbers in brackets that cite, with the space before them, but no interval or list."""
+    pieces: list[str] = []
+    place = 0
+    for found in _MARKDOWN["citation"].finditer(text):
+        before = text[max(place, found.start() - _MAX_BEFORE_CHARS) : found.start()]
+        numbers = [int(number) for number in re.findall(r"\d+", found[0])]
+        if 0 in numbers or _MARKDOWN["before_value"].search(before):
+            continue
+        pieces.append(text[place : found.start()].rstrip())
+        place = found.end()
+    return "".join([*pieces, text[place:]])
 
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
@@ -159,14 +174,16 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
     """
     current: list[str] = []
     in_list = False
-    for line in [*lines, ""]:
+    for written in [*lines, ""]:
+        line = _MARKDOWN["quote_mark"].sub("", written) if ">" in written else written
         bare = line.strip()
+        bullet = "new_bullet" if current else "bullet"
         is_note = _MARKDOWN["footnote"].match(line) is not None
-        is_bullet = is_note or _MARKDOWN["bullet"].match(line) is not None
+        is_bullet = is_note or _MARKDOWN[bullet].match(line) is not None
         is_code = not current and line.startswith(("    ", "\t"))
         is_table = bare.startswith(("|", "+--")) or bare.count(" | ") > 1
         if bare and not (is_code or in_list or is_table or is_bullet):
-            current.append(bare.removeprefix("> "))
+            current.append(bare)
             continue
         in_list = bool(bare) and (in_list or is_bullet)
         paragraph = " ".join(current)

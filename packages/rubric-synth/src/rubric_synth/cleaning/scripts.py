@@ -139,6 +139,8 @@ def _word(before: str) -> str:
 
 
 def _is_isotope(bare: str, after: str) -> bool:
+    if whole := _PATTERNS["whole_isotope"].fullmatch(bare):
+        return whole[1] in _ELEMENTS
     element = _PATTERNS["element"].match(after)
     return (
         element is not None

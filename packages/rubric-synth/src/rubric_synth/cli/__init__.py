@@ -1,4 +1,4 @@
-"""`rubric-synth collect | run | stats | show | check | questions`: parse, call, print; no logic."""
+"""`rubric-synth collect | plan | run | stats | show | check | questions`: parse, call, print."""
 
 import sys
 from collections.abc import Sequence

@@ -24,7 +24,9 @@ from typing import Any, cast
 _SELECTORS = tomllib.loads(Path(__file__).with_name("converter.toml").read_text("utf-8"))
 _NO_CONTENT: list[str] = _SELECTORS["no_content"]
 _NO_CONTENT_BY_NAME: list[str] = _SELECTORS["no_content_by_name"]
+_EMPHASIS: list[str] = _SELECTORS["emphasis"]
 _UNSEEN = "(?:script|style|template|title)"
+_LINE_END = re.compile(r"[ \t]*\r?\n[ \t]*")
 _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^>]{0,200}>(.{0,2000}?)</title", re.DOTALL | re.IGNORECASE)
 _MIN_MAIN_CHARS = 400
@@ -150,10 +152,23 @@ def _converted(page: str, left_out: list[str], *, clean: bool = True) -> str:
         extract_metadata=False,
         skip_images=True,
         autolinks=False,
+        strip_tags=_EMPHASIS,  # within a word, marks of emphasis might be taken for signs: 1*s*
         sub_symbol="<sub>",
         sup_symbol="<sup>",
     )
-    return html_to_markdown.convert(page, options).content or ""
+    return html_to_markdown.convert(_unwrapped(page), options).content or ""
+
+
+def _unwrapped(page: str) -> str:
+    """Join the lines of a page, as who reads it sees them; else "2016. If" might begin a list."""
+    pieces: list[str] = []
+    place = 0
+    for start, end in (*_elements(page, "(?:pre|textarea)"), (len(page), len(page))):
+        if start < place:
+            continue
+        pieces += [_LINE_END.sub(" ", page[place:start]), page[start:end]]
+        place = end
+    return "".join(pieces)
 
 
 def _pdf(path: str, most: int) -> dict[str, Any]:

@@ -140,6 +140,9 @@ local first = {
     return link.content
   end,
   Span = function(span) return span.content end,
+  -- Within a word, marks of emphasis might be taken for signs: 1*s*.
+  Emph = function(inline) return inline.content end,
+  Strong = function(inline) return inline.content end,
   Underline = function(inline) return inline.content end,
   SmallCaps = function(inline) return inline.content end,
   Strikeout = function() return {} end,
@@ -173,7 +176,10 @@ local second = {
       return name:match('^%w+$') ~= nil
     end), {}})
   end,
-  Header = function(header) return pandoc.Header(header.level, header.content) end,
+  Header = function(header)
+    if pandoc.utils.stringify(header) == '' then return {} end
+    return pandoc.Header(header.level, header.content)
+  end,
 }
 
 -- Last, so that the writer escapes nothing.

@@ -4,7 +4,6 @@ Printed beside every dataset, because a reward is only worth training on if an a
 nothing earns much less of it than the reference answer.
 """
 
-import random
 import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +13,9 @@ from typing import Final, NamedTuple
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
-from rubric_judge import JudgePool, LexicalJudge, wrong_answers
+from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
 from rubric_synth import language, stages, tables
-from rubric_synth.extractive.phrases import PROSE_VERBS, VERBS, base_form
 
 CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
 """Each control, and what it is."""
@@ -29,11 +28,6 @@ _PATTERNS: Final = patterns(tables.read_table("patterns")["controls"])
 _TERMS: Final = 12
 """As many as a sentence that reads as one can hold."""
 _FEWEST: Final = 5
-
-
-def fixed_template(question: str) -> str:
-    """Return one form for every question, filled with the names or words of the question alone."""
-    return wrong_answers.fixed_template(question, language.content_words(question))
 
 
 def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
@@ -92,35 +86,6 @@ def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> 
     return language.listed([f"the {one} of {other}" for one, other in pairs])
 
 
-def shuffled(text: str, *, seed: str) -> str:
-    """Return a text with the words of each sentence in random order, end marks in place."""
-    source = random.Random(seed)
-
-    def shuffle(sentence: str) -> str:
-        body = sentence.rstrip(".!?")
-        mixed = body.split()
-        source.shuffle(mixed)
-        return " ".join(mixed) + sentence[len(body) :]
-
-    return " ".join(map(shuffle, language.sentences(text)))
-
-
-def negated(text: str) -> str:
-    """Return a text with every sentence denied by the simplest change that does so."""
-    return " ".join(map(_denial, language.sentences(text)))
-
-
-def _denial(sentence: str) -> str:
-    if _PATTERNS["denied"].search(sentence):
-        return _PATTERNS["denied"].sub(lambda match: match[1] or match[2], sentence, count=1)
-    if _PATTERNS["auxiliary"].search(sentence):
-        return _PATTERNS["auxiliary"].sub(r"\1 not", sentence, count=1)
-    for match in _PATTERNS["verb"].finditer(sentence):
-        if verb := base_form(match[0], VERBS | PROSE_VERBS):
-            return f"{sentence[: match.start()]}does not {verb}{sentence[match.end() :]}"
-    return f"It is not true that {language.lower_first(sentence)}"
-
-
 def keyword_spam(task: Task) -> str:
     """Return every term of the rubric, without sentences."""
     terms = [term for criterion in task.rubric for term in stages.terms_of(criterion)]
@@ -156,14 +121,14 @@ async def control_rewards(tasks: Sequence[Task], judge: Judge | Sequence[Judge])
     """Return the mean reward of each control over the tasks.
 
     Args:
-        tasks: At least one task; of a single one there is no other reference answer.
+        tasks: At least one task; of one document alone there is no other reference answer.
         judge: Scores the answers, many at a time; or several replicas of one.
 
     Raises:
         JudgeSetupError: The judge is not there.
     """
-    names = [name for name in CONTROLS if len(tasks) > 1 or name != _OF_ANOTHER]
     answers = _answers(tasks)
+    names = [name for name in CONTROLS if name in answers]
     asked: list[tuple[Task, str, JudgeView]] = []
     for task in tasks:
         view = task.judge_view("")  # once: its id is a hash of the rubric
@@ -181,13 +146,11 @@ async def control_rewards(tasks: Sequence[Task], judge: Judge | Sequence[Judge])
 
 
 def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
-    following = dict(zip((t.task_id for t in tasks), [*tasks[1:], tasks[0]], strict=True))
-    usual = usual_terms(tasks)
-    return {
+    usual, others = usual_terms(tasks), other_references(tasks)
+    answers: dict[str, Callable[[Task], str]] = {
         "reference": lambda task: task.reference_answer or "",
         "fixed_template": lambda task: fixed_template(task.question),
         "learned_template": lambda task: learned_template(task.question, usual),
-        _OF_ANOTHER: lambda task: following[task.task_id].reference_answer or "",
         "question": lambda task: task.question,
         "passage_start": lambda task: task.grounding.reveal()[:400],
         "shuffled": lambda task: shuffled(task.reference_answer or "", seed=task.task_id),
@@ -195,6 +158,9 @@ def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
         "keyword_spam": keyword_spam,
         "empty": lambda _task: "",
     }
+    if others:
+        answers[_OF_ANOTHER] = lambda task: others[task.task_id]
+    return answers
 
 
 async def _judged(views: Sequence[JudgeView], judge: Judge | Sequence[Judge]) -> list[JudgeResult]:

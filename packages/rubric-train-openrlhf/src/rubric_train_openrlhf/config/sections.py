@@ -83,7 +83,8 @@ class JudgingConfig(Section):
     """A criterion that the calibration does not have: admit it whole, mask it, or do not start."""
     correction: Literal["none", "noise_rates"] = "none"
     """`noise_rates` reads each calibrated criterion as met (z ≥ ½) or not, and corrects it for the
-    judge's TPR and FPR: (met − FPR) / (TPR − FPR), whose mean is the label's."""
+    judge's TPR and FPR: (met − FPR) / (TPR − FPR), whose mean is the label's for answers like those
+    that were labelled. A policy that learns leaves them behind: calibrate anew."""
     max_invalid_frac: Fraction = 0.5
     """More answers out of contract than this share stop the run: of all responses that were judged
     for a step so far, those that dynamic sampling dropped included, or of a held-out pass."""

@@ -162,6 +162,13 @@ def _fingerprint(config: JudgingConfig) -> str | None:
         return None
 
 
+_BOUND: Final = (
+    " on the labelled answers, which are no sample of a policy that has learned: a correction is"
+    " right for answers like those that were labelled, and nothing shows that later ones are;"
+    " label answers of a checkpoint and calibrate again, or leave `correction: none`"
+)
+
+
 def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
     """Say in a line what is masked, what counts less, and what becomes of M_eff."""
     changed = admission.changed
@@ -176,7 +183,7 @@ def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
         f"mean M_eff {before:.2f} → {after:.2f}",
     ]
     corrected = len(admission.rates)
-    parts += [f"{corrected} corrected for the judge's error rates"] if corrected else []
+    parts += [f"{corrected} corrected for the judge's error rates{_BOUND}"] if corrected else []
     return f"admission: {'; '.join(parts)}"
 
 

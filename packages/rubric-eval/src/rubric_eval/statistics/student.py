@@ -1,0 +1,84 @@
+"""Student's interval of a mean over documents, which few or alike documents do not narrow."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from scipy import stats
+
+from rubric_core.arrays import FloatArray
+from rubric_eval.statistics.bootstrap import cluster_sums
+from rubric_judge.estimates import ClusteredMean
+
+_ROUNDING: Final = 1e-12
+"""What equal values may differ by."""
+
+
+@dataclass(frozen=True)
+class Student:
+    """The mean of differences of shares, its error, and the degrees of freedom of that.
+
+        x̄ ± t se,   se² = max(Var(x̄) over documents, s² / N)
+
+    t has the C* − 1 degrees that documents of such sizes have (Satterthwaite). Few documents whose
+    means are alike by chance say nothing of a design that is better than independent draws. Where
+    no value differs from 0, the limits are those of C documents of which none differs.
+
+    Reference: Korn and Graubard, Survey Methodology 24 (1998), for the least variance; Tango,
+    Statistics in Medicine 17 (1998), for ±t² / (C + t²) where nothing differs.
+    """
+
+    mean: float
+    error: float
+    """0 where all values are equal; nan for a single document."""
+    freedom: float
+    clusters: int
+    farthest: float
+    """No limit is farther from 0: 1, or the largest value."""
+
+    @classmethod
+    def of(cls, values_N: FloatArray, clusters_N: Sequence[str] | None = None) -> Student:
+        """Take it of values that are all there, and their documents."""
+        sums_C, counts_C = cluster_sums(values_N, clusters_N)
+        found = ClusteredMean.of(sums_C, counts_C)
+        independent = ClusteredMean.of(values_N, np.ones_like(values_N)).variance
+        is_constant = float(np.ptp(values_N)) <= _ROUNDING
+        variance = 0.0 if is_constant else max(found.variance, independent)
+        return cls(
+            mean=float(values_N[0]) if is_constant else found.mean,
+            error=math.sqrt(variance) if found.clusters > 1 else math.nan,
+            freedom=found.freedom,
+            clusters=found.clusters,
+            farthest=max(1.0, float(np.abs(values_N).max())),
+        )
+
+    def limits(self, confidence: float) -> tuple[float, float] | None:
+        """At a confidence; None for a single document."""
+        if self.clusters == 1:
+            return None
+        t = float(cast("Any", stats).t.isf((1 - confidence) / 2, self.freedom))
+        half = t * self.error
+        if not self.error and abs(self.mean) <= _ROUNDING:
+            half = t**2 / (self.clusters + t**2)
+        return max(self.mean - half, -self.farthest), min(self.mean + half, self.farthest)
+
+    def p_value(self) -> float:
+        """Smallest 1 − confidence at which the limits leave out 0."""
+        if self.clusters == 1 or abs(self.mean) <= _ROUNDING:
+            return 1.0
+        if not self.error:
+            return 0.0
+        return 2 * float(cast("Any", stats).t.sf(abs(self.mean) / self.error, self.freedom))
+
+    def widen(
+        self, limits: tuple[float, float] | None, confidence: float
+    ) -> tuple[float, float] | None:
+        """Return the wider of two intervals on each side; unknown where either is."""
+        own = self.limits(confidence)
+        if own is None or limits is None:
+            return None
+        return min(own[0], limits[0]), max(own[1], limits[1])

@@ -1,0 +1,127 @@
+"""Errors against people that criteria, or judges, share: how many independent ones they are worth.
+
+What varies from call to call says nothing of them. An answer that is hard to judge by one criterion
+is so by the others, and for other judges.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from rubric_core.arrays import FloatArray
+from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
+
+_FEWEST: Final = 2
+"""Judges, and responses, of which something is correlated."""
+
+
+def centred_errors(
+    error_NM: FloatArray,
+    cells: Mapping[str, tuple[Sequence[int], Sequence[int]]],
+    weights_N: FloatArray | None = None,
+) -> FloatArray:
+    """Return errors of each criterion, their mean over all responses taken off.
+
+    What a judge adds to a criterion everywhere is bias, not a spread, and in no advantage.
+
+    Args:
+        error_NM: judge − reference, nan where either is missing.
+        cells: for each criterion, the (n, m) that it stands at.
+        weights_N: of each response in the mean.
+    """
+    centred_NM = error_NM.copy()
+    for n, m in cells.values():
+        seen = ~np.isnan(error_NM[n, m])
+        if seen.any():
+            weights_C = None if weights_N is None else weights_N[n][seen]
+            centred_NM[n, m] -= np.average(error_NM[n, m][seen], weights=weights_C)
+    return centred_NM
+
+
+def error_correlation(error_NM: FloatArray) -> Statistic:
+    """Return the mean correlation of two criteria's errors on the same response.
+
+        ρ = Σ_i Σ_{j≠k} e_ij e_ik / Σ_i (M_i − 1) Σ_j e_ij²
+
+    over the M_i criteria of each response that have a label and a score: the intraclass
+    correlation of criteria within a response, in which a criterion that errs more counts more.
+
+    Returns:
+        The statistic over rows: 1 for errors that are always equal, 0 for independent ones.
+
+    Source: Fleiss, The Design and Analysis of Clinical Experiments (1986), ch. 1.
+    """
+    count_N = (~np.isnan(error_NM)).sum(axis=1)
+    squares_N = np.nansum(error_NM**2, axis=1)
+    products_N = np.nansum(error_NM, axis=1) ** 2 - squares_N
+    return ratio(products_N, np.maximum(count_N - 1, 0) * squares_N)
+
+
+def error_inflation(error_NM: FloatArray, alpha_NM: FloatArray) -> Statistic:
+    """Return Var(Σ_j α_j e_j) / Σ_j α_j² Var(e_j): 1 for independent errors."""
+    weighted_NM = alpha_NM * np.nan_to_num(error_NM)
+    return ratio(weighted_NM.sum(axis=1) ** 2, (weighted_NM**2).sum(axis=1))
+
+
+def effective_criteria(error_NM: FloatArray, alpha_NM: FloatArray) -> Statistic:
+    """Return how many criteria with independent errors would err as the reward does.
+
+        M_err = M_eff / deff,   deff = Var(Σ_j α_j e_j) / Σ_j α_j² Var(e_j)
+        1 / M_eff = mean Σ_j α_j²
+
+    For M equal weights and errors that correlate by ρ it is M / (1 + (M − 1) ρ), between 1 and M;
+    more where errors cancel.
+
+    Args:
+        error_NM: of `centred_errors`.
+        alpha_NM: shares α_j of each response's rubric.
+
+    Returns:
+        The statistic over rows; nan where no error spreads.
+
+    Source: Kish, Survey Sampling (1965), §5.4 and §8.2: n / deff, deff = 1 + (m − 1) ρ.
+    """
+    inflation = error_inflation(error_NM, alpha_NM)
+
+    def statistic(rows: IntArray) -> float:
+        factor = inflation(rows)
+        return mean_effective(alpha_NM, rows) / factor if factor > 0 else math.nan
+
+    return statistic
+
+
+def mean_effective(alpha_NM: FloatArray, rows: IntArray) -> float:
+    """Return M_eff of the rubrics of some rows, their harmonic mean; nan without a row."""
+    if not len(rows):
+        return math.nan
+    return 1 / float((alpha_NM[rows] ** 2).sum(axis=1).mean())
+
+
+def effective_judges_by_errors(rewards_JN: FloatArray, reference_N: FloatArray) -> Statistic:
+    """Return of how many independent judges the mean would err as that of these does.
+
+        J_err = mean_j Var(e_j) / Var(mean_j e_j),   e_j = r_j − r_reference
+
+    J for judges that err independently, 1 for those that err alike: J / (1 + (J − 1) ρ). The
+    reference's own errors are in all e_j, so that it is low rather than high.
+
+    Args:
+        rewards_JN: of the judges, without the reference.
+        reference_N: rewards by the labels.
+
+    Returns:
+        The statistic over rows that all have scored; nan for a single judge, or without a spread.
+
+    Source: Kish, Survey Sampling (1965), §5.4 and §8.2, as `effective_criteria`.
+    """
+
+    def statistic(rows: IntArray) -> float:
+        error_JN = rewards_JN[:, rows] - reference_N[rows]
+        if min(error_JN.shape) < _FEWEST:
+            return math.nan
+        together = float(error_JN.mean(axis=0).var())
+        return float(error_JN.var(axis=1).mean()) / together if together > 0 else math.nan
+
+    return statistic

@@ -1,0 +1,63 @@
+"""`rubric-synth plan`: what a run would take, before anything is asked."""
+
+from pathlib import Path
+
+import rubric_synth
+from rubric_judge.console.command import Positive
+from rubric_judge.console.snapshot import duration_text
+from rubric_judge.page.tables import counted
+from rubric_synth.cli import console
+from rubric_synth.tables import read_table
+
+
+@console.app.command
+def plan(
+    collected: Path,
+    *,
+    config: Path | None = None,
+    limit: Positive | None = None,
+    max_cost_usd: float | None = None,
+) -> None:
+    """Estimate calls, tokens, money and time of `run`; no model is asked.
+
+    An upper bound: each document gives all of its questions, and each passes every check. What is
+    read of documents is counted, what models write is assumed.
+
+    Args:
+        collected: Folder written by `collect`.
+        config: YAML file, that of the run.
+        limit: The first so many documents only.
+        max_cost_usd: Say how far this would reach, in place of the configuration's ceiling.
+    """
+    from rubric_synth.pipeline.estimate import estimate
+
+    settings = rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
+    found = estimate(collected, settings, limit=limit)
+    say = read_table("estimate")["said"]
+    if not found.calls:
+        console.print_line(say["no_calls"].format(documents=counted(found.documents, "document")))
+        return
+    rows = (
+        (
+            one.stage,
+            f"{one.calls:,}",
+            f"{one.prompt_tokens:,}",
+            f"{one.completion_tokens:,}",
+            "not known" if one.cost_usd is None else f"{one.cost_usd:,.2f}",
+        )
+        for one in found.stages
+    )
+    console.print_table("At most", ("",), ("calls", "tokens read", "written", "USD"), rows)
+    cost = found.cost_usd
+    told = {
+        "found": found,
+        "documents": counted(found.documents, "document"),
+        "time": duration_text(found.seconds),
+        "cost": say["unpriced"] if cost is None else f"{cost:,.2f} USD",
+    }
+    console.print_line(say["total"].format(**told))
+    console.print_line(say["assumed"].format(**told, **read_table("estimate")))
+    ceiling = max_cost_usd or settings.max_cost_usd
+    if ceiling is not None and cost is not None and cost > ceiling:
+        reach = int(found.documents * ceiling / cost)
+        console.print_line(say["ceiling"].format(ceiling=ceiling, reach=f"{reach:,}", **told))
