@@ -1,5 +1,10 @@
-"""Words of English that mean the same, the opposite, or little: tables beside this module."""
+"""Words of English that mean the same, the opposite, or little: tables beside this module.
 
+The words come from WordNet (`wordnet/`), from a grammar's closed classes (`grammar.toml`) and from
+counts over technical text (`frequency.txt`); `tools/claim_tables.py` makes the first and the last.
+"""
+
+import hashlib
 import math
 from collections import defaultdict
 from functools import cache, lru_cache
@@ -10,7 +15,13 @@ from rubric_core.files import toml_beside
 from rubric_judge.lexical.words import FUNCTION_WORDS, stem
 
 _HERE: Final = Path(__file__).parent
-CUES: Final = toml_beside(__file__, "cues.toml")
+GRAMMAR: Final = toml_beside(__file__, "grammar.toml")
+_SCALES: Final = [(scale["up"], scale["down"]) for scale in GRAMMAR["scales"]]
+_TABLES: Final = (
+    "grammar.toml",
+    "frequency.txt",
+    *(f"wordnet/{name}.txt" for name in ("synonyms", "opposites", "derived")),
+)
 _COMMON_PREFIX: Final = 5
 _PREFIX_SHARE: Final = 0.6
 _NEAR: Final = 0.8
@@ -22,9 +33,20 @@ def _lines(name: str) -> list[str]:
 
 
 @cache
+def fingerprint() -> str:
+    """Return a hash of all tables: another table is another judge."""
+    found = hashlib.sha256()
+    for name in _TABLES:
+        found.update((_HERE / name).read_bytes())
+    return found.hexdigest()
+
+
+@cache
 def _synonyms() -> dict[str, frozenset[int]]:
     groups = defaultdict[str, set[int]](set)
-    for number, line in enumerate(_lines("synonyms.txt")):
+    for number, line in enumerate(
+        (*_lines("wordnet/synonyms.txt"), *_lines("wordnet/derived.txt"))
+    ):
         for word in line.split():
             groups[stem(word)].add(number)
     return {word: frozenset(numbers) for word, numbers in groups.items()}
@@ -33,11 +55,11 @@ def _synonyms() -> dict[str, frozenset[int]]:
 @cache
 def _opposites() -> dict[str, frozenset[str]]:
     found = defaultdict[str, set[str]](set)
-    for line in _lines("opposites.txt"):
+    for line in _lines("wordnet/opposites.txt"):
         one, other = map(stem, line.split())
         found[one].add(other)
         found[other].add(one)
-    for one_side, other_side in CUES["directions"]:
+    for one_side, other_side in _SCALES:
         ones, others = set(map(stem, one_side.split())), set(map(stem, other_side.split()))
         for word in ones:
             found[word] |= others
@@ -49,7 +71,7 @@ def _opposites() -> dict[str, frozenset[str]]:
 @cache
 def _sides() -> dict[str, frozenset[tuple[int, int]]]:
     found = defaultdict[str, set[tuple[int, int]]](set)
-    for number, sides in enumerate(CUES["directions"]):
+    for number, sides in enumerate(_SCALES):
         for side, words in enumerate(sides):
             for word in words.split():
                 found[stem(word)].add((number, side))
@@ -115,11 +137,7 @@ def opposite(one: str, other: str) -> bool:
     """
     if other in _opposites().get(one, ()):
         return True
-    return any(
-        (long.startswith(prefix) and long.removeprefix(prefix) == short and len(short) > 3)  # noqa: PLR2004 - "un" + "it"
-        for long, short in ((one, other), (other, one))
-        for prefix in ("un", "in", "im", "non", "dis", "ir", "non-")
-    )
+    return one in (f"non{other}", f"not{other}") or other in (f"non{one}", f"not{one}")
 
 
 def is_cue(root: str) -> bool:

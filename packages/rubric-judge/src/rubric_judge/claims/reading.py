@@ -20,9 +20,17 @@ _TOKEN: Final = re.compile(
     r"|(?P<number>(?<![\w.])[-−]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s?[×x*]\s?10\^?[{]?[-−]?\d+[}]?)?)"
     r"|(?P<word>[A-Za-z_][\w']*(?:\.\w+)*)"
 )
-_NEGATIONS: Final = frozenset(lexicon.CUES["negations"].split())
-_CLAUSE_WORDS: Final = frozenset(lexicon.CUES["clause_words"].split())
-_NUMBERS: Final = {word: float(n) for n, word in enumerate(lexicon.CUES["numbers"].split())}
+_NEGATIONS: Final = frozenset(
+    f"{lexicon.GRAMMAR['negations']} {lexicon.GRAMMAR['implicatives']}".split()
+)
+_WITH_TO: Final = frozenset(lexicon.GRAMMAR["with_to"].split())
+_TO: Final = re.compile(r"\s+to\b")
+_CLAUSE_WORDS: Final = frozenset(lexicon.GRAMMAR["clause_words"].split())
+_NUMBERS: Final = {word: float(n) for n, word in enumerate(lexicon.GRAMMAR["numbers"].split())}
+_PHRASES: Final = {
+    phrase: word for word, phrases in lexicon.GRAMMAR["phrases"].items() for phrase in phrases
+}
+_PHRASE: Final = re.compile(rf"\b(?:{'|'.join(_PHRASES)})\b", re.IGNORECASE)
 _LITERALS: Final = frozenset({"True", "False", "None", "NaN", "nan", "inf", "infinity", "Inf"})
 _REACH: Final = 7
 """Words that a denial reaches over."""
@@ -113,13 +121,17 @@ def tokens(text: str) -> tuple[Token, ...]:
     """Return the words and values of a clause, with what is denied among them."""
     found: list[Token] = []
     reach = 0
-    for match in _TOKEN.finditer(plain(text)):
+    text = _PHRASE.sub(lambda phrase: _PHRASES[phrase[0].lower()], plain(text))
+    for match in _TOKEN.finditer(text):
         written = match[0]
         lowered = written.lower()
-        if lowered in _NEGATIONS or lowered.endswith("n't"):
-            reach = (
-                _REACH if not text[match.end() : match.end() + 6].lstrip().startswith("only") else 0
-            )
+        if (
+            lowered in _NEGATIONS
+            or lowered.endswith("n't")
+            or (lowered in _WITH_TO and _TO.match(text, match.end()))
+        ):
+            is_more = text[match.end() : match.end() + 6].lstrip().startswith("only")
+            reach = 0 if is_more else _REACH
             found.append(Token(lowered, written, 0.0, denied=False))
             continue
         if lowered in _CLAUSE_WORDS or lowered == "and":
