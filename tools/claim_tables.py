@@ -1,4 +1,4 @@
-"""Make the tables of words of the claim judge, from WordNet 3.0 and from the docstrings of libraries.
+"""Make the claim judge's tables of words, from WordNet 3.0 and from docstrings of libraries.
 
     apt-get download wordnet-base && dpkg-deb --extract wordnet-base_*.deb unpacked
     uv run python tools/claim_tables.py unpacked/usr/share/wordnet
@@ -14,18 +14,20 @@ import pkgutil
 import re
 import sys
 import warnings
-from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from rubric_judge.lexical.words import stem
 
 CLAIMS = Path(__file__).resolve().parents[1] / "packages/rubric-judge/src/rubric_judge/claims"
+Test = Callable[[str], bool]
 PARTS = {"n": "noun", "v": "verb", "a": "adj", "s": "adj", "r": "adv"}
 COMMON_SENSES = 3
 """A word is a synonym by its first senses; by a rare one nearly any two words are."""
 FEWEST_DOCSTRINGS = 6
+SHORTEST = 3
 PREFIXES = ("un", "in", "im", "ir", "il", "non", "dis")
 
 
@@ -34,7 +36,9 @@ class Synset:
     """One sense: its words, and where each points to."""
 
     words: list[str]
-    pointers: list[tuple[str, str, str, str]] = field(default_factory=list)
+    pointers: list[tuple[str, str, str, str]] = field(
+        default_factory=list[tuple[str, str, str, str]]
+    )
     """Symbol, offset, part of speech, and which word of which synset, in hexadecimal."""
 
 
@@ -82,19 +86,27 @@ def read(folder: Path) -> WordNet:
     return found
 
 
+def _place(hexadecimal: str) -> int:
+    return int(hexadecimal, base=16) - 1
+
+
 def _rows(path: Path) -> Iterator[str]:
-    return (
-        row for row in path.read_text(encoding="ascii").splitlines() if not row.startswith(" ")
-    )
+    return (row for row in path.read_text(encoding="ascii").splitlines() if not row.startswith(" "))
 
 
 def related(net: WordNet, known: set[str]) -> tuple[set[tuple[str, ...]], ...]:
-    """Return groups of synonyms, pairs of opposites, and pairs of words with one derived from the other."""
+    """Return groups of synonyms, pairs of opposites, and pairs of a word and one derived of it."""
 
     def is_plain(word: str) -> bool:
-        return word.isalpha() and len(word) > 2 and (net.is_met(word) or stem(word) in known)
+        return (
+            word.isalpha() and len(word) >= SHORTEST and (net.is_met(word) or stem(word) in known)
+        )
 
-    synonyms, opposites, derived = set[tuple[str, ...]](), set[tuple[str, ...]](), set[tuple[str, ...]]()
+    synonyms, opposites, derived = (
+        set[tuple[str, ...]](),
+        set[tuple[str, ...]](),
+        set[tuple[str, ...]](),
+    )
     for (part, offset), synset in net.synsets.items():
         group = {
             word
@@ -110,13 +122,13 @@ def related(net: WordNet, known: set[str]) -> tuple[set[tuple[str, ...]], ...]:
             pairs = {"!": opposites, "+": derived, "\\": derived}.get(symbol)
             if pairs is None or places == "0000":
                 continue
-            pair = synset.words[int(places[:2], 16) - 1], other.words[int(places[2:], 16) - 1]
+            pair = synset.words[_place(places[:2])], other.words[_place(places[2:])]
             if all(map(is_plain, pair)) and len(set(map(stem, pair))) > 1:
                 pairs.add(tuple(sorted(pair)))
     return synonyms, opposites | _of_satellites(net, is_plain) | _by_prefix(net, is_plain), derived
 
 
-def _near(net: WordNet, one: Synset, other: Synset, is_plain) -> set[tuple[str, ...]]:
+def _near(net: WordNet, one: Synset, other: Synset, is_plain: Test) -> set[tuple[str, ...]]:
     """Return pairs of adjectives of similar meaning, one of each synset."""
     return {
         tuple(sorted((word, like)))
@@ -127,7 +139,7 @@ def _near(net: WordNet, one: Synset, other: Synset, is_plain) -> set[tuple[str, 
     }
 
 
-def _of_satellites(net: WordNet, is_plain) -> set[tuple[str, ...]]:
+def _of_satellites(net: WordNet, is_plain: Test) -> set[tuple[str, ...]]:
     """Return an adjective's near relatives, each with the opposites of its head: huge, small."""
     found = set[tuple[str, ...]]()
     for (part, offset), synset in net.synsets.items():
@@ -140,7 +152,7 @@ def _of_satellites(net: WordNet, is_plain) -> set[tuple[str, ...]]:
         for head in heads:
             for symbol, to, _, places in head.pointers:
                 if symbol == "!":
-                    against = net.synsets["adj", to].words[int(places[2:], 16) - 1]
+                    against = net.synsets["adj", to].words[_place(places[2:])]
                     found |= {
                         tuple(sorted((word, against)))
                         for word in firsts
@@ -150,11 +162,9 @@ def _of_satellites(net: WordNet, is_plain) -> set[tuple[str, ...]]:
     return found
 
 
-def _by_prefix(net: WordNet, is_plain) -> set[tuple[str, ...]]:
+def _by_prefix(net: WordNet, is_plain: Test) -> set[tuple[str, ...]]:
     """Return adjectives and adverbs that deny another by their first letters."""
-    kinds = {
-        part: {word for kind, _, word in net.rank if kind == part} for part in ("adj", "adv")
-    }
+    kinds = {part: {word for kind, _, word in net.rank if kind == part} for part in ("adj", "adv")}
     return {
         tuple(sorted((word, base)))
         for words in kinds.values()
@@ -171,9 +181,14 @@ def docstrings() -> Iterator[str]:
     names = [name for name in sys.stdlib_module_names if not name.startswith("_")]
     for library in ("numpy", "scipy"):
         package = importlib.import_module(library)
-        names += [library, *(f"{library}.{module.name}" for module in pkgutil.iter_modules(package.__path__))]
+        names += [
+            library,
+            *(f"{library}.{module.name}" for module in pkgutil.iter_modules(package.__path__)),
+        ]
     for name in sorted(names):
-        if name in {"antigravity", "this", "idlelib", "turtledemo"} or name.split(".")[-1].startswith("_"):
+        if name in {"antigravity", "this", "idlelib", "turtledemo"} or name.split(".")[
+            -1
+        ].startswith("_"):
             continue
         try:
             module = importlib.import_module(name)

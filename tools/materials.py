@@ -19,6 +19,7 @@ PERMISSIVE = re.compile(
 KNOWN = {
     "chardet": "LGPL-2.1-or-later: comes with rubric-eval[lm-eval] alone, which loads it as it is",
     "docutils": "its Emacs mode is under the GPL, which nothing imports",
+    "rubric-judge": "WordNet's, permissive, for the claim judge's tables: claims/wordnet/LICENSE",
     "krippendorff": "GPL-3.0-or-later: comes with rubric-judge[reliability] alone, never by itself",
     "nvidia-*": "NVIDIA's terms: CUDA's libraries, which torch brings on Linux",
     "cuda-*": "NVIDIA's terms: as nvidia-*",

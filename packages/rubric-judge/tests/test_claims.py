@@ -1,10 +1,17 @@
 """What an answer says of a claim: stated in other words, contradicted, or left out."""
 
+import json
+from pathlib import Path
+
 import pytest
 
-from rubric_core import Criterion, CriterionKind, Grounding, Rubric, Task
+from rubric_core import Criterion, CriterionKind, Grounding, Rubric, Task, write_tasks
 from rubric_judge import ClaimConfig, ClaimJudge, load_judge
+from rubric_judge.claims import lexicon
+from rubric_judge.claims.claim import claim_of, is_empty
+from rubric_judge.cli import main
 
+LATTICE = "the lattice energy increases as the charges of the ions increase"
 PASSAGE = (
     "The lattice energy increases as the charges of the ions increase. "
     "Melting the crystal takes 769 kJ per mole. "
@@ -103,3 +110,102 @@ def test_the_same_text_gets_the_same_score() -> None:
 
 def test_a_configuration_names_the_judge() -> None:
     assert isinstance(load_judge(ClaimConfig()), ClaimJudge)
+
+
+def test_the_fingerprint_is_of_the_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ClaimJudge().fingerprint
+    assert ClaimJudge().fingerprint == before
+    monkeypatch.setattr(lexicon, "_TABLES", ("grammar.toml",))
+    lexicon.fingerprint.cache_clear()
+    try:
+        assert ClaimJudge().fingerprint != before
+    finally:
+        monkeypatch.undo()
+        lexicon.fingerprint.cache_clear()
+
+
+def test_reasons_name_the_sentence_what_is_missing_and_what_is_wrong() -> None:
+    criteria = (
+        Criterion(
+            id="more", weight=1,
+            description=f"Says that {LATTICE}.",
+        ),
+        Criterion(
+            id="melting", weight=1,
+            description="Says that melting the crystal takes 769 kJ per mole.",
+            required_elements=("769",),
+        ),
+        Criterion(id="side", weight=1, description="Says that by default `side` is 'left'."),
+        Criterion(id="why", weight=1, description="Explains the sort.", required_elements=("sort",)),
+    )  # fmt: skip
+    task = Task(
+        question="What should one know?",
+        grounding=Grounding(PASSAGE),
+        rubric=Rubric(criteria=criteria),
+    )
+    answer = (
+        "The lattice energy decreases as the charges of the ions increase. "
+        "Melting a mole of crystal takes energy."
+    )
+    reasons = dict(
+        line.split(": ", 1)
+        for line in (ClaimJudge().judge_now(task.judge_view(answer)).reasoning or "").splitlines()
+    )
+    assert reasons["more"].startswith("contradicted 0.00 in “The lattice energy decreases")
+    assert "“decreases” against “increases”" in reasons["more"]
+    assert reasons["melting"].startswith("stated 0.")
+    assert "without the required 769" in reasons["melting"]
+    assert reasons["side"] == "absent 0.00"
+    assert reasons["why"] == "states no claim, scored by its words"
+    (against,) = [why for what, why in reasons.items() if what.startswith("against the source")]
+    assert "“decreases” against “increases”" in against
+
+
+def test_the_command_shows_the_reasons(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    criterion = Criterion(id="c", weight=1, description="Says that by default `side` is 'left'.")
+    rubric = Rubric(criteria=(criterion,))
+    task = Task(question="What is `side`?", grounding=Grounding(PASSAGE), rubric=rubric)
+    write_tasks(tmp_path / "tasks.jsonl", [task])
+    response = json.dumps({"task_id": task.task_id, "response": "`side` is 'left' by default."})
+    (tmp_path / "answers.jsonl").write_text(f"{response}\n")
+    (tmp_path / "judge.yaml").write_text("type: claims\n")
+    files = [str(tmp_path / name) for name in ("tasks.jsonl", "answers.jsonl")]
+    more = ["--judge", str(tmp_path / "judge.yaml"), "--out", str(tmp_path / "judged.jsonl")]
+    monkeypatch.setattr("sys.argv", ["rubric-judge", "score", *files, *more, "--show", "1"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    shown = capsys.readouterr().out
+    assert "line 1: reward 1.0000\nc: stated 1.00 in “`side` is 'left' by default.”" in shown
+
+
+def test_phrases_of_bounds_are_opposites() -> None:
+    claim = "the array needs at least three axes"
+    assert scored(claim, "The array needs three axes or more.") > 0.5
+    assert scored(claim, "The array needs at most three axes.") == 0
+
+
+def test_failing_to_do_something_denies_it_and_failing_alone_does_not() -> None:
+    claim = "the search returns an index for an empty list"
+    assert scored(claim, "The search returns an index where the list is empty.") > 0.5
+    assert scored(claim, "The search fails to return an index for an empty list.") == 0
+
+
+@pytest.mark.parametrize(
+    ("description", "is_claim", "empty"),
+    [
+        ("Says that the search ends at the first match.", True, False),
+        ("States that `axis` is 0.", True, False),
+        ("Says that it is so.", True, True),
+        ("Says that it matters.", True, True),
+        ("Explains why the search ends.", False, False),
+    ],
+)
+def test_a_criterion_states_a_claim_or_an_empty_one_or_none(
+    description: str, *, is_claim: bool, empty: bool
+) -> None:
+    claim = claim_of(Criterion(id="c", weight=1, description=description))
+    assert bool(claim) == is_claim
+    assert (bool(claim) and is_empty(claim)) == empty

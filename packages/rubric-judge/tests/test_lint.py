@@ -12,7 +12,9 @@ import structlog
 from pyarrow import parquet
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
+from rubric_judge import judge_spec
 from rubric_judge.cli import main
+from rubric_judge.lint.claims import reads_claims
 from rubric_judge.lint.reading import Finding
 from rubric_judge.lint.run import lint_task, lint_tasks
 
@@ -500,3 +502,53 @@ def test_a_file_that_cannot_be_read_is_one_clear_line(
     assert done.returncode == 2
     assert problem in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_criterion_without_a_claim_is_found_where_the_judge_of_claims_scores_it() -> None:
+    task = _task(
+        Criterion(id="claim", weight=1, description="Says that the pump stops at 90 degrees."),
+        Criterion(id="open", weight=1, description="Explains why the pump stops."),
+        Criterion(
+            id="checked", weight=1, description="Is short.", verification_method="regex: pump"
+        ),
+    )
+    by_claims = [(f.code, f.criterion_id) for f in lint_task(task, by_claims=True)]
+    assert ("no_claim", "open") in by_claims
+    assert {one for code, one in by_claims if code == "no_claim"} == {"open"}
+    assert "no_claim" not in {finding.code for finding in lint_task(task)}
+
+
+def test_an_empty_claim_is_found_whoever_judges() -> None:
+    task = _task(
+        Criterion(id="empty", weight=1, description="Says that it is so."),
+        Criterion(id="full", weight=1, description="Says that the pump stops at 90 degrees."),
+    )
+    found = [(f.code, f.criterion_id) for f in lint_task(task) if f.code == "empty_claim"]
+    assert found == [("empty_claim", "empty")]
+
+
+@pytest.mark.parametrize(
+    ("settings", "reads"),
+    [
+        ({"type": "claims"}, True),
+        ({"type": "hybrid", "judge": {"type": "claims"}}, True),
+        ({"type": "lexical"}, False),
+        ({"type": "llm", "model": "m"}, False),
+    ],
+)
+def test_the_configuration_says_whether_claims_are_read(
+    settings: dict[str, object], *, reads: bool
+) -> None:
+    assert reads_claims(judge_spec(settings)) == reads
+
+
+def test_the_command_takes_the_judge_that_will_score(
+    tmp_path: Path, lint: Callable[..., Run]
+) -> None:
+    task = _task(Criterion(id="open", weight=1, description="Explains why the pump stops."))
+    (tmp_path / "tasks.jsonl").write_text(_row(task) + "\n")
+    (tmp_path / "judge.yaml").write_text("type: claims\n")
+    without, named = lint("tasks.jsonl"), lint("tasks.jsonl", "--judge", "judge.yaml")
+    assert (without.returncode, named.returncode) == (0, 0)
+    assert "no_claim" not in without.stdout
+    assert "no_claim: 'open' states no claim" in named.stdout

@@ -2,12 +2,12 @@ from rubric_judge.capabilities import GroupJudge as GroupJudge
 from rubric_judge.cascade.judge import CascadeJudge as CascadeJudge
 from rubric_judge.cascade.record import CascadeCalibration as CascadeCalibration
 from rubric_judge.chat_model import ChatModel as ChatModel
+from rubric_judge.claims.judge import ClaimJudge as ClaimJudge
 from rubric_judge.config import CascadeConfig as CascadeConfig
+from rubric_judge.config import ClaimConfig as ClaimConfig
 from rubric_judge.config import HybridConfig as HybridConfig
 from rubric_judge.config import JudgeConfig as JudgeConfig
 from rubric_judge.config import JudgeSpec as JudgeSpec
-from rubric_judge.claims.judge import ClaimJudge as ClaimJudge
-from rubric_judge.config import ClaimConfig as ClaimConfig
 from rubric_judge.config import LexicalConfig as LexicalConfig
 from rubric_judge.config import ListwiseConfig as ListwiseConfig
 from rubric_judge.config import PluginConfig as PluginConfig

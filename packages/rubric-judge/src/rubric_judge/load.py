@@ -10,8 +10,8 @@ from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
 from rubric_judge import config
 from rubric_judge.capabilities import Fingerprinted, GroupJudge, check, close, wants_warm_call
 from rubric_judge.cascade import queue, record
-from rubric_judge.claims.judge import ClaimJudge
 from rubric_judge.cascade.judge import CascadeJudge
+from rubric_judge.claims.judge import ClaimJudge
 from rubric_judge.errors import says
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical.judge import LexicalJudge
@@ -33,17 +33,15 @@ def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Jud
         its entry point's name and its options, so that a ledger tells its settings apart.
 
     Raises:
-        JudgeSetupError: a key is named and not there.
+        JudgeSetupError: a key is named and not there; or a folder of a model cannot be used.
         ConfigError: the `litellm_config` cannot be used; or a cascade is not calibrated, or its
             calibration is of other judges or settings, or its label queue cannot be written.
         PluginError: no installed package registers the plugin, or what it makes is no judge.
         SandboxError: unit tests are switched on and this machine cannot confine them.
     """
     match spec:
-        case config.LexicalConfig():
-            return LexicalJudge(spec)
-        case config.ClaimConfig():
-            return ClaimJudge()
+        case config.LexicalConfig() | config.ClaimConfig():
+            return LexicalJudge(spec) if spec.type == "lexical" else ClaimJudge(spec)
         case config.JudgeConfig():
             return LLMJudge(spec, limiter=limiter)
         case config.ListwiseConfig():
@@ -117,7 +115,7 @@ def _configured(kind: str, options: Mapping[str, object]) -> Judge:
     return load_judge(config.judge_spec({"type": kind, **options}))
 
 
-lexical_judge, hybrid_judge, cascade_judge, llm_judge = (
-    partial(_configured, kind) for kind in ("lexical", "hybrid", "cascade", "llm")
+lexical_judge, claim_judge, hybrid_judge, cascade_judge, llm_judge = (
+    partial(_configured, kind) for kind in ("lexical", "claims", "hybrid", "cascade", "llm")
 )
 """What the entry points of these names call with a configuration's options."""

@@ -1,18 +1,18 @@
 """What a passage says, and which clauses of an answer say something else."""
 
-import re
-from collections.abc import Iterator
+from collections import defaultdict
 from typing import Final
 
 from rubric_core import Grounding
-from rubric_judge.claims.reading import Clause, clauses
-from rubric_judge.claims.verdicts import Match, contradiction, match, same_value, swapped
+from rubric_judge.claims.reading import Clause, Token, clauses
+from rubric_judge.claims.verdicts import Match, alike, contradiction, match, same_value, swapped
 
 _LONGEST: Final = 100_000
 _SMALLEST_SCORE: Final = 0.2
 _SEVERAL: Final = 2
 _NEARLY: Final = 0.9
-IDENTIFIER: Final = re.compile(r"`([A-Za-z_][\w.]*)`")
+_KEPT: Final = 4096
+"""Words of answers of which it is kept where the passage has them."""
 
 
 class Statements:
@@ -33,14 +33,12 @@ class Statements:
         self._literals = frozenset(t.root for one in found for t in one.tokens)
         self._subjects = frozenset(one.content[0].root for one in found if one.content)
         self._known = bool(text)
-
-    def against(self, said: Clause) -> str:
-        """Say what in a clause is against the passage; "" where nothing is.
-
-        Args:
-            said: a clause of an answer.
-        """
-        return self.read(said)[0]
+        self._holders = defaultdict[object, dict[Token, list[int]]](dict)
+        for place, one in enumerate(self._clauses):
+            for token in one.content:
+                for key in token.keys:
+                    self._holders[key].setdefault(token, []).append(place)
+        self._held: dict[Token, frozenset[int]] = {}
 
     def read(self, said: Clause) -> tuple[str, float]:
         """Return what is against the passage, and how well the passage supports the clause.
@@ -51,10 +49,10 @@ class Statements:
         if not self._known or len(said.content) < _SEVERAL:
             return "", 0.0
         for token in said.tokens:
-            if token.literal and token.number is not None and token.number not in {1.0, 2.0}:
-                if not any(same_value(token, figure) for figure in self._figures):
-                    return f"the source has no “{token.text}”", 0.0
-        near = sorted(self._near(said), key=lambda pair: -pair[0])[:_SEVERAL]
+            is_figure = token.literal and token.number not in {None, 1.0, 2.0}
+            if is_figure and not any(same_value(token, figure) for figure in self._figures):
+                return f"the source has no “{token.text}”", 0.0
+        near = self._near(said)
         if not near or near[0][0] < _SMALLEST_SCORE:
             return "", 0.0
         why = ""
@@ -66,9 +64,42 @@ class Statements:
                 return "", score
         return why, 0.0
 
-    def _near(self, said: Clause) -> Iterator[tuple[float, Clause, Match]]:
-        for one in self._clauses:
+    def _near(self, said: Clause) -> list[tuple[float, Clause, Match]]:
+        """Return the clauses of the passage that lie best on one of an answer, the best first."""
+        near: list[tuple[float, Clause, Match]] = []
+        for most, place in self._bounds(said):
+            if len(near) == _SEVERAL and most <= near[-1][0]:
+                break
+            one = self._clauses[place]
             if said.names and one.names and said.names.isdisjoint(one.names):
                 continue
             found = match(one, said)
-            yield found.reverse * min(1.0, 2 * found.coverage), one, found
+            near.append((found.reverse * min(1.0, 2 * found.coverage), one, found))
+            near = sorted(near, key=lambda rated: -rated[0])[:_SEVERAL]
+        return near
+
+    def _bounds(self, said: Clause) -> list[tuple[float, int]]:
+        """Return what each clause can score at most, by the words that it could share."""
+        weights = defaultdict[int, float](float)
+        for token in said.content:
+            for place in self._holding(token):
+                weights[place] += token.weight
+        total = said.total or 1.0
+        bounds = ((weight / total, place) for place, weight in weights.items())
+        return sorted(bounds, key=lambda bound: (-bound[0], bound[1]))
+
+    def _holding(self, token: Token) -> frozenset[int]:
+        """Return the clauses that hold a word of the same meaning."""
+        if (held := self._held.get(token)) is None:
+            near = {
+                one: places
+                for key in token.keys & self._holders.keys()
+                for one, places in self._holders[key].items()
+            }
+            held = frozenset(
+                place for one, places in near.items() if alike(one, token) for place in places
+            )
+            if len(self._held) >= _KEPT:
+                self._held.clear()
+            self._held[token] = held
+        return held

@@ -1,4 +1,4 @@
-"""Clauses of a text: their words, what is denied among them, and the values and names that they hold."""
+"""Clauses of a text: their words, what is denied among them, their values and names."""
 
 import re
 from dataclasses import dataclass
@@ -93,6 +93,19 @@ class Clause:
         for place, token in enumerate(self.content):
             for key in token.keys:
                 found.setdefault(key, []).append(place)
+        return found
+
+    @cached_property
+    def directions(self) -> dict[int, tuple[list[int], str]]:
+        """Which sides of each scale it takes, and a word that says so.
+
+        A denied word takes the other side.
+        """
+        found: dict[int, tuple[list[int], str]] = {}
+        for token in self.tokens:
+            for axis, side in lexicon.sides(token.root):
+                sides, _ = found.setdefault(axis, ([], token.text))
+                sides.append(side ^ int(token.denied))
         return found
 
 

@@ -37,7 +37,8 @@ def same_value(one: Token, other: Token) -> bool:
     return one.root.lower() == other.root.lower()
 
 
-def _alike(one: Token, other: Token) -> float:
+def alike(one: Token, other: Token) -> float:
+    """Return how alike two tokens mean, in [0, 1]; of values, whether they are the same."""
     if one.number is not None or other.number is not None or one.literal or other.literal:
         return float(same_value(one, other))
     return lexicon.likeness(one.root, other.root)
@@ -54,11 +55,14 @@ def match(claim: Clause, said: Clause) -> Match:
     covered, used = 0.0, set[int]()
     content, places = said.content, said.places
     for token in claim.content:
-        near = {place for key in token.keys if key in places for place in places[key]}
+        shared = token.keys & places.keys()
+        if not shared:
+            continue
+        near = {place for key in shared for place in places[key]}
         best, where = 0.0, -1
-        for place in sorted(near):
-            if (alike := _alike(token, content[place])) > best:
-                best, where = alike, place
+        for place in sorted(near) if len(near) > 1 else near:
+            if (near_by := alike(token, content[place])) > best:
+                best, where = near_by, place
         if where >= 0:
             covered += best * token.weight
             used.add(where)
@@ -81,22 +85,12 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
         _other_direction(claim, said)
         or _opposite_word(claim, said)
         or _denied(found)
-        or _other_value(claim, said)
+        or other_value(claim, said)
     )
 
 
-def _directions(clause: Clause) -> dict[int, tuple[list[int], str]]:
-    """Return which sides of each direction a clause takes; a denied word takes the other one."""
-    found: dict[int, tuple[list[int], str]] = {}
-    for token in clause.tokens:
-        for axis, side in lexicon.sides(token.root):
-            sides, _ = found.setdefault(axis, ([], token.text))
-            sides.append(side ^ int(token.denied))
-    return found
-
-
 def _other_direction(claim: Clause, said: Clause) -> str:
-    ours, theirs = _directions(claim), _directions(said)
+    ours, theirs = claim.directions, said.directions
     for axis in ours.keys() & theirs.keys():
         (sides, word), (others, other) = ours[axis], theirs[axis]
         one, two = set(sides), set(others)
@@ -153,8 +147,13 @@ def _denied(found: Match) -> str:
     return ""
 
 
-def _other_value(claim: Clause, said: Clause) -> str:
-    """Find a value that stands where the claim has another one."""
+def other_value(claim: Clause, said: Clause) -> str:
+    """Find a value that stands where the claim has another one; "" where there is none.
+
+    Args:
+        claim: what is true.
+        said: what an answer says.
+    """
     ours = [token for token in claim.content if token.literal]
     theirs = [token for token in said.content if token.literal]
     if any(same_value(one, other) for one in ours for other in said.content):

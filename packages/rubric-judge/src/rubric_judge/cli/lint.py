@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def lint(
     tasks: Path,
     *,
+    judge: Path | None = None,
     json_out: Annotated[Path | None, Parameter(name="--json")] = None,
     examples: Count = 3,
 ) -> int:
@@ -33,20 +34,25 @@ def lint(
 
     Args:
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
+        judge: The configuration of the judge that will score, YAML: with `type: claims`, criteria
+            that state no claim are findings.
         json_out: File to write every finding to, as JSON.
         examples: How many findings of each kind to show.
 
     Returns:
         Exit status: 1 when a finding is an error; warnings leave it at 0.
     """
+    from rubric_judge.config import read_judge_spec
+    from rubric_judge.lint.claims import reads_claims
     from rubric_judge.lint.run import lint_tasks
 
     if json_out is not None:
-        require_writable(json_out, flag="--json", inputs=(tasks,))
+        require_writable(json_out, flag="--json", inputs=(tasks, judge))
+    by_claims = judge is not None and reads_claims(read_judge_spec(judge))
     findings: list[Finding] = []
     read = 0
     with working(app) as progress, progress.phase("reading tasks") as phase:
-        for _, of_task in lint_tasks(tasks):
+        for _, of_task in lint_tasks(tasks, by_claims=by_claims):
             read += 1
             findings += of_task
             phase.advance()

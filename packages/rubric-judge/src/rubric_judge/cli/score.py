@@ -44,6 +44,7 @@ def score(  # noqa: PLR0913  # the flags of a command
     hedge: Annotated[bool, Parameter(negative=())] = False,
     ray: command.Positive | None = None,
     thoughts: HowThoughts = "cut",
+    show: command.Count = 0,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Score responses and write one judgement for each.
@@ -63,6 +64,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         hedge: Ask a second time for stragglers, for 5 % more calls at most.
         ray: Judge in this many Ray actors instead of in WORKERS; needs rubric-judge[ray].
         thoughts: How thoughts are told from answers, as `HowThoughts` says it.
+        show: How many responses to print the judge's reasons for, as its `reasoning` has them.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -83,12 +85,23 @@ def score(  # noqa: PLR0913  # the flags of a command
         judged = [JudgedResponse(line, view, result) for (line, view), result in rows]
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
+    _show(judged[:show])
     _report(judged, done.statistics, out=out)
     _remark(judged, done.statistics, judge=None if asked.keeps_invalid else judge, out=out)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
     again = f"{command.typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
     judging.say_suspect(done.statistics, has_ledger=ledger is not None, again=again)
     return command.FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
+
+
+def _show(judged: Sequence[JudgedResponse]) -> None:
+    """Print what the judge said of responses; it may quote them."""
+    for row in judged:
+        reward = "not judged" if row.reward is None else f"reward {row.reward:.4f}"
+        said = row.result.reasoning or "the judge gave no reasons"
+        command.console().print(
+            f"line {row.line}: {reward}\n{said}\n", soft_wrap=True, markup=False
+        )
 
 
 def _remark(

@@ -8,12 +8,13 @@ from typing import Final
 
 from rubric_core import SchemaError, Task
 from rubric_core.data.dataset import read_each_row
-from rubric_judge.lint import grounding, reach, reading, wording
+from rubric_judge.lint import claims, grounding, reach, reading, wording
 
 CHECKS: Final[tuple[reading.Check, ...]] = (
     reach.check_weights,
     wording.check_wording,
     wording.check_contradictions,
+    claims.check_empty_claims,
     reading.check_size,
     reach.check_reach,
     grounding.check_grounding,
@@ -22,17 +23,29 @@ CHECKS: Final[tuple[reading.Check, ...]] = (
 """One for each family of findings."""
 
 
-def lint_task(task: Task) -> Iterator[reading.Finding]:
-    """Yield what every check finds in one task."""
+def lint_task(task: Task, *, by_claims: bool = False) -> Iterator[reading.Finding]:
+    """Yield what every check finds in one task.
+
+    Args:
+        task: any.
+        by_claims: whether the judge of claims will score its answers.
+    """
     task_id = task.task_id  # a hash of the whole rubric
-    for one in chain.from_iterable(check(task) for check in CHECKS):
+    checks = (*CHECKS, claims.check_claims) if by_claims else CHECKS
+    for one in chain.from_iterable(check(task) for check in checks):
         yield replace(one, task_id=task_id)
 
 
-def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
+def lint_tasks(
+    path: Path, *, by_claims: bool = False
+) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
     """Yield (line, its findings) for every task of a file, in file order.
 
     A line that is no task is a finding, so that one run names them all.
+
+    Args:
+        path: the file.
+        by_claims: as `lint_task` takes it.
 
     Raises:
         RubricFileError: another suffix than .jsonl and .parquet, or no Parquet inside.
@@ -47,7 +60,7 @@ def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[reading.Finding, ...]]]:
         except SchemaError as error:
             findings = [reading.finding("no_task", what=str(error))]
         else:
-            findings = list(lint_task(task))
+            findings = list(lint_task(task, by_claims=by_claims))
             first = lines.setdefault(task.task_id, line)
             if first != line:
                 repeated = reading.finding("repeated_task", first=first)

@@ -1,0 +1,97 @@
+"""Folders of models: found by path or by the package that ships them, and looked at before use."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from typing import Final, cast
+
+from rubric_judge.errors import JudgeSetupError, says
+
+_CHUNK: Final = 1 << 20
+_CONFIG: Final = "config.json"
+_TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "*.model")
+_HASHED: Final = (
+    _CONFIG,
+    "*.safetensors",
+    "tokenizer*",
+    "vocab*",
+    "merges.txt",
+    "1_Pooling/*.json",
+)
+
+
+def model_folder(named: str, *, key: str) -> Path:
+    """Find the folder of a model.
+
+    Args:
+        named: a folder, or an installed package that ships one; no code of the package is run.
+        key: the key of the configuration that names it.
+
+    Returns:
+        A folder with config.json, weights as safetensors and a tokenizer.
+
+    Raises:
+        JudgeSetupError: there is none, or something is missing in it.
+    """
+    folder = Path(named)
+    if not folder.is_dir():
+        folder = _shipped(named, key=key)
+    if not (folder / _CONFIG).is_file():
+        raise JudgeSetupError(says("no_model_file", key=key, folder=folder, what=_CONFIG))
+    if not any(folder.glob("*.safetensors")):
+        raise JudgeSetupError(says("no_model_file", key=key, folder=folder, what="*.safetensors"))
+    if not any(path for name in _TOKENIZERS for path in folder.glob(name)):
+        raise JudgeSetupError(says("no_model_file", key=key, folder=folder, what="tokenizer.json"))
+    return folder
+
+
+def _shipped(named: str, *, key: str) -> Path:
+    try:
+        files = distribution(named).files or []
+    except (PackageNotFoundError, ValueError):
+        raise JudgeSetupError(says("no_model_folder", key=key, named=named)) from None
+    weights = {file.parent for file in files if file.suffix == ".safetensors"}
+    configs = [file for file in files if file.name == _CONFIG and file.parent in weights]
+    if len(configs) != 1:
+        raise JudgeSetupError(says("models_in_package", key=key, named=named, count=len(configs)))
+    return Path(str(configs[0].locate())).parent
+
+
+def model_settings(folder: Path, *, key: str) -> Mapping[str, object]:
+    """Read a model's config.json.
+
+    Raises:
+        JudgeSetupError: it is no JSON object.
+    """
+    try:
+        read: object = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        problem = f"{type(error).__name__}"
+        raise JudgeSetupError(
+            says("unreadable_model", key=key, folder=folder, problem=f"{_CONFIG}: {problem}")
+        ) from error
+    if not isinstance(read, dict):
+        raise JudgeSetupError(
+            says("unreadable_model", key=key, folder=folder, problem=f"{_CONFIG} is no JSON object")
+        )
+    return cast("dict[str, object]", read)
+
+
+def architecture(settings: Mapping[str, object]) -> str:
+    """Return the class that a config.json names; "" where it names none."""
+    named = settings.get("architectures")
+    classes = cast("list[object]", named) if isinstance(named, list) else []
+    return str(classes[0]) if classes else ""
+
+
+def content_hash(folder: Path) -> str:
+    """Return a hash of what decides a model's output; where the folder lies is not part of it."""
+    found = hashlib.sha256()
+    for path in sorted({path for name in _HASHED for path in folder.glob(name) if path.is_file()}):
+        found.update(path.relative_to(folder).as_posix().encode())
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                found.update(chunk)
+    return found.hexdigest()

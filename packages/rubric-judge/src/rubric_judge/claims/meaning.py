@@ -1,0 +1,107 @@
+"""Where an answer means what a claim says, by a small model of sentence embeddings.
+
+    nearness(claim, sentence) = (cos(claim, sentence) − floor) / (.65 − floor), within 0 and 1
+    floor = max(.35, cos(claim, question) + .15)
+
+The question is as near to a claim as a text can be that says nothing of it, so what a sentence is
+worth begins above that: a vague one, which gives the question back, earns nothing.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, cast
+
+import numpy as np
+
+from rubric_core.arrays import FloatArray
+from rubric_core.errors import needing_extra
+from rubric_judge.claims.folders import architecture, content_hash, model_folder, model_settings
+from rubric_judge.claims.reading import plain
+from rubric_judge.errors import JudgeSetupError, says
+
+if TYPE_CHECKING:
+    from rubric_judge.claims.encoder import Encoder
+
+_KEY: Final = "embedding"
+_FAR: Final = 0.35
+"""A claim and a sentence of another subject are seldom nearer."""
+_SAME: Final = 0.65
+"""A claim in other words is mostly nearer."""
+_GAIN: Final = 0.15
+"""How much nearer to a claim than the question a sentence has to be to earn anything."""
+_LEAST_SPAN: Final = 0.1
+_DIGITS: Final = 4
+"""A cosine depends on the sentences that share its batch, in the seventh digit."""
+_KEPT: Final = 4096
+
+
+class Meaning:
+    """How near sentences are to claims."""
+
+    def __init__(self, named: str) -> None:
+        """Look at a folder.
+
+        Args:
+            named: a folder of a sentence-embedding model, or an installed package that ships one.
+
+        Raises:
+            JudgeSetupError: it cannot be read, or is of a model for something else.
+        """
+        self.folder = model_folder(named, key=_KEY)
+        kind = architecture(model_settings(self.folder, key=_KEY))
+        if not kind.endswith(("Model", "ForMaskedLM")):
+            raise JudgeSetupError(
+                says("no_embedding_model", folder=self.folder, found=kind or "none")
+            )
+        self._vectors: dict[str, FloatArray] = {}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of the model's files."""
+        return content_hash(self.folder)
+
+    def load(self) -> None:
+        """Read the weights.
+
+        Raises:
+            JudgeSetupError: they cannot be read.
+            MissingExtraError: transformers is not installed.
+        """
+        _ = self._encoder
+
+    @cached_property
+    def _encoder(self) -> "Encoder":
+        with needing_extra("rubric-judge", "models", by="a claim judge with `embedding:`"):
+            from rubric_judge.claims.encoder import Encoder
+        return Encoder(self.folder, key=_KEY)
+
+    def nearness(
+        self, claims: Sequence[str], question: str, sentences: Sequence[str]
+    ) -> list[list[float]]:
+        """Return how much of each claim each sentence means, in [0, 1].
+
+        Args:
+            claims: what is true.
+            question: what is asked.
+            sentences: of an answer; they are encoded in one batch.
+
+        Returns:
+            One row for each claim.
+        """
+        vectors = self._encoded([*claims, question, *sentences])
+        ours, asked, theirs = np.split(vectors, [len(claims), len(claims) + 1])
+        cosines = np.round(ours @ theirs.T, _DIGITS)
+        floor = np.maximum(_FAR, np.round(ours @ asked.T, _DIGITS) + _GAIN)
+        span = np.maximum(_SAME - floor, _LEAST_SPAN)
+        near = np.clip((cosines - floor) / span, 0.0, 1.0)
+        return cast("list[list[float]]", near.tolist())
+
+    def _encoded(self, texts: Sequence[str]) -> FloatArray:
+        read = [plain(text) for text in texts]
+        new = [text for text in dict.fromkeys(read) if text not in self._vectors]
+        if len(self._vectors) + len(new) > _KEPT:
+            self._vectors = {}
+            new = list(dict.fromkeys(read))
+        if new:
+            self._vectors |= dict(zip(new, self._encoder.sentence_vectors(new), strict=True))
+        return np.stack([self._vectors[text] for text in read])
