@@ -62,6 +62,7 @@ RUN_PAGES = {
     "docs/formats.md",
     "docs/judge.md",
     "docs/judge/llm.md",
+    "docs/judge/claims.md",
     "docs/judge/hybrid.md",
     "docs/judge/cascade.md",
     "docs/judge/pool.md",
