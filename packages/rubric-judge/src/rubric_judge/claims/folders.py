@@ -7,9 +7,9 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Final, cast
 
+from rubric_core.files import file_sha256, read_file
 from rubric_judge.errors import JudgeSetupError, says
 
-_CHUNK: Final = 1 << 20
 _CONFIG: Final = "config.json"
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "*.model")
 _HASHED: Final = (
@@ -66,7 +66,7 @@ def model_settings(folder: Path, *, key: str) -> Mapping[str, object]:
         JudgeSetupError: it is no JSON object.
     """
     try:
-        read: object = json.loads((folder / _CONFIG).read_text(encoding="utf-8"))
+        read: object = json.loads(read_file(folder / _CONFIG))
     except (OSError, ValueError) as error:
         problem = f"{type(error).__name__}"
         raise JudgeSetupError(
@@ -90,8 +90,5 @@ def content_hash(folder: Path) -> str:
     """Return a hash of what decides a model's output; where the folder lies is not part of it."""
     found = hashlib.sha256()
     for path in sorted({path for name in _HASHED for path in folder.glob(name) if path.is_file()}):
-        found.update(path.relative_to(folder).as_posix().encode())
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                found.update(chunk)
+        found.update(f"{path.relative_to(folder).as_posix()} {file_sha256(path)}\n".encode())
     return found.hexdigest()

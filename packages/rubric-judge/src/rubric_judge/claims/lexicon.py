@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final
 
-from rubric_core.files import toml_beside
+from rubric_core.files import read_file, toml_beside
 from rubric_judge.lexical.words import FUNCTION_WORDS, stem
 
 _HERE: Final = Path(__file__).parent
@@ -29,7 +29,7 @@ _NEAR: Final = 0.8
 
 
 def _lines(name: str) -> list[str]:
-    return (_HERE / name).read_text(encoding="utf-8").splitlines()
+    return read_file(_HERE / name).decode().splitlines()
 
 
 @cache
@@ -37,7 +37,7 @@ def fingerprint() -> str:
     """Return a hash of all tables: another table is another judge."""
     found = hashlib.sha256()
     for name in _TABLES:
-        found.update((_HERE / name).read_bytes())
+        found.update(read_file(_HERE / name))
     return found.hexdigest()
 
 

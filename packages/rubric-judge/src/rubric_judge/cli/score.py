@@ -85,8 +85,7 @@ def score(  # noqa: PLR0913  # the flags of a command
         judged = [JudgedResponse(line, view, result) for (line, view), result in rows]
         with progress.phase("writing the judgements"):
             write_judgements(out, judged)
-    _show(judged[:show])
-    _report(judged, done.statistics, out=out)
+    _report(judged, done.statistics, out=out, show=show)
     _remark(judged, done.statistics, judge=None if asked.keeps_invalid else judge, out=out)
     words = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
     again = f"{command.typed_command('rubric-judge', list(map(str, words)))} {_AGAIN}"
@@ -153,7 +152,10 @@ def _say_unread(judged: Sequence[JudgedResponse]) -> None:
         print(f"rubric-judge: {said}", file=sys.stderr)
 
 
-def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:
+def _report(
+    judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path, show: int
+) -> None:
+    _show(judged[:show])
     rewards = [row.reward for row in judged if row.reward is not None]
     mean = [("mean reward", f"{sum(rewards) / len(rewards):.4f}")] if rewards else []
     command.print_pairs(
