@@ -17,8 +17,6 @@ _GIVEN: Final = 0.1
 """What a word of the question is worth in a claim."""
 _FEWEST_TELLING: Final = 2
 """A claim of one telling word says nothing of what the word stands for."""
-_TELLING: Final = 0.25
-"""Weight of a word that is in less than every second text or so."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def is_empty(claim: str) -> bool:
     Args:
         claim: what `claim_of` returns.
     """
-    telling = {token.root for token in tokens(claim) if token.literal or token.weight > _TELLING}
+    telling = {token.root for token in tokens(claim) if token.weight > 0}
     return len(telling) < _FEWEST_TELLING
 
 
