@@ -82,7 +82,8 @@ def views(made: list[Task], seed: int) -> list[JudgeView]:
             while len(answer.split()) < ANSWER_WORDS:
                 sentence = str(rng.choice(own if rng.random() < OWN else pool)).rstrip(".")
                 # No sentence is encoded twice: answers of one group seldom share any.
-                answer += f" {sentence}, as case {rng.integers(10**9)} shows."
+                name = "".join(rng.choice(list("bdfgklmnprstvz"), 8))
+                answer += f" {sentence}, as {name} shows."
             found.append(task.judge_view(answer.strip()))
     return found
 

@@ -138,7 +138,8 @@ def content_faults(package: Package, out: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as opened:
         files = {name for name in opened.namelist() if not name.endswith("/")}
     info = f"{wheel.name.split('-py3')[0]}.dist-info"
-    facts = {"METADATA", "RECORD", "WHEEL", "licenses/LICENSE"}
+    licences = {f"licenses/{name}" for name in package.project["license-files"]}
+    facts = {"METADATA", "RECORD", "WHEEL"} | licences
     if "scripts" in package.project or "entry-points" in package.project:
         facts.add("entry_points.txt")
     with tarfile.open(archive) as opened:
