@@ -22,7 +22,10 @@ class Fact(NamedTuple):
     weight: float = 2.0
     """Weight of its criterion."""
     claim: str = ""
-    """What the criterion wants said, where that is not the sentence."""
+    """What the criterion wants said, as it stands behind "Says that", where that is not the
+    sentence."""
+    question: str = ""
+    """What the question asks for it, in lower case and without its mark."""
 
 
 _NAMES = {
@@ -51,14 +54,14 @@ def _criteria(facts: Iterable[Fact]) -> Iterator[CriterionDraft]:
     seen = Counter[str]()
     for fact in facts:
         seen[fact.kind] += 1
-        claim = (fact.claim or fact.sentence).rstrip(".")
+        claim = fact.claim or _lower(fact.sentence.rstrip("."))
         about = f" ({fact.topic})" if fact.topic else ""
         yield CriterionDraft(
             id=f"{fact.kind}_{seen[fact.kind]}",
             kind=fact.kind,
             weight=fact.weight,
             name=_NAMES[fact.kind] + about,
-            description=f"Says that {_lower(claim)}.",
+            description=f"Says that {claim}.",
             required_elements=fact.required,
             scoring_guide=(
                 f"{fact.weight:g} where the answer states it in any words; half where a part is "

@@ -1,0 +1,177 @@
+"""What a sentence must be to state a fact on its own; every other one is left out.
+
+The checks read the finished sentence: what it points at, what it says, who says it.
+"""
+
+import re
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from spacy.tokens import Doc, Token
+
+from rubric_judge.lexical.words import stem
+from rubric_synth.facts.parsing import child, root_of, subtree
+from rubric_synth.tables import phrase, read_table
+
+_TABLE: Final = {
+    name: frozenset(words.split()) for name, words in read_table("facts")["gate"].items()
+}
+_NO_ATTRIBUTE: Final = _TABLE["vague_head"] | _TABLE["person_noun"]
+_SUBJECTS: Final = ("nsubj", "nsubjpass")
+_NOUNS: Final = frozenset({"NOUN", "PROPN"})
+_FINITE: Final = frozenset({"VBZ", "VBP", "MD"})
+_BEFORE: Final = frozenset({"prep", "advcl", "npadvmod", "advmod", "punct", "aux"})
+_DEMONSTRATIVE: Final = frozenset({"this", "that", "these", "those"})
+_WEAK_DETERMINER: Final = frozenset({"this", "that", "these", "those", "another", "some", "such", "any", "no"})
+_LONGEST: Final = 45
+
+
+def subject_of(root: Token) -> Token | None:
+    """Return the grammatical subject of a main word; None where there is none or several."""
+    found = [one for one in root.children if one.dep_ in _SUBJECTS]
+    return found[0] if len(found) == 1 and found[0].i < root.i else None
+
+
+def is_finite(root: Token) -> bool:
+    """Tell whether a main word, or its first auxiliary, stands in the present tense."""
+    helpers = [one for one in root.children if one.dep_ in {"aux", "auxpass"} and one.i < root.i]
+    first = helpers[0] if helpers else root
+    return first.tag_ in _FINITE and not (not helpers and root.tag_ == "MD")
+
+
+def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
+    """Tell whether a sentence states something that is understood without what stands about it.
+
+    Args:
+        doc: The sentence.
+        known: Stems of what the question names anyway, such as the heading.
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    return (
+        root is not None
+        and subject is not None
+        and len(doc) <= _LONGEST
+        and not _LINKED.match(doc.text)
+        and root.pos_ in {"VERB", "AUX"}
+        and is_finite(root)
+        and not any(map(_is_variable, doc))
+        and all(one.dep_ in _BEFORE for one in root.children if one.i < subject.i)
+        and _names(subject, known)
+        and not any(_points(token) for token in doc)
+        and not _is_empty(root, subject)
+    )
+
+
+def _names(subject: Token, known: AbstractSet[str]) -> bool:
+    """Tell whether a subject names something: a noun, and not just "the tool"."""
+    if subject.pos_ not in _NOUNS or subject.lower_ in _TABLE["vague_head"]:
+        return False
+    if subject.lemma_.lower() in _TABLE["vague_head"]:
+        return False
+    words = [one for one in subject.children if one.i < subject.i]
+    if len(subject.text) < 2 or not {one.lemma_.lower() for one in words}.isdisjoint(_TABLE["vague_before"]):  # noqa: PLR2004
+        return False
+    lowered = {one.lower_ for one in words}
+    if any(one.dep_ == "relcl" and one.left_edge.nbor(-1).text != "," for one in subject.children):
+        return False  # the question would be about all of them
+    if lowered & _WEAK_DETERMINER or any(one.tag_ in {"PRP$", "JJS", "CD"} for one in words):
+        return False
+    if "the" not in lowered or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
+        return True
+    further = [one for one in subject.children if one.i > subject.i and one.dep_ != "punct"]
+    is_named = subject.tag_ == "NN" and child(subject, "compound") is not None
+    return bool(further) or is_named
+
+
+def _points(token: Token) -> bool:
+    """Tell whether a word points at something outside its sentence."""
+    word = token.lower_
+    if word in _TABLE["person"] or token.pos_ == "INTJ" or token.tag_ == "WP$":
+        return True
+    if word in _TABLE["antecedent"]:
+        return token.dep_ == "expl" or not _is_bound(token)
+    if word in _DEMONSTRATIVE and token.tag_ in {"DT", "PRP"}:
+        followed = token.i + 1 < len(token.doc) and token.nbor().lower_ in {"of", "in", "with"}
+        return token.dep_ == "det" or not followed
+    if word in _TABLE["pointing"]:
+        is_pair = word in {"such", "instead"} and _next(token) in {"as", "of"}
+        if word == "then":
+            return not {"if", "when"} & {one.lower_ for one in token.doc[: token.i]}
+        return not is_pair and not (word in {"above", "below"} and child(token, "pobj"))
+    if word in {"both", "either", "neither", "all", "each"} and token.dep_ != "preconj":
+        alone = token.dep_ in {"nsubj", "nsubjpass", "dobj", "pobj", "appos"}
+        return alone and _next(token) != "of"
+    if word in {"other", "others", "same", "first", "second", "third", "last"}:
+        is_known = _next(token) == "than" or "as" in {one.lower_ for one in token.doc[token.i :]}
+        return not is_known and (token.tag_ == "NNS" or _has_the(token))
+    return word == "being" and token.dep_ == "auxpass"
+
+
+def _is_variable(token: Token) -> bool:
+    """Tell whether a word is a letter that stands for a quantity: "the depth h", no "B cells"."""
+    alone = len(token.text) == 1 and token.text.isalpha() and token.lower_ != "a"
+    following = token.nbor() if token.i + 1 < len(token.doc) else None
+    return alone and (following is None or following.pos_ not in _NOUNS or token.text.islower())
+
+
+def _next(token: Token) -> str:
+    return token.nbor().lower_ if token.i + 1 < len(token.doc) else ""
+
+
+def _has_the(token: Token) -> bool:
+    return token.i > 0 and token.nbor(-1).lower_ == "the"
+
+
+def _is_bound(token: Token) -> bool:
+    """Tell whether a pronoun has a noun of its number before it in the sentence."""
+    plural = token.lower_.startswith("the")
+    nouns = [one for one in token.doc[: token.i] if one.pos_ in _NOUNS and one.dep_ != "compound"]
+    if plural:
+        return any(one.tag_ in {"NNS", "NNPS"} or child(one, "conj") for one in nouns)
+    return any(one.tag_ in {"NN", "NNP"} for one in nouns)
+
+
+def _is_empty(root: Token, subject: Token) -> bool:
+    """Tell whether a sentence praises, announces or only says that something is done."""
+    if root.lemma_.lower() in _TABLE["empty_root"]:
+        return True
+    complement = child(root, "acomp")
+    rest = [one for one in root.doc if one.i > root.i]
+    if complement is not None and complement.lemma_.lower() in _TABLE["empty_complement"]:
+        return True
+    attribute = child(root, "attr")
+    if attribute is not None and attribute.lemma_.lower() in _NO_ATTRIBUTE:
+        return True
+    target = child(root, "dobj")
+    if target is not None and target.lemma_.lower() in _TABLE["empty_object"]:
+        return True
+    own = {one.i for one in subtree(subject)}
+    told = [
+        one
+        for one in root.doc
+        if one.i not in own
+        and (one.pos_ in _NOUNS or one.like_num or one.tag_ in {"JJR", "RBR"})
+        and one.lemma_.lower() not in _TABLE["vague_head"]
+    ]
+    if complement is not None and complement.pos_ == "ADJ" and rest:
+        told.append(complement)
+    is_passive = child(root, "auxpass") is not None
+    return len(told) < (2 if is_passive and child(root, "agent", "prep") is None else 1)
+
+
+def is_plain(sentence: str) -> bool:
+    """Tell whether a sentence is without formulas, marks of a layout and lost references."""
+    return _SIGNS.search(_CODE.sub("X", sentence)) is None and sentence.count("(") == sentence.count(")")
+
+
+_CODE: Final = re.compile(r"`[\w.()-]{1,40}`")
+_LINKED: Final = phrase("linked")
+_SIGNS: Final = re.compile(
+    r"""[\\{}$|<>=\[\]*_#@~^"“”]|\?|https?:|\(\s*[(),;]|\b(?:fig|eq|sec|ref|et al)\b\.?
+    |\b(?:figures?|tables?|sections?|chapters?|equations?|appendix|exercises?)\s*\(?\d
+    |\bcited\ reference|\bhenceforth|\b[a-z]{4,}(?:19|20)\d\d\b
+    |\((?:[a-d]|lines?|the\ figure|at\ the\ time|see|left|right|top|bottom|ref)\b[^)]*\)|\b(?:shown|seen|listed|given|described|discussed|illustrated)\s(?:in|above|below|by)\b
+    |:\s*$|^\W*\d|\.\.|;|\bthat\ is,|[a-z)]\ (?-i:The|An?|In|If|When|This|For|These)\ |\b[A-Z]\.$|\s[-–—]\s|—""",
+    re.IGNORECASE | re.VERBOSE,
+)
