@@ -17,7 +17,7 @@ from rubric_synth.extractive.claims import Passage, passages
 from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
 from rubric_synth.facts import Fact, facts_of
 from rubric_synth.facts.prose import gathered
-from rubric_synth.facts.drafts import api_fact_draft, prose_fact_draft
+from rubric_synth.facts.drafts import api_fact_drafts, prose_fact_draft
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _WORDING: Final = tables.read_table("wording")["prose"]
@@ -121,8 +121,8 @@ class ExtractiveStages:
         return _Asked(document, analysis, self._terms, self._config)
 
     def _entry_drafts(self, document: Document, analysis: DocumentAnalysis) -> list[Draft]:
-        """Return the draft of an entry, and another one of its notes where they make a passage."""
-        return [api_fact_draft(document, self._terms)]
+        """Return the drafts of an entry, each of facts of its own."""
+        return api_fact_drafts(document, self._terms, self._config.questions_per_document)
 
     async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Return the draft with scoring cues and concepts for its criteria."""

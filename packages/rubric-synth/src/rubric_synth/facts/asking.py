@@ -30,7 +30,7 @@ _LONGEST_SUBJECT: Final = 10
 _ASIDE: Final = ("relcl", "appos", "parataxis")
 _CONDITIONS: Final = frozenset({"if", "when", "unless"})
 _MANNER: Final = frozenset({"in", "as", "with", "by", "at", "on", "before", "after", "within"})
-_BY_WHICH: Final = frozenset({"from", "into", "through", "with", "between", "as", "to"})
+_BY_WHICH: Final = frozenset({"from", "into", "through", "with", "as", "to"})
 _CONTRASTS: Final = frozenset({"whereas", "while", "although", "though"})
 _AT: Final = frozenset({"at", "above", "below", "within", "over", "to", "by"})
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
@@ -230,7 +230,7 @@ def _comparison(clause: _Clause) -> Asked | None:
             named = lowered(text_of(subtree(other, _ASIDE)), clause.names)
             question = f"how do {clause.subject_text} and {named} differ"
             return Asked(CriterionKind.COMPARISON, question)
-        if one.dep_ == "mark" and one.lower_ in _CONTRASTS:
+        if one.dep_ == "mark" and one.lower_ in {"whereas", "while"}:
             own = subject_of(one.head)
             if one.head.head == clause.root and own is not None and own.pos_ in _NOUNS:
                 named = lowered(text_of(subtree(own, _ASIDE)), clause.names)

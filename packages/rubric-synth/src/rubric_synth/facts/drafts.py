@@ -13,8 +13,15 @@ from rubric_synth.stages import CriterionDraft
 _FEWEST = 5
 
 
-def api_fact_draft(document: Document, terms: CorpusTerms) -> stages.Draft:
-    """Write the draft of an API entry.
+def api_fact_drafts(
+    document: Document, terms: CorpusTerms, most: int
+) -> list[stages.Draft]:
+    """Write the drafts of an API entry, each of facts of its own.
+
+    Args:
+        document: The entry.
+        terms: Weights of words in the collection.
+        most: Drafts, at most.
 
     Raises:
         StageRefusal: It has no entry's layout, or states fewer than five facts.
@@ -22,16 +29,26 @@ def api_fact_draft(document: Document, terms: CorpusTerms) -> stages.Draft:
     entry = parse_entry(document.text)
     if entry is None:
         raise stages.StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
-    facts = api.chosen(api.api_facts(entry))
-    detail = f"{len(facts)} facts, fewer than {_FEWEST}"
-    stages.refuse(RejectionReason.TOO_FEW_FACTS, detail, when=len(facts) < _FEWEST)
-    return stages.Draft(
-        question=api.question_of(entry, facts),
-        passage=document.text,
-        criteria=_with_keywords(facts, terms),
-        question_rationale="Its parameters, defaults and limits decide how it can be used.",
-        reference_answer=" ".join(fact.sentence for fact in facts),
-    )
+    left, notes = api.api_facts(entry), api.note_facts(entry)
+    known = len(left) + len(notes)
+    drafts: list[stages.Draft] = []
+    while len(drafts) < most and len(facts := api.chosen(left, notes)) >= _FEWEST:
+        drafts.append(
+            stages.Draft(
+                question=api.question_of(entry, facts),
+                passage=document.text,
+                criteria=_with_keywords(facts, terms),
+                question_rationale="Parameters, defaults and limits decide how it can be used.",
+                reference_answer=" ".join(fact.sentence for fact in facts),
+            )
+        )
+        used = {id(fact) for fact in facts}
+        topics = {fact.topic for fact in facts if fact.topic}
+        left = [fact for fact in left if id(fact) not in used and fact.topic not in topics]
+        notes = [fact for fact in notes if id(fact) not in used]
+    detail = f"{known} facts, no {_FEWEST} for one question"
+    stages.refuse(RejectionReason.TOO_FEW_FACTS, detail, when=not drafts)
+    return drafts
 
 
 def prose_fact_draft(

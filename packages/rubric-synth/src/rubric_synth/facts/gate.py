@@ -58,8 +58,44 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
         and not any(map(_is_variable, doc))
         and all(one.dep_ in _BEFORE for one in root.children if one.i < subject.i)
         and _names(subject, known)
-        and not any(_points(token) for token in doc)
+        and points_nowhere(doc)
         and not _is_empty(root, subject)
+    )
+
+
+def says_of_it(doc: Doc) -> bool:
+    """Tell whether a text that begins with "It" or "They" says one thing, and nothing unclear.
+
+    Args:
+        doc: The text; its first word stands for what it is about.
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    return (
+        root is not None
+        and subject is not None
+        and subject.i == 0
+        and is_finite(root)
+        and not any(_is_variable(token) or _points(token) for token in doc[1:])
+        and not any(one.dep_ in {"ccomp", "parataxis"} and one.i < root.i for one in root.children)
+    )
+
+
+def follows(doc: Doc) -> bool:
+    """Tell whether a sentence with a condition says what follows, of something that has a name.
+
+    Args:
+        doc: "If … , …".
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    return (
+        root is not None
+        and subject is not None
+        and subject.pos_ in _NOUNS
+        and is_finite(root)
+        and not any(_is_variable(token) or _points(token) for token in doc)
+        and any(one.dep_ == "advcl" for one in root.children)
     )
 
 
@@ -84,10 +120,15 @@ def _names(subject: Token, known: AbstractSet[str]) -> bool:
     return bool(further) or is_named
 
 
+def points_nowhere(doc: Doc) -> bool:
+    """Tell whether no word of a text points at something outside it."""
+    return not any(map(_points, doc))
+
+
 def _points(token: Token) -> bool:
     """Tell whether a word points at something outside its sentence."""
     word = token.lower_
-    if word in _TABLE["person"] or token.pos_ == "INTJ" or token.tag_ == "WP$":
+    if word in _TABLE["person"] or token.pos_ == "INTJ":
         return True
     if word in _TABLE["antecedent"]:
         return token.dep_ == "expl" or not _is_bound(token)
@@ -102,7 +143,9 @@ def _points(token: Token) -> bool:
     if word in {"both", "either", "neither", "all", "each"} and token.dep_ != "preconj":
         alone = token.dep_ in {"nsubj", "nsubjpass", "dobj", "pobj", "appos"}
         return alone and _next(token) != "of"
-    if word in {"other", "others", "same", "first", "second", "third", "last"}:
+    if word in {"first", "second", "third", "last"}:
+        return token.dep_ in {"nsubj", "nsubjpass", "dobj", "pobj"}
+    if word in {"other", "others", "same"}:
         is_known = _next(token) == "than" or "as" in {one.lower_ for one in token.doc[token.i :]}
         return not is_known and (token.tag_ == "NNS" or _has_the(token))
     return word == "being" and token.dep_ == "auxpass"
@@ -112,6 +155,8 @@ def _is_variable(token: Token) -> bool:
     """Tell whether a word is a letter that stands for a quantity: "the depth h", no "B cells"."""
     alone = len(token.text) == 1 and token.text.isalpha() and token.lower_ != "a"
     following = token.nbor() if token.i + 1 < len(token.doc) else None
+    if following is not None and following.text == "-":
+        return False
     return alone and (following is None or following.pos_ not in _NOUNS or token.text.islower())
 
 

@@ -31,6 +31,20 @@ def _grammar() -> Language:
         ) from error
 
 
+@cache
+def _words() -> frozenset[str]:
+    return frozenset(_grammar().vocab.strings)
+
+
+def is_english(word: str) -> bool:
+    """Tell whether the model knows a word, as it does most of English and no identifier.
+
+    Args:
+        word: In lower case.
+    """
+    return word in _words()
+
+
 def parsed(texts: Iterable[str]) -> Iterator[Doc]:
     """Parse texts, each of them as one sentence or phrase.
 
@@ -40,6 +54,7 @@ def parsed(texts: Iterable[str]) -> Iterator[Doc]:
     Raises:
         NoGrammarError: The model is not installed.
     """
+    _words()  # before texts add theirs
     return _grammar().pipe(texts, batch_size=64)
 
 
@@ -81,4 +96,4 @@ def text_of(tokens: Sequence[Token]) -> str:
         written += token.text + space
     written = _EMPTY.sub(" ", written)
     written = re.sub(r"\s+([,)])", r"\1", re.sub(r"(?:,\s*){2,}", ", ", written))
-    return " ".join(written.split()).strip(" ,;")
+    return " ".join(written.split()).strip(" ,;:")

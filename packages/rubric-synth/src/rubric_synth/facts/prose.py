@@ -48,8 +48,18 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
                 continue
             for raw in language.sentences(paragraph):
                 known.setdefault(raw, about)
+    return facts_in(known, document.text)
+
+
+def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
+    """Return the facts among sentences, by sentence.
+
+    Args:
+        known: Sentences, each with the stems of what its question names anyway.
+        text: Where they stand, which shows what is a name.
+    """
     usable = [raw for raw in known if _is_candidate(raw)][:_MOST_PARSED]
-    names = names_of(document.text)
+    names = names_of(text)
     plain = [_without_addition(raw) for raw in usable]
     found: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
