@@ -90,6 +90,8 @@ def _checked(frame: Frame, doc: Doc) -> Fact | None:
     if is_odd or any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children):
         return None
     if target.tag_ == "NNS" and root.lower_ == "is":
+        if not frame.fact.topic:
+            return None
         return frame.fact._replace(sentence=frame.fact.sentence.replace(" is the ", " holds the ", 1))
     return frame.fact
 
@@ -146,7 +148,7 @@ def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | No
         return None
     said = wording.marked(condition[0].lower() + condition[1:], names)
     told = f"`{entry.name}` raises {item.name} {said}."
-    if not wording.is_readable(told) or parameters.is_pointing(told):
+    if not wording.is_readable(told) or parameters.is_pointing(told) or "raise" in said:
         return None
     question = f"which error does `{entry.name}` raise, and when"
     fact = Fact(CriterionKind.RAISES, told, required=(item.name,), question=question)

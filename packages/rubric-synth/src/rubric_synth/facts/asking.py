@@ -117,7 +117,7 @@ class _Clause(NamedTuple):
             marks = {word.lower_ for word in one.children if word.dep_ == "mark"}
             if one.dep_ in {"conj", "cc"} or marks & _CONTRASTS or one.dep_ in {"aux", "auxpass", "neg"}:
                 gone |= {t.i for t in one.subtree}
-            if one.dep_ == "advmod" and one.i < self.root.i and self.helper is not None:
+            if one.dep_ == "advmod" and self.subject.i < one.i < self.root.i:
                 gone.add(one.i)
         kept = [one for one in self.doc if one.i not in gone and one != self.root]
         kept = [one for one in kept if one.lower_ != "then"]
@@ -152,7 +152,9 @@ def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
     if root is None or subject is None:
         return None
     clause = _Clause(doc, root, subject, names)
-    if not 0 < len(clause.subject_words) <= _LONGEST_SUBJECT:
+    asides = [one for one in clause.subject.children if one.dep_ in _ASIDE]
+    is_cut = any(one.left_edge.nbor(-1).text not in {",", "("} for one in asides)
+    if is_cut or not 0 < len(clause.subject_words) <= _LONGEST_SUBJECT:
         return None
     found = (rule(clause) for rule in _RULES)
     one = next((one for one in found if one is not None), None)

@@ -20,7 +20,7 @@ _NO_ATTRIBUTE: Final = _TABLE["vague_head"] | _TABLE["person_noun"]
 _SUBJECTS: Final = ("nsubj", "nsubjpass")
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
 _FINITE: Final = frozenset({"VBZ", "VBP", "MD"})
-_BEFORE: Final = frozenset({"prep", "advcl", "npadvmod", "advmod", "punct", "aux"})
+_BEFORE: Final = frozenset({"prep", "advcl", "advmod", "punct", "aux"})
 _DEMONSTRATIVE: Final = frozenset({"this", "that", "these", "those"})
 _WEAK_DETERMINER: Final = frozenset({"this", "that", "these", "those", "another", "some", "such", "any", "no"})
 _LONGEST: Final = 45
@@ -217,6 +217,8 @@ _SIGNS: Final = re.compile(
     |\b(?:figures?|tables?|sections?|chapters?|equations?|appendix|exercises?)\s*\(?\d
     |\bcited\ reference|\bhenceforth|\b[a-z]{4,}(?:19|20)\d\d\b
     |\((?:[a-d]|lines?|the\ figure|at\ the\ time|see|left|right|top|bottom|ref)\b[^)]*\)|\b(?:shown|seen|listed|given|described|discussed|illustrated)\s(?:in|above|below|by)\b
+    |\(\s*(?:section|chapter|figure|table|appendix|equation)s?\s*\)
+    |\b(?:from|in|by|see|with)\ (?:section|chapter|equation|figure|table)s?\b(?!\ of)
     |:\s*$|^\W*\d|\.\.|;|\bthat\ is,|[a-z)]\ (?-i:The|An?|In|If|When|This|For|These)\ |\b[A-Z]\.$|\s[-–—]\s|—""",
     re.IGNORECASE | re.VERBOSE,
 )

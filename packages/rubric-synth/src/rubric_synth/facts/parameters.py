@@ -191,6 +191,8 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
         return None
     if _POINTING.search(meaning) or meaning.lower().startswith(("deprecated", "not used", "unused")):
         return None
+    if wording.is_command(meaning):
+        return None
     lowered = language.lower_first(meaning, proper)
     question = f"the meaning of {topic}"
     kind = CriterionKind.DEFINITION
@@ -254,7 +256,9 @@ def condition_frame(one: str, name: str, function: str, names: frozenset[str]) -
         rest = re.sub(r"^it (?=(?:is|must|will|has|should|can)\b)", f"`{name}` ", rest)
     first = rest.partition(" ")[0].lower()
     predicate = wording.as_predicate(rest)
-    if predicate and first not in {"a", "an", "the"} and _HELPER.match(rest) is None:
+    if name and first.endswith("s") and wording.is_parameters_verb(rest):
+        rest = f"`{name}` {rest}"  # "If an integer, represents the number of …"
+    elif predicate and first not in {"a", "an", "the"} and _HELPER.match(rest) is None:
         rest = f"`{function}` {predicate}"
     told = wording.marked(f"{condition}, {rest}.", names | {function})
     if not wording.is_readable(told) or _POINTING.search(told):

@@ -28,6 +28,8 @@ _HINT: Final = phrase("fact_hint")
 _POINTER: Final = phrase("fact_pointer")
 _ADDITION: Final = phrase("addition", re.NOFLAG)
 _GENERIC: Final = phrase("generic_opening")
+_SHARED: Final = 2
+"""Parts of a question that a heading shares words with, where it is their subject."""
 _FEWEST_MARKS: Final = 6
 _FEWEST_NAMED: Final = 4
 _NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
@@ -60,10 +62,13 @@ def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
     """
     usable = [raw for raw in known if _is_candidate(raw)][:_MOST_PARSED]
     names = names_of(text)
+    small = {word for word in language.words(text) if word.islower()}
     plain = [_without_addition(raw) for raw in usable]
     found: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
-        fact = _fact(doc, known[raw], names)
+        first = doc[0]
+        is_name = first.tag_.startswith("NNP") and first.lower_ not in small
+        fact = _fact(doc, known[raw], names | {first.text} if is_name else names)
         if fact is not None:
             found[raw] = fact
     return found
@@ -90,8 +95,8 @@ def product_of(text: str) -> str:
         return ""
     names = names_of(text)
     counts = Counter(word for word in _NAME.findall(text) if word in names)
-    name, count = next(iter(counts.most_common(1)), ("", 0))
-    return name if count >= _FEWEST_NAMED else ""
+    (name, count), (_, second) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
+    return name if count >= max(_FEWEST_NAMED, 2 * second) else ""
 
 
 def _is_candidate(raw: str) -> bool:
@@ -204,9 +209,12 @@ def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
     """
     clauses = [fact.question for fact in facts]
     asked_for = language.stems(" ".join(clauses))
+    own = language.stems(" ".join(language.content_words(passage.subject)))
+    shared = sum(bool(own & language.stems(clause)) for clause in clauses)
+    subject = passage.subject if shared >= _SHARED or not passage.context else ""
     about = [
         name
-        for name in (passage.subject, passage.context, product)
+        for name in (subject, passage.context, product)
         if name
         and not name.endswith("?")
         and not _GENERIC.match(name)

@@ -66,9 +66,19 @@ def is_parameters_verb(text: str) -> bool:
     is_finite = word.endswith("s") and word not in _ENGLISH
     verbs = _PARAMETER_VERBS | phrases.VERBS if is_finite else _PARAMETER_VERBS
     is_one = bool(phrases.base_form(word, verbs))
-    return is_one and rest.partition(" ")[0] not in {"of", "for", "in", "to", "from"}
+    return is_one and rest.partition(" ")[0] not in _LINKS
 
 
+def is_command(text: str) -> bool:
+    """Tell whether a text tells the program what to do: "Return a reader", "Raise if …"."""
+    first, _, rest = text.partition(" ")
+    word = first.lower()
+    is_verb = word in phrases.VERBS | _MORE_VERBS and word not in _ENGLISH_NOUNS
+    return is_verb and not is_parameters_verb(text) and rest.partition(" ")[0] not in _LINKS
+
+
+_LINKS: Final = frozenset({"of", "for", "in", "to", "from", "at", "with", "along", "between"})
+_ENGLISH_NOUNS: Final = frozenset(_TABLE["english"].split())
 _PARAMETER_VERBS: Final = frozenset(_TABLE["param_verbs"].split())
 _MORE_VERBS: Final = frozenset(_TABLE["verbs"].split())
 
