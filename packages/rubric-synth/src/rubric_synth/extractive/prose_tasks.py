@@ -16,13 +16,10 @@ from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage, passages
 from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
 from rubric_synth.facts import Fact, facts_of
-from rubric_synth.facts.prose import gathered
 from rubric_synth.facts.drafts import api_fact_drafts, prose_fact_draft
+from rubric_synth.facts.prose import gathered
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
-_WORDING: Final = tables.read_table("wording")["prose"]
-_MIN_SUPPORTS: Final = 2
-_MOST_FACTS: Final = 7
 _RUBRIC: Final = 5
 """Criteria that make a rubric, as the paper has it; fewer are a draft of the last resort."""
 
@@ -114,15 +111,11 @@ class ExtractiveStages:
             StageRefusal: The document says too little to ask about.
         """
         if document.kind == "api":
-            return self._entry_drafts(document, analysis)
+            return api_fact_drafts(document, self._terms, self._config.questions_per_document)
         return self._prose(document, analysis).drafts()
 
     def _prose(self, document: Document, analysis: DocumentAnalysis) -> _Asked:
         return _Asked(document, analysis, self._terms, self._config)
-
-    def _entry_drafts(self, document: Document, analysis: DocumentAnalysis) -> list[Draft]:
-        """Return the drafts of an entry, each of facts of its own."""
-        return api_fact_drafts(document, self._terms, self._config.questions_per_document)
 
     async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Return the draft with scoring cues and concepts for its criteria."""

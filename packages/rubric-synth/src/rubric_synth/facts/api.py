@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
+from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive import phrases
@@ -17,6 +18,7 @@ from rubric_synth.facts import gate, parameters, parsing, prose, wording
 from rubric_synth.facts.fact import Fact
 from rubric_synth.facts.parameters import Frame
 from rubric_synth.facts.parsing import child, root_of
+from rubric_synth.tables import read_table
 
 _FEWEST: Final = 5
 _MOST_TYPES: Final = 2
@@ -26,12 +28,8 @@ _MOST_TOPICS: Final = 4
 _MOST_OF_A_TOPIC: Final = 3
 _MOST_NOTES: Final = 3
 _MOST_CONDITIONS: Final = 3
-_NO_RESULT: Final = re.compile(
-    r"\b(?:attributes|following|keys|forms?|fields|see|only (?:if|when|returned|present|provided)|returned only|optional)\b|^(?:if|when|a? ?result)\b",
-    re.IGNORECASE,
-)
+_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
-_THIS: Final = re.compile(r"^(?:This|The) (?:function|method|class|routine|module)\s+", re.IGNORECASE)
 
 
 def api_facts(entry: ApiEntry) -> list[Fact]:
@@ -80,25 +78,32 @@ def _checked(frame: Frame, doc: Doc) -> Fact | None:
     root = root_of(doc)
     if root is None or not gate.says_of_it(doc):
         return None
-    if not frame.is_phrase:
-        return frame.fact if root.pos_ in {"VERB", "AUX"} else None
+    if frame.is_phrase:
+        return _of_phrase(frame.fact, root)
+    return frame.fact if root.pos_ in {"VERB", "AUX"} else None
+
+
+def _of_phrase(fact: Fact, root: Token) -> Fact | None:
+    """Return a fact that says what something is, where a noun phrase stands behind its verb."""
     target = child(root, "attr", "dobj")
     to = child(target, "prep") if target is not None else None
     if target is None or target.pos_ not in _NOUNS or (to is not None and to.lower_ == "to"):
         return None  # "the state space to transfer function"
-    is_odd = root.i != 1 or (target.lower_.endswith("ing") and root.lower_ == "gives")
-    if is_odd or any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children):
+    is_activity = target.lower_.endswith("ing") and root.lower_ == "gives"
+    is_split = any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children)
+    if root.i != 1 or is_activity or is_split:
         return None
-    if target.tag_ == "NNS" and root.lower_ == "is":
-        if not frame.fact.topic:
-            return None
-        return frame.fact._replace(sentence=frame.fact.sentence.replace(" is the ", " holds the ", 1))
-    return frame.fact
+    if target.tag_ != "NNS" or root.lower_ != "is":
+        return fact
+    told = fact.sentence.replace(" is the ", " holds the ", 1)
+    return fact._replace(sentence=told) if fact.topic else None
 
 
 def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
     summary = next(iter(language.sentences("".join(entry.summary[:1]))), "").rstrip(". ")
-    summary = wording.marked(_THIS.sub("", summary), frozenset(item.name for item in entry.parameters))
+    summary = wording.marked(
+        _PATTERNS["this_object"].sub("", summary), frozenset(item.name for item in entry.parameters)
+    )
     if not wording.is_readable(summary) or parameters.is_pointing(summary):
         return None
     name = f"`{entry.name}`"
@@ -107,7 +112,9 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
     predicate = wording.as_predicate(summary)
     if predicate:
         told = f"{name} {predicate}."
-        frame = Frame(Fact(CriterionKind.DEFINITION, told, question=question), parameters.probe(told))
+        frame = Frame(
+            Fact(CriterionKind.DEFINITION, told, question=question), parameters.probe(told)
+        )
     else:
         lowered = language.lower_first(summary, proper)
         verb = "is" if entry.form == "class" else "gives"
@@ -131,7 +138,11 @@ def _results(
             return
         first = re.sub(r"^(?:returns?|returned)\s+", "", told[0], flags=re.IGNORECASE)
         first = re.split(r";\s|:\s", first)[0]
-        if _NO_RESULT.search(first) or not wording.is_readable(first) or parameters.is_pointing(first):
+        if (
+            _PATTERNS["no_result"].search(first)
+            or not wording.is_readable(first)
+            or parameters.is_pointing(first)
+        ):
             return  # a second result says "also", which needs the first
         lowered = wording.with_article(language.lower_first(first, proper))
         sentence = f"`{entry.name}` {next(verbs)} {lowered}."
@@ -230,7 +241,9 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
         asks.append(f"what {'do' if len(meant) > 1 else 'does'} {named} mean")
     if defaults := topics[CriterionKind.DEFAULT]:
         noun = "defaults" if len(defaults) > 1 else "default"
-        asks.append(f"what {'are' if len(defaults) > 1 else 'is'} the {noun} of {language.listed(defaults)}")
+        asks.append(
+            f"what {'are' if len(defaults) > 1 else 'is'} the {noun} of {language.listed(defaults)}"
+        )
     if types := topics[CriterionKind.SHAPE]:
         asks.append(f"of which type {'are' if len(types) > 1 else 'is'} {language.listed(types)}")
     if choices := topics[CriterionKind.CHOICES]:
@@ -242,14 +255,22 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
         CriterionKind.SHAPE,
     }
     for fact in facts:
-        asked = fact.question.replace(f" does `{entry.name}` ", " does it ") if opening else fact.question
+        asked = (
+            fact.question.replace(f" does `{entry.name}` ", " does it ")
+            if opening
+            else fact.question
+        )
         is_further = not (fact in purposes or (fact.topic and fact.kind in plain))
         if is_further and asked not in asks:
             asks.append(asked)
     if opening:
         return " ".join(f"{language.capital_first(ask)}?" for ask in (opening, *asks))
     first, *others = asks
-    lead = f"In a call of {described}, {first}?" if entry.form != "class" else f"For {described}, {first}?"
+    lead = (
+        f"In a call of {described}, {first}?"
+        if entry.form != "class"
+        else f"For {described}, {first}?"
+    )
     return " ".join((lead, *(f"{language.capital_first(ask)}?" for ask in others)))
 
 

@@ -13,9 +13,7 @@ from rubric_synth.stages import CriterionDraft
 _FEWEST = 5
 
 
-def api_fact_drafts(
-    document: Document, terms: CorpusTerms, most: int
-) -> list[stages.Draft]:
+def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[stages.Draft]:
     """Write the drafts of an API entry, each of facts of its own.
 
     Args:

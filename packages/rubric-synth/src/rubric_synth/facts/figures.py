@@ -15,10 +15,10 @@ _UNITS: Final = {
 }
 _NUMBER: Final = re.compile(r"^[-−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?$|^[-−]?\d+(?:\.\d+)?$")
 _YEAR: Final = re.compile(r"^(?:1[5-9]|20)\d\d$")
-_WORDS: Final = frozenset("two three four five six seven eight nine ten eleven twelve".split())
-_DIGITS: Final = dict(
-    zip("two three four five six seven eight nine ten eleven twelve".split(), range(2, 13), strict=True)
-)
+_WORDS: Final = {
+    word: str(number)
+    for number, word in enumerate(read_table("facts")["numbers"]["words"].split(), start=2)
+}
 
 
 class Figure(NamedTuple):
@@ -44,7 +44,7 @@ def figure_in(doc: Doc) -> Figure | None:
 def _figures(doc: Doc) -> Iterator[Figure]:
     for token in doc:
         if token.lower_ in _WORDS:
-            spelled = str(_DIGITS[token.lower_])
+            spelled = _WORDS[token.lower_]
             yield Figure(token, "", (f"{spelled}|{token.lower_}",))
         elif any(letter.isdigit() for letter in token.text):
             if not _NUMBER.match(token.text) or _YEAR.match(token.text):
@@ -53,6 +53,8 @@ def _figures(doc: Doc) -> Iterator[Figure]:
             unit = doc[token.i + 1].text if token.i + 1 < len(doc) else ""
             if unit in _UNITS:
                 shown = (f"{token.text} {unit}", f"{token.text}{unit}", token.text)
-                yield Figure(token, _UNITS[unit], (shown[0] if unit != "%" else "|".join(shown[1:]),))
+                yield Figure(
+                    token, _UNITS[unit], (shown[0] if unit != "%" else "|".join(shown[1:]),)
+                )
             else:
                 yield Figure(token, "", (token.text,))

@@ -3,12 +3,12 @@
 The checks read the finished sentence: what it points at, what it says, who says it.
 """
 
-import re
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from spacy.tokens import Doc, Token
 
+from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import stem
 from rubric_synth.facts.parsing import child, root_of, subtree
 from rubric_synth.tables import phrase, read_table
@@ -16,13 +16,16 @@ from rubric_synth.tables import phrase, read_table
 _TABLE: Final = {
     name: frozenset(words.split()) for name, words in read_table("facts")["gate"].items()
 }
-_NO_ATTRIBUTE: Final = _TABLE["vague_head"] | _TABLE["person_noun"]
+_VAGUE: Final = _TABLE["vague_head"]
 _SUBJECTS: Final = ("nsubj", "nsubjpass")
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
 _FINITE: Final = frozenset({"VBZ", "VBP", "MD"})
 _BEFORE: Final = frozenset({"prep", "advcl", "advmod", "punct", "aux"})
+_NOMINAL: Final = frozenset({"nsubj", "nsubjpass", "dobj", "pobj", "appos"})
 _DEMONSTRATIVE: Final = frozenset({"this", "that", "these", "those"})
-_WEAK_DETERMINER: Final = frozenset({"this", "that", "these", "those", "another", "some", "such", "any", "no"})
+_WEAK_DETERMINER: Final = frozenset(
+    {"this", "that", "these", "those", "another", "some", "such", "any", "no"}
+)
 _LONGEST: Final = 45
 
 
@@ -101,17 +104,17 @@ def follows(doc: Doc) -> bool:
 
 def _names(subject: Token, known: AbstractSet[str]) -> bool:
     """Tell whether a subject names something: a noun, and not just "the tool"."""
-    if subject.pos_ not in _NOUNS or subject.lower_ in _TABLE["vague_head"]:
-        return False
-    if subject.lemma_.lower() in _TABLE["vague_head"]:
-        return False
     words = [one for one in subject.children if one.i < subject.i]
-    if len(subject.text) < 2 or not {one.lemma_.lower() for one in words}.isdisjoint(_TABLE["vague_before"]):  # noqa: PLR2004
-        return False
+    clauses = (one for one in subject.children if one.dep_ == "relcl")
+    is_part = any(one.left_edge.nbor(-1).text != "," for one in clauses)  # of all of them
+    is_vague = not _VAGUE.isdisjoint({subject.lower_, subject.lemma_.lower()})
+    lemmas = {one.lemma_.lower() for one in words}
     lowered = {one.lower_ for one in words}
-    if any(one.dep_ == "relcl" and one.left_edge.nbor(-1).text != "," for one in subject.children):
-        return False  # the question would be about all of them
-    if lowered & _WEAK_DETERMINER or any(one.tag_ in {"PRP$", "JJS", "CD"} for one in words):
+    is_weak = bool(lemmas & _TABLE["vague_before"] or lowered & _WEAK_DETERMINER)
+    is_counted = any(one.tag_ in {"PRP$", "JJS", "CD"} for one in words)
+    if subject.pos_ not in _NOUNS or len(subject.text) == 1:
+        return False
+    if is_part or is_vague or is_weak or is_counted:
         return False
     if "the" not in lowered or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
         return True
@@ -133,22 +136,31 @@ def _points(token: Token) -> bool:
     if word in _TABLE["antecedent"]:
         return token.dep_ == "expl" or not _is_bound(token)
     if word in _DEMONSTRATIVE and token.tag_ in {"DT", "PRP"}:
-        followed = token.i + 1 < len(token.doc) and token.nbor().lower_ in {"of", "in", "with"}
-        return token.dep_ == "det" or not followed
-    if word in _TABLE["pointing"]:
-        is_pair = word in {"such", "instead"} and _next(token) in {"as", "of"}
-        if word == "then":
-            return not {"if", "when"} & {one.lower_ for one in token.doc[: token.i]}
-        return not is_pair and not (word in {"above", "below"} and child(token, "pobj"))
-    if word in {"both", "either", "neither", "all", "each"} and token.dep_ != "preconj":
-        alone = token.dep_ in {"nsubj", "nsubjpass", "dobj", "pobj", "appos"}
-        return alone and _next(token) != "of"
+        return token.dep_ == "det" or _next(token) not in {"of", "in", "with"}
+    return _points_on(token, word) or _picks(token, word)
+
+
+def _points_on(token: Token, word: str) -> bool:
+    """Tell whether a word continues what was said before."""
+    if word == "then":
+        return {"if", "when"}.isdisjoint(one.lower_ for one in token.doc[: token.i])
+    if word in {"above", "below"}:
+        return child(token, "pobj") is None
+    if word in {"such", "instead"}:
+        return _next(token) not in {"as", "of"}
+    return word in _TABLE["pointing"] or (word == "being" and token.dep_ == "auxpass")
+
+
+def _picks(token: Token, word: str) -> bool:
+    """Tell whether a word picks out of things that were named before: "both", "the other"."""
+    if word in {"both", "either", "neither", "all", "each"}:
+        return token.dep_ in _NOMINAL and _next(token) != "of"
     if word in {"first", "second", "third", "last"}:
-        return token.dep_ in {"nsubj", "nsubjpass", "dobj", "pobj"}
+        return token.dep_ in _NOMINAL
     if word in {"other", "others", "same"}:
         is_known = _next(token) == "than" or "as" in {one.lower_ for one in token.doc[token.i :]}
         return not is_known and (token.tag_ == "NNS" or _has_the(token))
-    return word == "being" and token.dep_ == "auxpass"
+    return False
 
 
 def _is_variable(token: Token) -> bool:
@@ -179,17 +191,15 @@ def _is_bound(token: Token) -> bool:
 
 def _is_empty(root: Token, subject: Token) -> bool:
     """Tell whether a sentence praises, announces or only says that something is done."""
-    if root.lemma_.lower() in _TABLE["empty_root"]:
-        return True
     complement = child(root, "acomp")
-    rest = [one for one in root.doc if one.i > root.i]
-    if complement is not None and complement.lemma_.lower() in _TABLE["empty_complement"]:
-        return True
-    attribute = child(root, "attr")
-    if attribute is not None and attribute.lemma_.lower() in _NO_ATTRIBUTE:
-        return True
-    target = child(root, "dobj")
-    if target is not None and target.lemma_.lower() in _TABLE["empty_object"]:
+    idle = (
+        (root, "empty_root"),
+        (complement, "empty_complement"),
+        (child(root, "dobj"), "empty_object"),
+        (child(root, "attr"), "vague_head"),
+        (child(root, "attr"), "person_noun"),
+    )
+    if any(one is not None and one.lemma_.lower() in _TABLE[name] for one, name in idle):
         return True
     own = {one.i for one in subtree(subject)}
     told = [
@@ -197,28 +207,19 @@ def _is_empty(root: Token, subject: Token) -> bool:
         for one in root.doc
         if one.i not in own
         and (one.pos_ in _NOUNS or one.like_num or one.tag_ in {"JJR", "RBR"})
-        and one.lemma_.lower() not in _TABLE["vague_head"]
+        and one.lemma_.lower() not in _VAGUE
     ]
-    if complement is not None and complement.pos_ == "ADJ" and rest:
-        told.append(complement)
+    count = len(told) + (complement is not None and complement.pos_ == "ADJ")
     is_passive = child(root, "auxpass") is not None
-    return len(told) < (2 if is_passive and child(root, "agent", "prep") is None else 1)
+    return count < (2 if is_passive and child(root, "agent", "prep") is None else 1)
 
 
 def is_plain(sentence: str) -> bool:
     """Tell whether a sentence is without formulas, marks of a layout and lost references."""
-    return _SIGNS.search(_CODE.sub("X", sentence)) is None and sentence.count("(") == sentence.count(")")
+    return _SIGNS["sign"].search(_SIGNS["code"].sub("X", sentence)) is None and sentence.count(
+        "("
+    ) == sentence.count(")")
 
 
-_CODE: Final = re.compile(r"`[\w.()-]{1,40}`")
+_SIGNS: Final = patterns(read_table("patterns")["prose_signs"])
 _LINKED: Final = phrase("linked")
-_SIGNS: Final = re.compile(
-    r"""[\\{}$|<>=\[\]*_#@~^"“”]|\?|https?:|\(\s*[(),;]|\b(?:fig|eq|sec|ref|et al)\b\.?
-    |\b(?:figures?|tables?|sections?|chapters?|equations?|appendix|exercises?)\s*\(?\d
-    |\bcited\ reference|\bhenceforth|\b[a-z]{4,}(?:19|20)\d\d\b
-    |\((?:[a-d]|lines?|the\ figure|at\ the\ time|see|left|right|top|bottom|ref)\b[^)]*\)|\b(?:shown|seen|listed|given|described|discussed|illustrated)\s(?:in|above|below|by)\b
-    |\(\s*(?:section|chapter|figure|table|appendix|equation)s?\s*\)
-    |\b(?:from|in|by|see|with)\ (?:section|chapter|equation|figure|table)s?\b(?!\ of)
-    |:\s*$|^\W*\d|\.\.|;|\bthat\ is,|[a-z)]\ (?-i:The|An?|In|If|When|This|For|These)\ |\b[A-Z]\.$|\s[-–—]\s|—""",
-    re.IGNORECASE | re.VERBOSE,
-)

@@ -5,15 +5,17 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from rubric_core import CriterionKind
+from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiItem
 from rubric_synth.facts import wording
 from rubric_synth.facts.fact import Fact
+from rubric_synth.tables import read_table
 
-_VALUE: Final = r"(?P<v>`[^`]{1,30}`|'[^']{1,30}'|\"[^\"]{1,30}\"|[-+]?[\w.]+(?:[-+]\d+)?)"
-_END: Final = r"(?=$|[,;)\]}]|\.?\s|\.$)(?!\s*[*/^])"
+_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
+_VALUE: Final = _PATTERNS["value"].pattern
 _DEFAULT: Final = tuple(
-    re.compile(source + _END)
+    re.compile(source + _PATTERNS["end"].pattern)
     for source in (
         rf"\b[Dd]efaults? (?:value )?(?:is|are|of|to|=|is set to)\s*:?\s*(?:\w+=)?{_VALUE}",
         rf"\b[Dd]efault\s*[:=]\s*{_VALUE}",
@@ -22,44 +24,6 @@ _DEFAULT: Final = tuple(
         rf"(?:^|[\s{{]){_VALUE},? \((?:the )?(?:by )?[Dd]efault\)",
         rf"\({_VALUE},? (?:is the|by) default\)",
     )
-)
-_LITERAL: Final = re.compile(
-    r"^(?:'[^']+'|\"[^\"]+\"|True|False|None|[-+]?\d[\d.]*(?:[eE][-+]?\d+)?|inf)$"
-)
-_QUOTED: Final = re.compile(r"['\"“‘]([\w+-]+)['\"”’]")
-_ASIDE: Final = re.compile(
-    r"\s*\((?:[^()]*\bdefault[^()]*|optional|required|in-place|deprecated[^()]*)\)", re.IGNORECASE
-)
-_DEFAULT_CLAUSE: Final = re.compile(
-    r"[,;:]?\s*(?:\band )?(?:\bthe )?\bdefault(?:s|ing)?(?: value| behavio[u]?r)?\b[\s:=(]*(?:is|are|to|of|=|\w+\)?$).*$",
-    re.IGNORECASE,
-)
-_HEAD: Final = re.compile(
-    r"^(?:[Ii]f|[Ww]hen)\s+(?:this (?:option |parameter |argument |flag |value )?(?:is )?|it is |set to |set as |equal to |`?{name}`?\s*(?:=|==|is(?: set to)?)?\s*)?"
-    r"(?P<what>True|False|None|not None|not (?:given|provided|specified|supplied|set|passed)|omitted|left out"
-    r"|(?:provided|given|specified|supplied|set|passed)|'[\w+-]+'|\"[\w+-]+\"|-?\d[\d.]*"
-    r"|(?:an? )?(?:int(?:eger)?|scalar|float|str(?:ing)?|callable|function|array|list|tuple|dict(?:ionary)?|sequence|bool(?:ean)?|number|single (?:int(?:eger)?|number|value))s?),\s+(?:then )?(?P<rest>.+)$".replace(
-        "{name}", "NAME"
-    )
-)
-_LIMIT_START: Final = re.compile(
-    r"^(?:must|should|cannot|can not|has to|needs to|may not|can only|may only)\s+(?=\w)", re.IGNORECASE
-)
-_LONG_ASIDE: Final = re.compile(r"\s*\((?:[^()\s]+\s){4,}[^()]*\)")
-_LEADING: Final = re.compile(r"^(?:optional(?:ly)?|an optional|the optional),?\s+(?=\w)", re.IGNORECASE)
-_ASKING: Final = re.compile(r"^(?:whether|how|which|what|where|when to)\b", re.IGNORECASE)
-_PARTICIPLE: Final = re.compile(r"^(?:used|passed|called|applied|needed|required|ignored)\b", re.I)
-_CONDITION: Final = re.compile(r"^(?:if|when|for|with|unless|by default|in case)\b", re.IGNORECASE)
-_POINTING: Final = re.compile(
-    r"\b(?:this|these|those|such|also|we|you|your|here|otherwise|one of|ignored for|both)\b",
-    re.IGNORECASE,
-)
-_HELPER: Final = re.compile(
-    r"^\w+ (?:\W|(?:is|are|will|must|can|cannot|may|should|has|have|was|were)\b)"
-)
-_TYPES: Final = re.compile(
-    r"^(?:an? )?(?:(?:int|float|str|bool|tuple|list|None|array_like|array|callable|dict|ndarray|scalar"
-    r"|sequence|complex|number|slice|ints|floats|strs|strings?|integers?|bools|arrays|of|or|a|an),?\s?)+$"
 )
 _CHOICES: Final = range(2, 6)
 _LONGEST_CONDITION: Final = 7
@@ -94,14 +58,14 @@ def default_of(item: ApiItem) -> str:
                 if " : " in text[: match.start()]:
                     continue  # of a key of a dictionary
                 value = match["v"].strip("`").rstrip(".,;")
-                if _LITERAL.match(value):
+                if _PATTERNS["literal"].match(value):
                     return value
     return ""
 
 
 def is_pointing(text: str) -> bool:
     """Tell whether a text holds a word that stands for something outside it."""
-    return _POINTING.search(text) is not None
+    return _PATTERNS["pointing"].search(text) is not None
 
 
 def probe(sentence: str) -> str:
@@ -129,11 +93,11 @@ def frames_of(
     item = items[0]
     topic = language.listed([f"`{one.name}`" for one in items])
     told = [one.rstrip(". ") for one in _sentences(item.description, names)]
-    told = [wording.marked(_ASIDE.sub("", one), names | {function}) for one in told]
+    told = [wording.marked(_PATTERNS["aside"].sub("", one), names | {function}) for one in told]
     own = wording.own_stems(*(one.name for one in items), function)
-    meaning = _DEFAULT_CLAUSE.sub("", told[0]).strip(" ,;:") if told else ""
+    meaning = _PATTERNS["default_clause"].sub("", told[0]).strip(" ,;:") if told else ""
     meaning = re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
-    meaning = _LEADING.sub("", _LONG_ASIDE.sub("", meaning))
+    meaning = _PATTERNS["leading"].sub("", _PATTERNS["long_aside"].sub("", meaning))
     frame = _meaning(topic, meaning, len(items) > 1, proper)
     if frame is not None and wording.tells(frame.fact.sentence, own):
         yield frame
@@ -144,8 +108,10 @@ def frames_of(
         shown = f"'{bare}'" if default[0] in "'\"" else bare
         sentence = f"By default {topic} is {shown}."
         question = f"the default of {topic}"
-        yield Frame(Fact(CriterionKind.DEFAULT, sentence, topic, (value_of(shown),), question=question), "")
-    choices = list(dict.fromkeys(_QUOTED.findall(item.kind)))
+        yield Frame(
+            Fact(CriterionKind.DEFAULT, sentence, topic, (value_of(shown),), question=question), ""
+        )
+    choices = list(dict.fromkeys(_PATTERNS["quoted"].findall(item.kind)))
     if len(choices) in _CHOICES:
         shown = [f"'{choice}'" for choice in choices]
         listed = f"{', '.join(shown[:-1])} or {shown[-1]}"
@@ -160,7 +126,7 @@ def frames_of(
             "",
         )
     types = re.split(r", (?:optional|default)", item.kind)[0].strip()
-    if " or " in types and _TYPES.match(types):
+    if " or " in types and _PATTERNS["types"].match(types):
         shown = types if types.startswith(("a ", "an ")) else f"{_article(types)} {types}"
         said = f"{topic} is {shown.replace('array_like', 'array-like object')}."
         question = f"of which type is {topic}"
@@ -179,7 +145,9 @@ def _article(word: str) -> str:
 def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
     """Yield sentences; one also begins with the name of a parameter in lower case."""
     for one in language.sentences(text):
-        parts = re.split(r"(?<=[a-z)])\.\s+(?=([A-Za-z_]\w*)\s+(?:is|are|must|can|cannot|should|has)\b)", one)
+        parts = re.split(
+            r"(?<=[a-z)])\.\s+(?=([A-Za-z_]\w*)\s+(?:is|are|must|can|cannot|should|has)\b)", one
+        )
         if len(parts) > 1 and all(name in names for name in parts[1::2]):
             yield from parts[::2]
         else:
@@ -187,29 +155,37 @@ def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
 
 
 def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str]) -> Frame | None:  # noqa: FBT001 - private
-    if not wording.is_readable(meaning) or _CONDITION.match(meaning) or _LIMIT_START.match(meaning):
+    if (
+        not wording.is_readable(meaning)
+        or _PATTERNS["condition"].match(meaning)
+        or _PATTERNS["limit"].match(meaning)
+    ):
         return None
-    if _POINTING.search(meaning) or meaning.lower().startswith(("deprecated", "not used", "unused")):
+    if _PATTERNS["pointing"].search(meaning) or meaning.lower().startswith(
+        ("deprecated", "not used", "unused")
+    ):
         return None
     if wording.is_command(meaning):
         return None
     lowered = language.lower_first(meaning, proper)
     question = f"the meaning of {topic}"
     kind = CriterionKind.DEFINITION
-    if _ASKING.match(meaning):
+    if _PATTERNS["asking"].match(meaning):
         told = f"{topic} {'say' if is_several else 'says'} {lowered}."
         return Frame(Fact(kind, told, topic, question=question), probe(told))
     if wording.is_parameters_verb(meaning):
         told = f"{topic} {wording.as_predicate(meaning)}."
-        return None if is_several else Frame(Fact(kind, told, topic, question=question), probe(told))
+        return (
+            None if is_several else Frame(Fact(kind, told, topic, question=question), probe(told))
+        )
     verb = "are" if is_several else "is"
-    phrase = lowered if _PARTICIPLE.match(meaning) else wording.with_article(lowered)
+    phrase = lowered if _PATTERNS["participle"].match(meaning) else wording.with_article(lowered)
     order = ", in this order" if is_several and " and " in lowered else ""
     told = f"{topic} {verb} {phrase}{order}."
     return Frame(
         Fact(kind, told, topic, question=question),
         probe(told),
-        is_phrase=not _PARTICIPLE.match(meaning),
+        is_phrase=not _PATTERNS["participle"].match(meaning),
     )
 
 
@@ -219,12 +195,12 @@ def _said(
     """Return what a further sentence of a description says of a parameter."""
     if re.search(r"\bdefault", one, re.IGNORECASE):
         return None
-    if _LIMIT_START.match(one):
+    if _PATTERNS["limit"].match(one):
         told = f"{topic} {one[0].lower()}{one[1:]}."
-        is_sound = wording.is_readable(told) and not _POINTING.search(told)
+        is_sound = wording.is_readable(told) and not _PATTERNS["pointing"].search(told)
         fact = Fact(CriterionKind.LIMIT, told, topic, question=f"what must hold for {topic}")
         return Frame(fact, probe(told)) if is_sound else None
-    if not _CONDITION.match(one):
+    if not _PATTERNS["condition"].match(one):
         return None
     return condition_frame(one, item.name, function, names)
 
@@ -238,7 +214,9 @@ def condition_frame(one: str, name: str, function: str, names: frozenset[str]) -
         function: Bare name of the object.
         names: Of all parameters.
     """
-    head = re.compile(_HEAD.pattern.replace("NAME", re.escape(name or "NAME"))).match(one)
+    head = re.compile(_PATTERNS["head"].pattern.replace("NAME", re.escape(name or "NAME"))).match(
+        one
+    )
     if head is not None and name:
         what = head["what"]
         what = f"is {what}"
@@ -249,7 +227,9 @@ def condition_frame(one: str, name: str, function: str, names: frozenset[str]) -
             return None
         condition, rest = parts[1], parts[2]
         if name:
-            condition = re.sub(rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)", f"`{name}`", condition)
+            condition = re.sub(
+                rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)", f"`{name}`", condition
+            )
         if name and "`" not in condition:
             return None
     if name:
@@ -258,10 +238,10 @@ def condition_frame(one: str, name: str, function: str, names: frozenset[str]) -
     predicate = wording.as_predicate(rest)
     if name and first.endswith("s") and wording.is_parameters_verb(rest):
         rest = f"`{name}` {rest}"  # "If an integer, represents the number of …"
-    elif predicate and first not in {"a", "an", "the"} and _HELPER.match(rest) is None:
+    elif predicate and first not in {"a", "an", "the"} and _PATTERNS["helper"].match(rest) is None:
         rest = f"`{function}` {predicate}"
     told = wording.marked(f"{condition}, {rest}.", names | {function})
-    if not wording.is_readable(told) or _POINTING.search(told):
+    if not wording.is_readable(told) or _PATTERNS["pointing"].search(told):
         return None
     condition = wording.marked(condition, names | {function})
     if len(condition.split()) > _LONGEST_CONDITION:

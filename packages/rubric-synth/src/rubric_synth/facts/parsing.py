@@ -26,9 +26,7 @@ def _grammar() -> Language:
     try:
         return importlib.import_module(_MODEL).load(exclude=list(_UNUSED))
     except (ImportError, OSError) as error:
-        raise NoGrammarError(
-            says("no_grammar", distribution=_DISTRIBUTION, cause=error)
-        ) from error
+        raise NoGrammarError(says("no_grammar", distribution=_DISTRIBUTION, cause=error)) from error
 
 
 @cache
@@ -77,10 +75,7 @@ def subtree(token: Token, without: Sequence[str] = ()) -> list[Token]:
         without: Kinds of dependents that are left out with all of theirs.
     """
     dropped = {
-        id_
-        for one in token.children
-        if one.dep_ in without
-        for id_ in (t.i for t in one.subtree)
+        id_ for one in token.children if one.dep_ in without for id_ in (t.i for t in one.subtree)
     }
     return [one for one in token.subtree if one.i not in dropped]
 

@@ -7,15 +7,17 @@ from typing import Final
 
 from spacy.tokens import Doc
 
+from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage, is_close
 from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.facts import asking, gate, parsing
+from rubric_synth.facts.clauses import lowered
 from rubric_synth.facts.fact import Fact
 from rubric_synth.facts.parsing import child, root_of, text_of
-from rubric_synth.tables import phrase
+from rubric_synth.tables import phrase, read_table
 
 _WORDS: Final = range(7, 33)
 _MOST: Final = 6
@@ -32,7 +34,7 @@ _SHARED: Final = 2
 """Parts of a question that a heading shares words with, where it is their subject."""
 _FEWEST_MARKS: Final = 6
 _FEWEST_NAMED: Final = 4
-_NAME: Final = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
+_NAME: Final = patterns(read_table("patterns")["prose_signs"])["name"]
 
 
 def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]:
@@ -125,7 +127,7 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
         found.kind,
         sentence,
         required=required,
-        claim=asking.lowered(sentence.rstrip("."), names),
+        claim=lowered(sentence.rstrip("."), names),
         question=found.question,
     )
 
@@ -141,7 +143,9 @@ def _main_sentence(doc: Doc) -> str:
     return doc.text
 
 
-def chosen(passage: Passage, facts: Mapping[str, Fact], terms: CorpusTerms, title: str) -> list[Fact]:
+def chosen(
+    passage: Passage, facts: Mapping[str, Fact], terms: CorpusTerms, title: str
+) -> list[Fact]:
     """Choose the facts of a passage that one question asks for, in the order of the text.
 
     Args:

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.extractive import phrases
 from rubric_synth.facts.parsing import is_english
@@ -16,13 +17,8 @@ _SHORT: Final[dict[str, str]] = dict(
 _PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _VOWELS: Final = "aeiou"
 _CODE: Final = re.compile(r"`[^`]*`")
-_SIGNS: Final = re.compile(
-    r"[\\{}^=<>|#$\[\]@~]|::|\.\.|https?:|\*\*|(?<=\w)\*|\*(?=\w)|\w\(|_\w*\b|\b\w+\.\w+\b"
-    r"|\b(?:see|shown|refer to|mentioned|above|below|following|e\.g|i\.e|deprecated|versionadded)\b",
-    re.IGNORECASE,
-)
-_SHAPE: Final = re.compile(r"\s*\((?:[A-Z0-9*]{1,2},? ?){1,4}\)")
-_LETTER: Final = re.compile(r"(?<![\w'-])[B-HJ-Zb-z](?![\w'-])|\b[A-Za-z]+\d+\b")
+_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
+_SHORTEST_WORD: Final = 3
 
 
 def third_person(verb: str) -> str:
@@ -119,11 +115,11 @@ _PLAIN: Final = frozenset(_TABLE["plain"].split())
 
 def is_readable(text: str, most: int = 30) -> bool:
     """Tell whether a text, its code left out, is prose without signs, letters and pointers."""
-    plain = _SHAPE.sub("", _CODE.sub("X", text))
+    plain = _PATTERNS["shape"].sub("", _CODE.sub("X", text))
     return (
         bool(plain)
-        and _SIGNS.search(plain) is None
-        and _LETTER.search(plain.replace("X", "")) is None
+        and _PATTERNS["code_signs"].search(plain) is None
+        and _PATTERNS["letter"].search(plain.replace("X", "")) is None
         and plain.count("(") == plain.count(")")
         and plain.count('"') % 2 == 0
         and not plain.endswith((":", ","))
@@ -141,14 +137,13 @@ def marked(text: str, names: frozenset[str]) -> str:
 
     def mark(found: re.Match[str]) -> str:
         word = found[0]
-        is_word = word.lower() in _ENGLISH or (word.islower() and is_english(word) and len(word) > 2)  # noqa: PLR2004 - a short name
+        is_long = word.islower() and len(word) >= _SHORTEST_WORD
+        is_word = word.lower() in _ENGLISH or (is_long and is_english(word))
         return f"`{word}`" if word in names and not is_word else word
 
     parts = re.split(r"(`[^`]*`)", text)
-    told = "".join(p if p.startswith("`") else _IDENTIFIER.sub(mark, p) for p in parts)
-    return _LONE_A.sub("`a`", told) if "a" in names else told
+    told = "".join(p if p.startswith("`") else _PATTERNS["identifier"].sub(mark, p) for p in parts)
+    return _PATTERNS["lone_a"].sub("`a`", told) if "a" in names else told
 
 
-_IDENTIFIER: Final = re.compile(r"(?<![\w.'\"-])[A-Za-z_]\w*(?![\w(-]|\.\w)")
-_LONE_A: Final = re.compile(r"(?<=\w )a(?=$|[.,;)]| (?:is|are|along|and|with|must|has|into|by|to|in|at)\b)")
 _ENGLISH: Final = frozenset(_TABLE["english"].split()) | phrases.VERBS | language.STOP_WORDS
