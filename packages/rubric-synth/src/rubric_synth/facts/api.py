@@ -13,9 +13,8 @@ from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive import phrases
-from rubric_synth.extractive.claims import is_close
 from rubric_synth.facts import gate, parameters, parsing, prose, wording
-from rubric_synth.facts.fact import Fact
+from rubric_synth.facts.fact import Fact, says_the_same
 from rubric_synth.facts.parameters import Frame
 from rubric_synth.facts.parsing import child, root_of
 from rubric_synth.tables import read_table
@@ -25,7 +24,7 @@ _MOST_TYPES: Final = 2
 """Facts that say no more than a type, where others are too few."""
 _MOST: Final = 8
 _MOST_TOPICS: Final = 4
-_MOST_OF_A_TOPIC: Final = 3
+_MOST_OF_A_TOPIC: Final = 4
 _MOST_NOTES: Final = 3
 _MOST_CONDITIONS: Final = 3
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
@@ -55,7 +54,8 @@ def _repeats(fact: Fact, other: Fact) -> bool:
     """Tell whether a fact says what another says, their names left out."""
     if fact.required or other.required:
         return fact.sentence == other.sentence
-    return is_close(re.sub("`[^`]*`", "", fact.sentence), re.sub("`[^`]*`", "", other.sentence))
+    plain, before = (re.sub("`[^`]*`", "", one.sentence) for one in (fact, other))
+    return says_the_same(plain, before)
 
 
 def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
@@ -80,7 +80,8 @@ def _checked(frame: Frame, doc: Doc) -> Fact | None:
         return None
     if frame.is_phrase:
         return _of_phrase(frame.fact, root)
-    return frame.fact if root.pos_ in {"VERB", "AUX"} else None
+    is_verb = root.pos_ in {"VERB", "AUX"} or child(root, "aux") is not None
+    return frame.fact if is_verb else None
 
 
 def _of_phrase(fact: Fact, root: Token) -> Fact | None:
@@ -115,6 +116,8 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
         frame = Frame(
             Fact(CriterionKind.DEFINITION, told, question=question), parameters.probe(told)
         )
+    elif " to " in summary and entry.form != "class":
+        return None  # "State space to transfer function"
     else:
         lowered = language.lower_first(summary, proper)
         verb = "is" if entry.form == "class" else "gives"
@@ -215,7 +218,7 @@ def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
         kept.append(fact)
     kept = kept[:_MOST]
     for fact in notes[: min(_MOST_NOTES, _MOST - len(kept))]:
-        if not any(is_close(fact.sentence, other.sentence) for other in kept):
+        if not any(says_the_same(fact.sentence, other.sentence) for other in kept):
             kept.append(fact)
     kept += types[: min(_MOST_TYPES, max(_FEWEST + 1 - len(kept), 0))]
     order = {id(fact): place for place, fact in enumerate((*found, *types, *notes))}

@@ -83,7 +83,7 @@ def _condition(clause: Clause) -> Asked | None:
     clauses = [
         one
         for one in clause.root.children
-        if one.dep_ == "advcl"
+        if one.dep_ in {"advcl", "ccomp"}
         and (mark := next(iter(one.subtree), None)) is not None
         and mark.lower_ in _CONDITIONS
     ]

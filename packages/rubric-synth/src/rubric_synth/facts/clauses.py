@@ -41,8 +41,15 @@ class Clause(NamedTuple):
 
     @property
     def subject_words(self) -> list[Token]:
-        """The words of the subject, without asides."""
-        return subtree(self.subject, ASIDE)
+        """The words of the subject, without asides, and of phrases between it and the verb."""
+        phrases = (one for one in self.root.children if one.dep_ == "prep")
+        between = [one for one in phrases if self.subject.i < one.i < self.first.i]
+        return [*subtree(self.subject, ASIDE), *(t for one in between for t in one.subtree)]
+
+    @property
+    def first(self) -> Token:
+        """The first word of the verb."""
+        return self.helper if self.helper is not None else self.root
 
     @property
     def is_plural(self) -> bool:
@@ -107,6 +114,7 @@ class Clause(NamedTuple):
         """
         first, verb = self.fronted()
         gone = {one.i for one in without} | {one.i for one in subtree(self.subject)}
+        gone |= {one.i for one in self.subject_words}
         for one in self.root.children:
             marks = {word.lower_ for word in one.children if word.dep_ == "mark"}
             is_adverb = one.dep_ == "advmod" and self.subject.i < one.i < self.root.i

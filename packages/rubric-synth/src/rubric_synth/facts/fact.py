@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from rubric_core import CriterionKind
+from rubric_synth import language
 from rubric_synth.stages import CriterionDraft
 
 
@@ -26,6 +27,12 @@ class Fact(NamedTuple):
     sentence."""
     question: str = ""
     """What the question asks for it, in lower case and without its mark."""
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Tell whether two sentences share more than half of the content words of the shorter."""
+    a, b = (language.stems(" ".join(language.content_words(text))) for text in (one, other))
+    return 2 * len(a & b) > min(len(a), len(b))
 
 
 _NAMES = {

@@ -50,7 +50,7 @@ def _figures(doc: Doc) -> Iterator[Figure]:
             if not _NUMBER.match(token.text) or _YEAR.match(token.text):
                 yield Figure(token, "", ())
                 continue
-            unit = doc[token.i + 1].text if token.i + 1 < len(doc) else ""
+            unit = _unit_behind(token)
             if unit in _UNITS:
                 shown = (f"{token.text} {unit}", f"{token.text}{unit}", token.text)
                 yield Figure(
@@ -58,3 +58,9 @@ def _figures(doc: Doc) -> Iterator[Figure]:
                 )
             else:
                 yield Figure(token, "", (token.text,))
+
+
+def _unit_behind(number: Token) -> str:
+    """Return the word behind a number, a sign of degrees with its letter."""
+    behind = number.doc[number.i + 1 : number.i + 3].text.split() or [""]
+    return "".join(behind[:2]) if behind[0] == "°" else behind[0]

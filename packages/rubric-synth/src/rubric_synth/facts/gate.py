@@ -119,7 +119,9 @@ def _names(subject: Token, known: AbstractSet[str]) -> bool:
     if "the" not in lowered or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
         return True
     further = [one for one in subject.children if one.i > subject.i and one.dep_ != "punct"]
-    is_named = subject.tag_ == "NN" and child(subject, "compound") is not None
+    is_defined = subject.head.lemma_ == "be" and child(subject.head, "attr") is not None
+    parts = ("compound", "amod") if is_defined else ("compound",)
+    is_named = subject.tag_ == "NN" and child(subject, *parts) is not None
     return bool(further) or is_named
 
 
@@ -167,6 +169,9 @@ def _is_variable(token: Token) -> bool:
     """Tell whether a word is a letter that stands for a quantity: "the depth h", no "B cells"."""
     alone = len(token.text) == 1 and token.text.isalpha() and token.lower_ != "a"
     following = token.nbor() if token.i + 1 < len(token.doc) else None
+    before = token.nbor(-1).lower_ if token.i else ""
+    if before == "°" or before in _TABLE["before_letter"]:
+        return False  # "°C", "vitamin C"
     if following is not None and following.text == "-":
         return False
     return alone and (following is None or following.pos_ not in _NOUNS or token.text.islower())
@@ -210,7 +215,7 @@ def _is_empty(root: Token, subject: Token) -> bool:
         and one.lemma_.lower() not in _VAGUE
     ]
     count = len(told) + (complement is not None and complement.pos_ == "ADJ")
-    is_passive = child(root, "auxpass") is not None
+    is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
     return count < (2 if is_passive and child(root, "agent", "prep") is None else 1)
 
 

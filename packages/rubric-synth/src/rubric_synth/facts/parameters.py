@@ -184,7 +184,7 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
     told = f"{topic} {verb} {phrase}{order}."
     return Frame(
         Fact(kind, told, topic, question=question),
-        probe(told),
+        probe(told.replace(order, "") if order else told),
         is_phrase=not _PATTERNS["participle"].match(meaning),
     )
 

@@ -22,7 +22,12 @@ class NoGrammarError(SynthError, RuntimeError):
 
 
 @cache
-def _grammar() -> Language:
+def grammar() -> Language:
+    """Return the model, loaded once in a process.
+
+    Raises:
+        NoGrammarError: It is not installed.
+    """
     try:
         return importlib.import_module(_MODEL).load(exclude=list(_UNUSED))
     except (ImportError, OSError) as error:
@@ -31,7 +36,7 @@ def _grammar() -> Language:
 
 @cache
 def _words() -> frozenset[str]:
-    return frozenset(_grammar().vocab.strings)
+    return frozenset(grammar().vocab.strings)
 
 
 def is_english(word: str) -> bool:
@@ -53,7 +58,7 @@ def parsed(texts: Iterable[str]) -> Iterator[Doc]:
         NoGrammarError: The model is not installed.
     """
     _words()  # before texts add theirs
-    return _grammar().pipe(texts, batch_size=64)
+    return grammar().pipe(texts, batch_size=64)
 
 
 def root_of(doc: Doc) -> Token | None:

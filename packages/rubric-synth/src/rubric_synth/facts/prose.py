@@ -7,15 +7,16 @@ from typing import Final
 
 from spacy.tokens import Doc
 
+from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
-from rubric_synth.extractive.claims import Passage, is_close
+from rubric_synth.extractive.claims import Passage
 from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.facts import asking, gate, parsing
 from rubric_synth.facts.clauses import lowered
-from rubric_synth.facts.fact import Fact
+from rubric_synth.facts.fact import Fact, says_the_same
 from rubric_synth.facts.parsing import child, root_of, text_of
 from rubric_synth.tables import phrase, read_table
 
@@ -24,6 +25,7 @@ _MOST: Final = 6
 _MOST_PARSED: Final = 90
 """Sentences of one document that are parsed, the likeliest first."""
 _FEWEST_NEW: Final = 2
+"""Words of a definition that the question does not hold."""
 _MOST_OF_A_KIND: Final = 3
 _PICTURE: Final = phrase("picture")
 _HINT: Final = phrase("fact_hint")
@@ -69,7 +71,8 @@ def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
     found: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
         first = doc[0]
-        is_name = first.tag_.startswith("NNP") and first.lower_ not in small
+        known_word = first.lower_ in small or parsing.is_english(first.lower_)
+        is_name = first.tag_.startswith("NNP") and not known_word
         fact = _fact(doc, known[raw], names | {first.text} if is_name else names)
         if fact is not None:
             found[raw] = fact
@@ -120,9 +123,10 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
         return None
     sentence = _main_sentence(doc)
     told = language.stems(" ".join(language.content_words(sentence)))
-    if len(told - language.stems(found.question)) < _FEWEST_NEW:
-        return None  # the question holds the answer
     required = tuple(one for one in found.required if one)
+    fewest = {CriterionKind.DEFINITION: _FEWEST_NEW, CriterionKind.COMPARISON: 0}.get(found.kind, 1)
+    if not required and len(told - language.stems(found.question)) < fewest:
+        return None  # the question holds the answer
     return Fact(
         found.kind,
         sentence,
@@ -168,7 +172,7 @@ def chosen(
     kinds = Counter[str]()
     for _, at, fact in sorted(found, key=lambda one: -one[0]):
         is_new = not any(
-            fact.question == other.question or is_close(fact.sentence, other.sentence)
+            fact.question == other.question or says_the_same(fact.sentence, other.sentence)
             for _, other in kept
         )
         if len(kept) < _MOST and is_new and kinds[fact.kind] < _MOST_OF_A_KIND:

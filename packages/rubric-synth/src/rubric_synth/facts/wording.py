@@ -39,20 +39,28 @@ def as_predicate(text: str) -> str:
         text: "Compute and plot the spectrum", "Computes …", "Efficiently compute …".
     """
     words = text.split()
-    place = 1 if len(words) > 1 and words[0].endswith("ly") else 0
+    place = 1 if len(words) > 1 and _is_adverb(words[0].lower()) else 0
     first = words[place].lower().rstrip(",") if words else ""
-    verb = phrases.base_form(first, phrases.VERBS | _MORE_VERBS)
-    if not verb or len(words) < place + 2 or verb.endswith("ly"):
+    verbs = phrases.VERBS | _MORE_VERBS
+    verb = phrases.base_form(first, verbs)
+    if not verb or len(words) < place + 2 or _is_adverb(verb):
         return ""
     told = [*map(str.lower, words[:place]), third_person(verb) + "," * words[place].endswith(",")]
     rest = words[place + 1 :]
     for at, word in enumerate(rest[:4]):  # "and plot", "and then plot"
         before = rest[at - 1].lower() if at else words[place][-1:]
-        if before in {"and", "or", ","} and word.lower().rstrip(",") in phrases.VERBS:
+        if before in {"and", "or", ","} and word.lower().rstrip(",") in verbs:
             bare = word.lower().rstrip(",")
             is_noun = at + 1 < len(rest) and rest[at + 1].lower() in {"of", "for", "in"}
             rest[at] = word if is_noun else third_person(bare) + word[len(bare) :]
     return " ".join((*told, *rest))
+
+
+def _is_adverb(word: str) -> bool:
+    return word.endswith("ly") and word not in _NO_ADVERBS
+
+
+_NO_ADVERBS: Final = frozenset({"apply", "multiply", "supply", "reply", "rely"})
 
 
 def is_parameters_verb(text: str) -> bool:
