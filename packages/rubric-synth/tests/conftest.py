@@ -136,9 +136,9 @@ through the metal to cathodic sites where oxygen is reduced to hydroxide. Chlori
 the passive film that protects stainless steel in fresh water. Pits grow below deposits when the
 concentration of oxygen is low. A zinc anode protects the hull because zinc gives up its electrons
 more readily than iron. Engineers replace the zinc anode when about 80 % of its mass is consumed.
-Paint reduces the speed of corrosion by keeping oxygen away from the metal surface. Cathodic protection
-cannot stop the corrosion of dry steel plates, unless spray keeps the surface wet. Inspection of the
-hull in dry dock reveals the depth of the pits.
+Paint reduces the speed of corrosion by keeping oxygen away from the metal surface. Cathodic
+protection cannot stop the corrosion of dry steel plates, unless spray keeps the surface wet.
+Inspection of the hull in dry dock reveals the depth of the pits.
 """
 
 

@@ -26,9 +26,16 @@ _MOST_PARSED: Final = 90
 """Sentences of one document that are parsed, the likeliest first."""
 _FEWEST_NEW: Final = 2
 """Words of a definition that the question does not hold."""
+_LEAK: Final = 8
+"""Words of a run that a question may not share: `quality.leak_words` as it is by default."""
+_TOKEN: Final = re.compile(r"\w+")
 _MOST_OF_A_KIND: Final = 3
 _PICTURE: Final = phrase("picture")
 _HINT: Final = phrase("fact_hint")
+_ACTS: Final = re.compile(
+    rf"\b(?:{'|'.join(' '.join(read_table('facts')['kinds'].values()).split())})(?:e?s)?\b"
+)
+"""A verb that one of the rules asks about."""
 _POINTER: Final = phrase("fact_pointer")
 _ADDITION: Final = phrase("addition", re.NOFLAG)
 _GENERIC: Final = phrase("generic_opening")
@@ -110,7 +117,7 @@ def _is_candidate(raw: str) -> bool:
         and raw[0].isupper()
         and raw.endswith(".")
         and gate.is_plain(raw)
-        and _HINT.search(raw) is not None
+        and (_HINT.search(raw) is not None or _ACTS.search(raw) is not None)
         and _POINTER.search(raw) is None
     )
 
@@ -123,6 +130,8 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
         return None
     sentence = _main_sentence(doc)
     told = language.stems(" ".join(language.content_words(sentence)))
+    if _shares_a_run(found.question, sentence):
+        return None  # a leak of the rubric
     required = tuple(one for one in found.required if one)
     fewest = {CriterionKind.DEFINITION: _FEWEST_NEW, CriterionKind.COMPARISON: 0}.get(found.kind, 1)
     if not required and len(told - language.stems(found.question)) < fewest:
@@ -134,6 +143,14 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
         claim=lowered(sentence.rstrip("."), names),
         question=found.question,
     )
+
+
+def _shares_a_run(question: str, sentence: str) -> bool:
+    """Tell whether a question holds a run of words of a sentence that is long enough to leak."""
+    asked, told = (f" {' '.join(_TOKEN.findall(text.lower()))} " for text in (question, sentence))
+    words = asked.split()
+    runs = (words[at : at + _LEAK] for at in range(len(words) - _LEAK + 1))
+    return any(f" {' '.join(run)} " in told for run in runs)
 
 
 def _main_sentence(doc: Doc) -> str:
