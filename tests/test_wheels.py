@@ -157,7 +157,7 @@ def test_what_init_writes_and_what_pages_and_tables_are_made_of_is_in_the_wheels
         "rubric_judge/attack/tasks.jsonl",
         "rubric_judge/page/templates/frame.html.j2",
         "rubric_judge/starting/lexical.yaml",
-        "rubric_synth/tables/criteria.toml",
+        "rubric_synth/tables/facts.toml",
         "rubric_train_openrlhf/starting/tiny.yaml",
     }
 

@@ -23,7 +23,7 @@ def {name}({p1}, {p2}="auto"):
     {p1} : array_like
         {d1}
     {p2} : str, optional
-        {d2}
+        {d2} Default is 'auto'.
 
     Returns
     -------
@@ -101,7 +101,7 @@ _TIDES = """# Tides along a coast
 
 Tides are the slow rise and fall of the sea surface that the gravity of the moon and the sun
 causes. The gravitational pull of the moon raises a bulge of water on the near side of the planet.
-Inertia of the rotating planet raises a second bulge on the opposite side of the ocean. A coastal
+Inertia of the rotating planet causes a second bulge on the opposite side of the ocean. A coastal
 station passes through both bulges every day and records two high waters. The tidal range is the
 difference between high water and low water at a station. Spring tides occur when the pull of the
 sun adds to the pull of the moon. Neap tides occur when both bodies stand at right angles to each
@@ -118,10 +118,10 @@ _DOUGH = """# Bread dough
 Fermentation of dough is the conversion of sugar into carbon dioxide and alcohol by yeast cells.
 Yeast cells take up glucose that enzymes release from damaged starch in the flour. Carbon dioxide
 collects in small bubbles that the gluten network holds inside the dough. The gluten network forms
-when wheat proteins absorb water and are stretched by kneading. A warm kitchen raises the activity
-of the yeast and shortens the first rise of the dough. Bakers keep the temperature of the dough
-near 24.5 °C for an even crumb. Salt strengthens the gluten network and slows the growth of the
-yeast. Long fermentation in a cold cellar gives lactic bacteria time to build flavour. Dough with
+when wheat proteins absorb water and are stretched by kneading. The activity of the yeast increases
+when the kitchen is warm. Bakers keep the temperature of the dough near 24.5 °C for an even crumb.
+Salt reduces the growth of the yeast and strengthens the gluten network. The flavour of the dough
+depends on lactic bacteria that grow in a cold cellar. Dough with
 rye flour cannot hold as much gas, because rye proteins form no continuous network. The baker
 judges the end of the rise by pressing a finger into the surface of the dough.
 """
@@ -133,12 +133,12 @@ _STEEL = """# Corrosion of steel
 Corrosion of steel in sea water is an electrochemical reaction between iron and dissolved oxygen.
 Iron atoms leave the metal at anodic sites and enter the water as positive ions. Electrons travel
 through the metal to cathodic sites where oxygen is reduced to hydroxide. Chloride ions break down
-the passive film that protects stainless steel in fresh water. Pits grow below deposits where the
+the passive film that protects stainless steel in fresh water. Pits grow below deposits when the
 concentration of oxygen is low. A zinc anode protects the hull because zinc gives up its electrons
 more readily than iron. Engineers replace the zinc anode when about 80 % of its mass is consumed.
-Paint slows the reaction by keeping oxygen away from the metal surface. Cathodic protection
-cannot stop the corrosion of dry steel plates, unless spray keeps the surface wet. Inspection of the
-hull in dry dock reveals the depth of the pits.
+Paint reduces the speed of corrosion by keeping oxygen away from the metal surface. Cathodic
+protection cannot stop the corrosion of dry steel plates, unless spray keeps the surface wet.
+Inspection of the hull in dry dock reveals the depth of the pits.
 """
 
 

@@ -1,42 +1,35 @@
-import re
-
 import anyio
 import pytest
 
-from rubric_core import DocumentAnalysis, normalized_reward
-from rubric_judge import LexicalJudge, parse_verification
-from rubric_judge.lexical.words import stem
+from rubric_core import CriterionKind, DocumentAnalysis, normalized_reward
+from rubric_judge import ClaimJudge
 from rubric_judge.wrong_answers import fixed_template
 from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
 from rubric_synth.document import ApiEntry, ApiItem
-from rubric_synth.extractive.api_tasks import purpose_sentence
-from rubric_synth.extractive.criteria import given_away
+from rubric_synth.facts import api, parameters, wording
 from rubric_synth.quality.draft import to_task
-from rubric_synth.tables import read_table
 
 _ENTRY = ApiEntry(
     qualified_name="sea.gauges.tidal_range",
     summary=("Compute the mean spring amplitude of a coastal station from gauge levels.",),
     parameters=(
-        ApiItem(name="levels", kind="array_like", description="Water heights recorded every hour."),
-        ApiItem(name="a", kind="int", description="A name that is a stop word."),
-        ApiItem(name="datum", kind="str, optional", description="Reference surface of the chart."),
+        ApiItem(name="levels", kind="array_like", description="Water heights of every hour."),
+        ApiItem(
+            name="datum",
+            kind="{'chart', 'mean'}, optional",
+            description="Reference surface of the heights. If 'mean', the mean of a year is used. "
+            "Default is 'chart'.",
+        ),
         ApiItem(name="axis", kind="int", description=""),
+        ApiItem(name="gap", kind="float", description="Of all."),
     ),
     returns=(ApiItem(name="range", kind="float", description="The vertical excursion in metres."),),
-    notes=(
-        "`tidal_range` has experimental support for Python Array API Standard compatible backends.",
-        "Storm surges are not removed, so that extreme weather raises the range.",
-    ),
+    raises=(ApiItem(name="ValueError", description="If the record is shorter than a day."),),
+    notes=("Storm surges are not removed, because they belong to the record of the station.",),
 )
-_NOTES = (
-    "Harmonic analysis separates the lunar constituent from the solar constituent of the record.",
-    "A least squares solver adjusts the phase of each constituent until the residual vanishes.",
-    "Shallow estuaries distort the wave and create overtides with twice the lunar frequency.",
-    "Nodal corrections follow the slow precession of the lunar orbit through two decades.",
-    "Meteorological forcing spreads energy over a continuum that no constituent explains.",
-    "Radiational tides come from the daily heating of the atmosphere by the sun.",
-)
+
+
+_PURPOSE = "computes the mean spring amplitude of a coastal station from gauge levels"
 
 
 def _document(entry: ApiEntry) -> Document:
@@ -51,168 +44,199 @@ def _drafts(entry: ApiEntry, config: ExtractiveConfig | None = None) -> list[Dra
     async def make() -> list[Draft]:
         analysis = await stages.analyst.analyse(document)
         drafts = await stages.synthesiser.synthesise(document, analysis)
-        return [
-            await stages.enricher.enrich(document, analysis, draft)
-            for draft in drafts
-            if isinstance(draft, Draft)
-        ]
+        return [draft for draft in drafts if isinstance(draft, Draft)]
 
     return anyio.run(make)
 
 
 def _draft(entry: ApiEntry) -> Draft:
-    (draft,) = _drafts(entry)
-    return draft
+    return _drafts(entry)[0]
 
 
-def _reward(entry: ApiEntry, answer: str) -> float:
-    task = to_task(_document(entry), DocumentAnalysis(), _draft(entry))
-    return normalized_reward(LexicalJudge().judge_now(task.judge_view(answer)), task.rubric)
+def _sentences(**change: object) -> list[str]:
+    return [fact.sentence for fact in api.api_facts(_ENTRY.model_copy(update=change))]
 
 
-def test_the_question_names_the_object_its_module_and_its_parameters() -> None:
-    question = _draft(_ENTRY).question
-    assert "`tidal_range` from sea.gauges with `levels`, `datum`" in question
-    assert "`a`" not in question
-    assert "`axis`" not in question  # nothing is said of it
-    assert "what it returns and its caveats" in question
+def _of(name: str, description: str, kind: str = "") -> list[str]:
+    """Return the facts of one parameter."""
+    item = ApiItem(name=name, kind=kind, description=description)
+    others = (ApiItem(name="x", description="."), ApiItem(name="y_0", description="."))
+    return _sentences(summary=(), parameters=(item, *others), returns=(), raises=(), notes=())
 
 
-def test_the_criteria_are_those_that_the_entry_supports() -> None:
+def test_the_question_asks_by_name_for_what_the_criteria_want() -> None:
     draft = _draft(_ENTRY)
-    by_id = {criterion.id: criterion for criterion in draft.criteria}
-    assert list(by_id) == ["purpose", "parameter_1", "parameter_2", "returns_1", "caveat_1"]
-    assert "levels" in by_id["parameter_1"].verification_method
-    terms = {*by_id["caveat_1"].required_elements, *by_id["caveat_1"].expected_keywords}
-    assert "extreme" in terms
-    for criterion in draft.criteria:
-        assert parse_verification(criterion.verification_method) is not None
-        assert criterion.name
-        assert criterion.description
-        assert criterion.scoring_guide
-        assert criterion.required_elements
-        assert criterion.expected_keywords
-    assert any(criterion.expected_concepts for criterion in draft.criteria)
-
-
-def test_an_id_asks_for_one_kind_of_thing_in_every_task() -> None:
-    kinds = read_table("criteria")
-    entry = _ENTRY.model_copy(update={"notes": _NOTES})
-    criteria = [criterion for draft in _drafts(entry) for criterion in draft.criteria]
-    assert len({criterion.id for criterion in criteria}) > 5
-    for criterion in criteria:  # calibration pools by id: docs/judge/calibrate.md
-        row = kinds[re.sub(r"_\d+$", "", criterion.id)]
-        assert criterion.weight == row["weight"]
-        assert criterion.scoring_guide.startswith(row["scoring_guide"])
-
-
-def test_beside_its_names_no_word_of_the_question_earns_and_they_earn_little() -> None:
-    draft = _draft(_ENTRY)
-    given = given_away(draft.question)
-    assert {"tidal", "gaug", "level"} <= given  # of `tidal_range`, sea.gauges and `levels`
-    for criterion in draft.criteria:
-        named, terms = criterion.required_elements[:-1], criterion.expected_keywords
-        assert set(named) <= {"levels", "datum"}
-        assert given.isdisjoint(map(stem, (criterion.required_elements[-1], *terms)))
-    assert _reward(_ENTRY, fixed_template(draft.question)) <= 0.15
-
-
-def test_notes_that_say_enough_have_a_question_of_their_own() -> None:
-    entry = _ENTRY.model_copy(update={"notes": _NOTES})
-    first, second = _drafts(entry)
-    assert {"supporting_point_1", "central_idea"}.isdisjoint(c.id for c in first.criteria)
-    assert "Explain `tidal_range`" in second.question or "`tidal_range`" in second.question
-    assert len(second.criteria) == 5
-    assert second.passage == "\n\n".join(_NOTES)
-    (only,) = _drafts(entry, ExtractiveConfig(questions_per_document=1))
-    assert "the role of " in only.question
-    assert "supporting_point_2" in {criterion.id for criterion in only.criteria}
-
-
-def test_what_the_entry_does_not_say_is_not_asked_for() -> None:
-    entry = _ENTRY.model_copy(update={"returns": (), "notes": _ENTRY.notes[:1]})
-    draft = _draft(entry)
-    assert {c.id for c in draft.criteria} == {"purpose", "parameter_1", "parameter_2"}
-    assert "returns" not in draft.question
-    assert "caveat" not in draft.question
-
-
-@pytest.mark.parametrize("summary", ["Tides.", "Compute the tidal range of the gauges."])
-def test_a_purpose_that_the_name_gives_away_is_told_but_not_asked_for(summary: str) -> None:
-    draft = _draft(_ENTRY.model_copy(update={"summary": (summary,)}))
-    assert "purpose" not in {criterion.id for criterion in draft.criteria}
-    assert "what it does" not in draft.question
-    assert draft.reference_answer.startswith("The function `tidal_range` ")
-
-
-def test_parameters_that_say_too_little_alone_share_a_criterion() -> None:
-    items = (
-        ApiItem(name="north", description="Moorings."),
-        ApiItem(name="east", description="Seasonal ice charts."),
-        ApiItem(name="west", description="Seasonal ice charts."),
-        ApiItem(name="south", description="Sandbanks."),
+    assert draft.question == (
+        "What does `tidal_range` from sea.gauges do? What do `levels` and `datum` mean? What is "
+        "the default of `datum`? Which values may `datum` take? What happens if `datum` is "
+        "'mean'? What does it return? Which error does it raise, and when?"
     )
-    draft = _draft(_ENTRY.model_copy(update={"parameters": items}))
-    methods = [c.verification_method for c in draft.criteria if c.id.startswith("parameter")]
-    assert [method.splitlines()[0] for method in methods] == [
-        "sentences: with(east|west)",
-        "sentences: with(north|south)",
+    assert "`axis`" not in draft.question  # nothing is said of it
+
+
+def test_every_criterion_states_a_claim() -> None:
+    draft = _draft(_ENTRY)
+    assert [criterion.description for criterion in draft.criteria] == [
+        f"Says that `tidal_range` {_PURPOSE}.",
+        "Says that `levels` holds the water heights of every hour.",
+        "Says that `datum` is the reference surface of the heights.",
+        "Says that by default `datum` is 'chart'.",
+        "Says that `datum` is one of 'chart' or 'mean'.",
+        "Says that if `datum` is 'mean', the mean of a year is used.",
+        "Says that `tidal_range` returns the vertical excursion in metres.",
+        "Says that `tidal_range` raises ValueError if the record is shorter than a day.",
     ]
-    assert "`east` and `west` (seasonal ice charts)." in draft.reference_answer
-    assert "`north` (moorings) and `south` (sandbanks)." in draft.reference_answer
+    kinds = {criterion.kind for criterion in draft.criteria}
+    assert {CriterionKind.DEFAULT, CriterionKind.CHOICES, CriterionKind.CONDITION} <= kinds
 
 
-def test_the_reference_answer_reads_as_prose_and_satisfies_the_rubric() -> None:
-    answer = _draft(_ENTRY).reference_answer
-    assert answer == (
-        "The function `tidal_range` is used to compute the mean spring amplitude of a coastal "
-        "station from gauge levels. It takes `levels` (water heights recorded every hour). It "
-        "also takes `datum` (reference surface of the chart). It returns the vertical excursion "
-        "in metres. Note that storm surges are not removed, so that extreme weather raises the "
-        "range."
+def test_the_reference_answer_earns_all_and_a_template_next_to_nothing() -> None:
+    draft = _draft(_ENTRY)
+    task = to_task(_document(_ENTRY), DocumentAnalysis(), draft)
+
+    def reward(answer: str) -> float:
+        return normalized_reward(ClaimJudge().judge_now(task.judge_view(answer)), task.rubric)
+
+    assert reward(draft.reference_answer) >= 0.9
+    assert reward("") == 0.0
+    assert reward(fixed_template(draft.question)) <= 0.2
+
+
+def test_facts_beyond_those_of_one_question_make_another() -> None:
+    more = tuple(
+        ApiItem(
+            name=f"part_{n}",
+            kind="int, optional",
+            description=f"{word} of the record that enters the mean. If None, all {word.lower()}s "
+            "are used. Default is None.",
+        )
+        for n, word in enumerate(("Year", "Month", "Week"))
     )
-    assert _reward(_ENTRY, answer) == 1.0
+    entry = _ENTRY.model_copy(update={"parameters": (*_ENTRY.parameters, *more)})
+    first, second = _drafts(entry)
+    described = {c.description for c in first.criteria} & {c.description for c in second.criteria}
+    assert not described
+    assert len(_drafts(entry, ExtractiveConfig(questions_per_document=1))) == 1
 
 
-@pytest.mark.parametrize(
-    ("answer", "most"),
-    [
-        ("", 0.0),
-        ("levels datum axis tidal range water storm surges extreme weather height", 0.0),
-        ("Note that it must not be used. It returns only what is returned.", 0.15),
-        ("I can not say what this function of the module does for its user.", 0.15),
-    ],
-)
-def test_markers_and_terms_without_content_earn_next_to_nothing(answer: str, most: float) -> None:
-    assert _reward(_ENTRY, answer) <= most
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"summary": ()}, "no_summary"),
-        ({"parameters": ()}, "no_parameters"),
-        ({"parameters": (ApiItem(name="a"), ApiItem(name="tidal_range"))}, "no_parameters"),
-    ],
-)
-def test_an_entry_that_says_too_little_is_refused(change: dict[str, object], reason: str) -> None:
+@pytest.mark.parametrize("change", [{"parameters": (), "raises": ()}, {"summary": (), "notes": ()}])
+def test_an_entry_that_says_too_little_is_refused(change: dict[str, object]) -> None:
+    few = {"parameters": _ENTRY.parameters[2:], "raises": (), **change}
     with pytest.raises(StageRefusal) as caught:
-        _draft(_ENTRY.model_copy(update=change))
-    assert caught.value.reason == reason
+        _draft(_ENTRY.model_copy(update=few))
+    assert caught.value.reason == "too_few_facts"
 
 
 @pytest.mark.parametrize(
-    ("form", "summary", "sentence"),
+    ("description", "told"),
     [
-        ("function", "Computes the range", "The function `f` is used to compute the range."),
-        ("function", "Return the range", "The function `f` gives the range."),
-        ("function", "Apply, then sort", "The function `f` is used to apply, then sort."),
-        ("function", "Bessel function", "The function `f` gives the Bessel function."),
-        ("function", "This function sorts rows", "The function `f` sorts rows."),
-        ("method", "For all, sort", "The method `f` does the following: for all, sort."),
-        ("class", "A tree of rows", "The class `f` is a tree of rows."),
-        ("class", "Tree of rows", "The class `f` is used as tree of rows."),
+        ("Tolerance of the residual in each step.", "is the tolerance of the residual in each step"),
+        ("A list of the years to leave out.", "is a list of the years to leave out"),
+        ("Whether to remove the trend.", "says whether to remove the trend"),
+        ("Specifies how gaps are filled.", "specifies how gaps are filled"),
+        ("Should be sorted and positive.", "should be sorted and positive"),
+    ],
+)
+def test_descriptions_become_sentences(description: str, told: str) -> None:
+    assert _of("w", description) == [f"`w` {told}."]
+
+
+@pytest.mark.parametrize(
+    ("description", "told"),
+    [
+        ("If True, return the phase.", "If `w` is True, `tidal_range` returns the phase."),
+        ("If this is set to False, no mean is removed.", "If `w` is False, no mean is removed."),
+        ("If an integer, represents the number of years.",
+         "If `w` is an integer, `w` represents the number of years."),
     ],
 )  # fmt: skip
-def test_summaries_become_sentences(form: str, summary: str, sentence: str) -> None:
-    assert purpose_sentence("f", form, summary, frozenset({"Bessel"})) == sentence
+def test_conditions_get_their_subjects(description: str, told: str) -> None:
+    assert _of("w", description) == [told]
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "W.",  # its own name
+        "Input array.",
+        "Return a reader of the lines.",  # a command, and no phrase
+        "Raise if an accessor does not exist.",
+        "See the notes of the other function.",
+        "Suppose that the callable has another signature.",
+        "Used in this case only.",
+        "If you know them, the levels of the gauges.",
+        "Value h of the surface between two samples.",  # a letter of the page
+        "If x.shape is known, the rest follows.",
+    ],
+)
+def test_what_a_description_does_not_say_is_no_fact(description: str) -> None:
+    assert _of("w", description) == []
+
+
+@pytest.mark.parametrize(
+    ("description", "kind", "default"),
+    [
+        ("Default is 0.5.", "", "0.5"),
+        ("Default (True).", "", "True"),
+        ("", "{'linear' (default), 'cubic'}", "'linear'"),
+        ("", "float, default: 1e-3", "1e-3"),
+        ("", "str, default='full'", "'full'"),
+        ("Defaults to axis=-1.", "", "-1"),
+        ("Default is 100*eps.", "", ""),  # no value cut out of an expression
+        ("Default is the last axis.", "", ""),
+        ("Options of the solver. tol : float (default: 1e-8)", "dict", ""),  # of a key
+    ],
+)
+def test_a_default_is_a_whole_value(description: str, kind: str, default: str) -> None:
+    assert parameters.default_of(ApiItem(name="w", kind=kind, description=description)) == default
+
+
+def test_parameters_with_one_description_are_one_item() -> None:
+    text = "Lower and upper limits of the search."
+    items = (ApiItem(name="lo_0", description=text), ApiItem(name="hi_0", description=text))
+    (told,) = _sentences(summary=(), parameters=items, returns=(), raises=(), notes=())
+    assert told == "`lo_0` and `hi_0` are the lower and upper limits of the search, in this order."
+
+
+def test_what_a_page_says_twice_is_one_fact() -> None:
+    told = _sentences(
+        summary=("Return the least-squares solution of a linear system.",),
+        returns=(ApiItem(name="x", description="Least-squares solution of the linear system."),),
+        parameters=(), raises=(), notes=(),
+    )  # fmt: skip
+    assert len(told) == 1
+
+
+def test_a_second_result_needs_a_first() -> None:
+    results = (
+        ApiItem(name="a", description="An object with the following attributes:"),
+        ApiItem(name="b", description="The number of iterations of the search."),
+    )
+    assert not _sentences(summary=(), parameters=(), returns=results, raises=(), notes=())
+
+
+@pytest.mark.parametrize(
+    ("summary", "predicate"),
+    [
+        ("Compute the range of a tide", "computes the range of a tide"),
+        ("Computes the range of a tide", "computes the range of a tide"),
+        ("Find, sort and return the peaks", "finds, sorts and returns the peaks"),
+        ("Efficiently apply a filter", "efficiently applies a filter"),
+        ("Bessel function of the first kind", ""),
+    ],
+)
+def test_a_summary_becomes_a_predicate(summary: str, predicate: str) -> None:
+    assert wording.as_predicate(summary) == predicate
+
+
+@pytest.mark.parametrize(
+    "summary", ["Tidal range.", "State space to transfer function.", "See the other function."]
+)
+def test_a_summary_without_a_statement_is_no_fact(summary: str) -> None:
+    assert not _sentences(summary=(summary,), parameters=(), returns=(), raises=(), notes=())
+
+
+def test_names_of_parameters_are_marked_unless_they_are_words() -> None:
+    names = frozenset({"y_0", "xdata", "order", "a"})
+    told = wording.marked("the order of xdata and of a, as y_0", names)
+    assert told == "the order of `xdata` and of `a`, as `y_0`"

@@ -4,11 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import DocumentAnalysis, Judge, Reason, Task
-from rubric_judge import LexicalJudge
+from rubric_judge import ClaimJudge, LexicalJudge
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 from rubric_synth import CriterionDraft, Document, Draft, QualityConfig, StageRefusal
-from rubric_synth.quality.answers import check_executable_criteria, check_rewards
-from rubric_synth.quality.draft import check_draft, check_unrepeated
+from rubric_synth.quality.answers import (
+    check_executable_criteria,
+    check_rewards,
+    check_wrong_answers,
+)
+from rubric_synth.quality.draft import check_draft, check_unrepeated, states_nothing
 
 _TEXT = (
     "The moon raises two bulges of water by its gravity. Inertia raises the second bulge. "
@@ -43,7 +47,7 @@ def _criterion(name: str = "cause", term: str = "gravity", **changes: object) ->
         "id": name,
         "weight": 2.0,
         "name": f"Names the {name}",
-        "description": f"The answer names {term} and says what it does.",
+        "description": f"Says that {term} is what it takes.",
         "scoring_guide": "All or nothing.",
         "verification_method": "sentences: any",
         "required_elements": (term,),
@@ -288,3 +292,67 @@ def test_the_scale_of_weights_decides_nothing_but_their_total(factor: float) -> 
         assert _refusal(draft).reason == "low_total_weight"
     else:
         anyio.run(_check, draft, LexicalJudge(), QualityConfig())
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "The answer explains the part that effect plays",
+        "Explains the role of keepdims.",
+        "Discusses the influence of the grid on the solution.",
+        "The response must clearly describe the mechanism of corrosion.",
+        "Mentions the main advantages.",
+        "Says what the axis does.",
+    ],
+)
+def test_a_description_that_names_a_topic_alone_states_nothing(description: str) -> None:
+    assert states_nothing(description)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Says that `keepdims=True` leaves the searched axis with length one.",
+        "Names oxygen, water and salt as the causes of rust: all three are needed.",
+        "Explains that salt speeds corrosion.",
+        "Identifies the anode because electrons leave it.",
+        "Gives 12.5 metres for the tidal range.",
+        "The pressure rises when the valve closes.",
+        "Explains how paint slows rust by keeping oxygen away.",
+    ],
+)
+def test_a_description_with_a_statement_states_one(description: str) -> None:
+    assert not states_nothing(description)
+
+
+@pytest.mark.anyio
+async def test_a_criterion_without_a_claim_is_refused_by_name() -> None:
+    with pytest.raises(StageRefusal, match="no_claim: criterion result"):
+        _task(_draft(criteria=_with(description="Explains the role of rotation.")))
+    # what a program runs states its claim to the program
+    directive = "contains_all: rotation"
+    of_program = _with(description="Names the effect.", verification_method=directive)
+    _task(_draft(criteria=of_program))
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("wrong", "is_refused"),
+    [
+        ("The gravity of the moon raises two bulges of water.", True),
+        ("The cold of the night dries the land.", False),
+    ],
+)
+async def test_a_criterion_that_pays_for_its_wrong_answer_is_refused(
+    wrong: str, *, is_refused: bool
+) -> None:
+    claim = "Says that the gravity of the moon raises two bulges of water."
+    changed = {"description": claim, "kind": "cause", "wrong_answer": wrong}
+    draft = _draft(criteria=(_criterion(**changed), *_CRITERIA[1:]))
+    task = _task(draft)
+    assert "wrong_answer" not in str(task.to_json())
+    if is_refused:
+        with pytest.raises(StageRefusal, match="rewarded_wrong_answer: cause"):
+            await check_wrong_answers(draft, task, ClaimJudge().judge)
+    else:
+        await check_wrong_answers(draft, task, ClaimJudge().judge)

@@ -125,7 +125,7 @@ def _draft(**changes: object) -> Draft:
     values: dict[str, object] = {
         "id": "c",
         "weight": 1.0,
-        "description": "The answer names the cause.",
+        "description": "Says that salt is the cause.",
         "scoring_guide": "1 for the cause.",
         "verification_method": "Compare with the passage.",
     }

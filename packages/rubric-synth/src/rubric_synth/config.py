@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from rubric_core.configuration import validated
 from rubric_core.schema.sealed import Many
-from rubric_judge import ClaimConfig, LexicalConfig, ModelConfig
+from rubric_judge import ClaimConfig, ModelConfig
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
 from rubric_judge.yaml_files import read_yaml, yaml_place
 from rubric_synth.errors import says

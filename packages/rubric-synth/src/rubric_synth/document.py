@@ -71,6 +71,7 @@ class RejectionReason(StrEnum):
     INVALID_SCHEMA = "invalid_schema"
     NO_REFERENCE = "no_reference"
     NOT_SELF_CONTAINED = "not_self_contained"
+    NO_CLAIM = "no_claim"
     LEAK = "leak"
     DUPLICATE_QUESTION = "duplicate_question"
     DUPLICATE_PASSAGE = "duplicate_passage"
@@ -79,6 +80,7 @@ class RejectionReason(StrEnum):
     LOW_REFERENCE_REWARD = "low_reference_reward"
     REWARDED_EMPTY_ANSWER = "rewarded_empty_answer"
     REWARDED_QUESTION_ECHO = "rewarded_question_echo"
+    REWARDED_WRONG_ANSWER = "rewarded_wrong_answer"
     NOT_DISCRIMINATING = "not_discriminating"
     BROKEN_CHECK = "broken_check"
 

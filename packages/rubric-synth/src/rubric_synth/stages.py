@@ -52,6 +52,8 @@ class CriterionDraft(Frozen):
     """Ideas of a good answer."""
     kind: CriterionKind | None = None
     """What sort of claim the description states."""
+    wrong_answer: str = ""
+    """An answer that must not earn it, where a model wrote one; not published."""
 
 
 TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")

@@ -140,9 +140,9 @@ def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
 
 
 def _criterion(criterion: CriterionDraft) -> _Json:
-    """Write a criterion as a model does, whose methods are in words."""
-    _, _, method = criterion.verification_method.partition("\n")
-    return {**criterion.model_dump(exclude={"expected_concepts"}), "verification_method": method}
+    """Write a criterion as a model does, with an answer that must not earn it."""
+    wrong = "Nothing is known of that, and it makes no difference."
+    return {**criterion.model_dump(exclude={"expected_concepts"}), "wrong_answer": wrong}
 
 
 def _enriched(criterion: Mapping[str, Any]) -> _Json:

@@ -27,7 +27,7 @@ def task_row(name: str, *, question: str | None = None, **fields: object) -> dic
             "id": f"point_{number}",
             "weight": float(number),
             "name": f"Point {number}",
-            "description": f"The answer says what {name} does.",
+            "description": f"Says that {name} lowers the level.",
             "required_elements": [name],
             "scoring_guide": "All for saying it.",
             "verification_method": "sentences: any",

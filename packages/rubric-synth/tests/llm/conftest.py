@@ -51,8 +51,10 @@ class Write:
     def criterion(name: str, /, **changes: object) -> Json:
         return {
             "id": name,
+            "kind": "cause",
             "name": "A title",
             "description": "What is asked.",
+            "wrong_answer": "Something else.",
             "required_elements": [f"element of {name}"],
             "expected_keywords": [f"keyword of {name}"],
             "verification_method": "Read the answer.",

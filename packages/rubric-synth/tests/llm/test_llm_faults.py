@@ -57,17 +57,17 @@ SPOILERS: dict[str, Callable[[str], str]] = {
     "half": lambda reply: reply[: len(reply) // 2],
     "giant": lambda reply: reply.replace('"', f'"{"x" * 1_000_001}', 1),
     "thoughts": lambda reply: f"<think>What to ask?</think>{reply}",
-    "NaN": lambda reply: reply.replace('"weight": 3.0', '"weight": NaN'),
-    "infinite": lambda reply: reply.replace('"weight": 3.0', '"weight": 1e999'),
-    "text": lambda reply: reply.replace('"weight": 3.0', '"weight": "3"'),
-    "negative": lambda reply: reply.replace('"weight": 3.0', '"weight": -0.01'),
-    "huge": lambda reply: reply.replace('"weight": 3.0', '"weight": 1e308'),
+    "NaN": lambda reply: reply.replace('"weight": 2.0', '"weight": NaN'),
+    "infinite": lambda reply: reply.replace('"weight": 2.0', '"weight": 1e999'),
+    "text": lambda reply: reply.replace('"weight": 2.0', '"weight": "3"'),
+    "negative": lambda reply: reply.replace('"weight": 2.0', '"weight": -0.01'),
+    "huge": lambda reply: reply.replace('"weight": 2.0', '"weight": 1e308'),
     "id twice": lambda reply: reply.replace('"id": ', '"id": "c1", "id": '),
-    "ids alike": lambda reply: reply.replace("supporting_point_2", "supporting_point_1"),
+    "ids alike": lambda reply: reply.replace("cause_2", "cause_1"),
     "renamed": lambda reply: reply.replace('"id": "central', '"id": "Central'),
     "key too many": lambda reply: reply.replace('"id": ', '"override": true, "id": '),
     "surrogate": lambda reply: reply.replace('"name": "', '"name": "\\ud800'),
-    "null": lambda reply: reply.replace('"id": "central_idea"', '"id": null'),
+    "null": lambda reply: reply.replace('"id": "definition_1"', '"id": null'),
 }
 HARMLESS = {"direct": {"renamed"}, "litellm": {"renamed", "thoughts"}}
 """Another id, but a valid one; litellm takes thoughts out of a reply before anyone sees it."""
@@ -118,8 +118,6 @@ def article(articles: dict[str, str]) -> Document:
     [
         ("weight", None),
         ("description", " "),
-        ("required_elements", []),
-        ("required_elements", [" "]),
         ("expected_keywords", []),
         ("expected_keywords", ["", "\n"]),
         ("verification_method", ""),
@@ -205,7 +203,7 @@ def _hostile(text: HostileText, asked: str) -> Award:
         if body["response_format"]["json_schema"]["name"] != asked:
             return reply
         if text.place in {"score", "total"}:
-            return reply.replace('"weight": 3.0', f'"weight": {text.text}')
+            return reply.replace('"weight": 2.0', f'"weight": {text.text}')
         found = text.text.replace("@reply@", reply).replace("@fields@", reply[1:])
         return found.replace("@quoted@", json.dumps(reply))
 

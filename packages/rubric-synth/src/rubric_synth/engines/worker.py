@@ -21,7 +21,11 @@ from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.config import LLMConfig, QualityConfig, Stage, SynthConfig, reader_of
 from rubric_synth.document import Document, DocumentOutcome, Rejection, RejectionReason, rejected
 from rubric_synth.errors import CallsStoppedError
-from rubric_synth.quality.answers import check_executable_criteria, check_rewards
+from rubric_synth.quality.answers import (
+    check_executable_criteria,
+    check_rewards,
+    check_wrong_answers,
+)
 from rubric_synth.quality.draft import check_draft, check_structure, check_unrepeated
 from rubric_synth.stages import Draft, Drafts, StageRefusal, Stages, StagesFactory
 
@@ -93,7 +97,10 @@ class Worker:
                     check_unrepeated(draft, [task.question for task in tasks])
                     task = check_draft(document, analysis, draft, self.quality)
                     await check_executable_criteria(draft, self.quality)
-                    await check_rewards(task, partial(calls.judge, self.judge), self.quality)
+                    ask = partial(calls.judge, self.judge)
+                    if isinstance(self.quality.judge, ClaimConfig):  # each answer is a call
+                        await check_wrong_answers(draft, task, ask)
+                    await check_rewards(task, ask, self.quality)
                 except Exception as error:  # noqa: BLE001 - see the docstring
                     calls.raise_interruption()
                     rejections.append(_rejection(document, stage, error, draft))

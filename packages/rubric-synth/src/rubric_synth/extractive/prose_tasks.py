@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from rubric_core import DocumentAnalysis
@@ -14,12 +15,11 @@ from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage, passages
 from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
-from rubric_synth.facts.drafts import api_fact_draft, prose_fact_draft
+from rubric_synth.facts import Fact, facts_of
+from rubric_synth.facts.drafts import api_fact_drafts, prose_fact_draft
+from rubric_synth.facts.prose import gathered
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
-_WORDING: Final = tables.read_table("wording")["prose"]
-_MIN_SUPPORTS: Final = 2
-_MOST_FACTS: Final = 7
 _RUBRIC: Final = 5
 """Criteria that make a rubric, as the paper has it; fewer are a draft of the last resort."""
 
@@ -44,13 +44,17 @@ class _Asked:
             StageRefusal: No passage is long enough, or none makes three claims of its own.
         """
         cut = passages(self.document, self.config)
-        drafts = self._of(cut)
-        if not any(map(_has_rubric, drafts)):
-            drafts = self._of(passages(self.document, self.config, times=2)) or drafts
+        drafts: list[Draft] = []
+        for times in (1, 2, 4):
+            drafts = drafts or self._of(passages(self.document, self.config, times=times))
+        if not drafts and (
+            whole := gathered(cut, self.facts, self.document.title, self.config.max_passage_words)
+        ):
+            drafts = self._of([whole])
         if not drafts:
             if cut:
-                detail = f"{len(cut)} passages, none with three claims of its own"
-                raise StageRefusal(RejectionReason.NO_QUESTION, detail)
+                detail = f"{len(self.facts)} facts, no passage with five"
+                raise StageRefusal(RejectionReason.TOO_FEW_FACTS, detail)
             shortest = self.config.min_passage_words
             detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
             raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
@@ -63,7 +67,12 @@ class _Asked:
 
     def of_passage(self, passage: Passage) -> Draft | None:
         """Write the draft of a passage; None where it states too few facts."""
-        return prose_fact_draft(passage, self.document.title, self.terms)
+        return prose_fact_draft(passage, self.facts, self.document, self.terms)
+
+    @cached_property
+    def facts(self) -> dict[str, Fact]:
+        """The facts of the document, by sentence."""
+        return facts_of(self.document, passages(self.document, self.config))
 
 
 _CONCEPTS: Final = 8
@@ -102,15 +111,11 @@ class ExtractiveStages:
             StageRefusal: The document says too little to ask about.
         """
         if document.kind == "api":
-            return self._entry_drafts(document, analysis)
+            return api_fact_drafts(document, self._terms, self._config.questions_per_document)
         return self._prose(document, analysis).drafts()
 
     def _prose(self, document: Document, analysis: DocumentAnalysis) -> _Asked:
         return _Asked(document, analysis, self._terms, self._config)
-
-    def _entry_drafts(self, document: Document, analysis: DocumentAnalysis) -> list[Draft]:
-        """Return the draft of an entry, and another one of its notes where they make a passage."""
-        return [api_fact_draft(document, self._terms)]
 
     async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Return the draft with scoring cues and concepts for its criteria."""

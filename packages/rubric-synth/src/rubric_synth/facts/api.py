@@ -2,76 +2,33 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
+from spacy.tokens import Doc, Token
+
 from rubric_core import CriterionKind
+from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive import phrases
-from rubric_synth.extractive.api_tasks import purpose_sentence
-from rubric_synth.facts.fact import Fact
+from rubric_synth.facts import gate, parameters, parsing, prose, wording
+from rubric_synth.facts.fact import Fact, says_the_same
+from rubric_synth.facts.parameters import Frame
+from rubric_synth.facts.parsing import child, root_of
+from rubric_synth.tables import read_table
 
-_DEFAULT: Final = (
-    re.compile(r"\b[Dd]efaults? (?:is|are|value is|of|to|value of)\s*:?\s*(?P<v>`?[\w'\".+-]+`?)"),
-    re.compile(r"\b[Dd]efault\s*[:=]\s*(?P<v>[\w'\".+-]+)"),
-    re.compile(r"\b[Dd]efaults to (?P<v>[\w'\".+-]+)"),
-    re.compile(
-        r"(?P<v>'[\w-]+'|\"[\w-]+\"|True|False|None|-?\d[\w.+-]*),? \((?:the )?(?:by )?default\)"
-    ),
-    re.compile(r"\((?P<v>[\w.+-]+),? (?:is the|by) default\)"),
-)
-_LITERAL: Final = re.compile(
-    r"^(?:'[^']+'|\"[^\"]+\"|True|False|None|[-+]?\d[\d.]*(?:[eE][-+]?\d+)?|inf)$"
-)
-_QUOTED: Final = re.compile(r"['\"“‘]([\w+-]+)['\"”’]")
-_WORDS: Final = range(4, 31)
-_PLAIN: Final = frozenset(
-    [
-        "input",
-        "inputs",
-        "array",
-        "arrays",
-        "data",
-        "value",
-        "values",
-        "object",
-        "given",
-        "function",
-        "first",
-        "second",
-        "argument",
-        "arguments",
-        "parameter",
-        "array_like",
-        "output",
-        "of",
-        "the",
-        "an",
-        "to",
-        "be",
-        "sequence",
-    ]
-)
-_VERB: Final = re.compile(
-    r"^(?:specif|determin|control|indicat|defin|describ|giv|select|set|allow|return|comput|contain|us)\w*\b",
-    re.IGNORECASE,
-)
-_CONDITION: Final = re.compile(r"^(?:if|when|for|with|unless|by default)\b", re.IGNORECASE)
-_LIMIT: Final = re.compile(
-    r"\b(?:must|cannot|can not|may not|only|should|never|not allowed|required|at least|at most)\b",
-    re.IGNORECASE,
-)
-_UNREADABLE: Final = re.compile(
-    r"[\\{}^=<>|]|::|\.\.\.|https?:|\b(?:see|as shown|second example|for example|refer to|mentioned|above|below|following|e\.g)\b",
-    re.IGNORECASE,
-)
-_POINTS_BACK: Final = re.compile(
-    r"^(?:this|these|in addition|not surprisingly|for more|another|both|with this|in such|that|those|it|its|they|such|otherwise|however|also|in this case|here|then|therefore|hence|thus)\b",
-    re.IGNORECASE,
-)
+_FEWEST: Final = 5
+_MOST_TYPES: Final = 2
+"""Facts that say no more than a type, where others are too few."""
 _MOST: Final = 8
-_MOST_OF_PARAMETER: Final = 2
+_MOST_TOPICS: Final = 4
+_MOST_OF_A_TOPIC: Final = 4
+_MOST_NOTES: Final = 3
+_MOST_CONDITIONS: Final = 3
+_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
+_NOUNS: Final = frozenset({"NOUN", "PROPN"})
 
 
 def api_facts(entry: ApiEntry) -> list[Fact]:
@@ -80,239 +37,196 @@ def api_facts(entry: ApiEntry) -> list[Fact]:
     Args:
         entry: The entry.
     """
-    proper = language.proper_names(". ".join(entry.texts()))
+    frames = [frame for frame in _frames(entry) if frame is not None]
+    docs = iter(parsing.parsed([frame.probe for frame in frames if frame.probe]))
     found: list[Fact] = []
-    summary = next(iter(language.sentences("".join(entry.summary[:1]))), "")
-    if summary and not _UNREADABLE.search(summary):
-        told = purpose_sentence(entry.name, entry.form, language.clip_words(summary, 25), proper)
-        found.append(Fact(CriterionKind.DEFINITION, told, weight=2.0))
-    for item in entry.parameters:
-        if len(item.name) > 0 and item.name not in {"self"}:
-            found += list(_parameter(item, proper))[: _MOST_OF_PARAMETER + 1]
-    found += list(_returned(entry, proper))
-    found += list(_raised(entry))
-    found += list(_notes(entry))
-    own = language.stems(" ".join(re.findall(r"[a-z]+|[A-Z][a-z]*", f"{entry.name} {entry.owner}")))
-    return [fact for fact in found if fact.required or _tells(fact.sentence, own)]
-
-
-def _tells(sentence: str, own: frozenset[str]) -> bool:
-    """Tell whether a sentence says two things that the name of its object does not."""
-    said = {w for w in language.content_words(sentence) if w.lower() not in _PLAIN}
-    return len(language.stems(" ".join(said)) - own) > 1
-
-
-def default_of(item: ApiItem) -> str:
-    """Return the default of a parameter as documented, where it is a plain value."""
-    for text in (item.kind, item.description):
-        for pattern in _DEFAULT:
-            if match := pattern.search(text):
-                value = match["v"].strip("`").rstrip(".,;")
-                if _LITERAL.match(value):
-                    return value
-    return ""
-
-
-def _readable(text: str) -> bool:
-    return (
-        not _UNREADABLE.search(text)
-        and text[0] != "("
-        and not text.endswith(":")
-        and len(language.words(text)) in _WORDS
-        and text.count("(") == text.count(")")
-        and len(language.content_words(text)) > 1
-    )
-
-
-def _parameter(item: ApiItem, proper: frozenset[str]) -> Iterator[Fact]:
-    told = [s.rstrip(". ") for s in language.sentences(item.description)]
-    told = [re.sub(r"\s*\((?:default|optional)[^)]*\)", "", one) for one in told]
-    meaning = told[0] if told else ""
-    meaning = re.sub(
-        r",?\s*(?:the )?default(?:s)?(?: value)? (?:is|to|of)\b.*$",
-        "",
-        meaning,
-        flags=re.IGNORECASE,
-    )
-    meaning = re.split(r";|\s[-–—]\s|: ", meaning)[0]
-    choices = list(dict.fromkeys(_QUOTED.findall(item.kind)))
-    if meaning and _readable_phrase(meaning) and not _CONDITION.match(meaning):
-        yield Fact(
-            CriterionKind.DEFINITION, f"`{item.name}` {_said(meaning, proper)}.", f"`{item.name}`"
-        )
-    if default := default_of(item):
-        bare = default.strip("'\"")
-        shown = f"'{bare}'" if default[0] in "'\"" else bare
-        yield Fact(
-            CriterionKind.DEFAULT,
-            f"By default `{item.name}` is {shown}.",
-            f"`{item.name}`",
-            (_value(shown),),
-        )
-    if 1 < len(choices) < 5:  # noqa: PLR2004 - more are a list to copy
-        listed = " or ".join((", ".join(f"'{c}'" for c in choices[:-1]), f"'{choices[-1]}'"))
-        yield Fact(
-            CriterionKind.CHOICES,
-            f"`{item.name}` is one of {listed}.",
-            f"`{item.name}`",
-            tuple(f"'{c}'" for c in choices),
-        )
-    for one in told[1:] if meaning and not _CONDITION.match(meaning) else told:
-        if (
-            not _readable(one)
-            or _POINTS_BACK.match(one)
-            or re.search(r"\bdefault", one, re.IGNORECASE)
-        ):
+    for frame in frames:
+        fact = _checked(frame, next(docs)) if frame.probe else frame.fact
+        if fact is None or any(_repeats(fact, other) for other in found):
             continue
-        kind = (
-            CriterionKind.CONDITION
-            if _CONDITION.match(one)
-            else CriterionKind.LIMIT
-            if _LIMIT.search(one)
-            else ""
-        )
-        if kind:
-            said = language.lower_first(one, proper)
-            named = item.name in re.findall(r"\w+", one)
-            text = (
-                re.sub(rf"\b{re.escape(item.name)}\b", f"`{item.name}`", said)
-                if named
-                else f"for `{item.name}`, {said}"
-            )
-            yield Fact(kind, f"{language.capital_first(text)}.", f"`{item.name}`")
+        is_second = " also returns " in fact.sentence
+        if not is_second or any(other.kind == CriterionKind.RETURNS for other in found):
+            found.append(fact)
+    return found
 
 
-def _value(shown: str) -> str:
-    same = {
-        "None": "None|not given|left out|omitted|missing",
-        "False": "False|off",
-        "True": "True|on",
-    }
-    return same.get(shown, shown)
+def _repeats(fact: Fact, other: Fact) -> bool:
+    """Tell whether a fact says what another says, their names left out."""
+    if fact.required or other.required:
+        return fact.sentence == other.sentence
+    plain, before = (re.sub("`[^`]*`", "", one.sentence) for one in (fact, other))
+    return says_the_same(plain, before)
 
 
-def _readable_phrase(text: str) -> bool:
-    return (
-        not _UNREADABLE.search(text)
-        and 1 < len(language.words(text)) < 30  # noqa: PLR2004 - a phrase
-        and text.count("(") == text.count(")")
-        and len(language.content_words(text)) > 0
-        and not phrases.BARE_TYPES.issuperset(map(str.lower, language.content_words(text)))
-        and not text.lower().startswith("deprecated")
-        and not _POINTS_BACK.match(text)
-        and not _PLAIN.issuperset(map(str.lower, language.words(text)))
+def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
+    names = frozenset(item.name for item in entry.parameters)
+    proper = language.proper_names(". ".join(entry.texts()))
+    yield _purpose(entry, proper)
+    items = [item for item in entry.parameters if item.name and item.name != "self"]
+    for _, group in groupby(items, key=lambda item: item.description or item.name):
+        yield from parameters.frames_of(list(group), entry.name, names, proper)
+    yield from _results(entry, names, proper)
+    for item in entry.raises[:2]:
+        yield _raised(entry, item, names)
+    yield from _notes(entry, names)
+
+
+def _checked(frame: Frame, doc: Doc) -> Fact | None:
+    """Return the fact of a frame whose sentence the parser can read; None for any other."""
+    if frame.fact.kind == CriterionKind.CONDITION:
+        return frame.fact if gate.follows(doc) else None
+    root = root_of(doc)
+    if root is None or not gate.says_of_it(doc):
+        return None
+    if frame.is_phrase:
+        return _of_phrase(frame.fact, root)
+    is_verb = root.pos_ in {"VERB", "AUX"} or child(root, "aux") is not None
+    return frame.fact if is_verb else None
+
+
+def _of_phrase(fact: Fact, root: Token) -> Fact | None:
+    """Return a fact that says what something is, where a noun phrase stands behind its verb."""
+    target = child(root, "attr", "dobj")
+    to = child(target, "prep") if target is not None else None
+    if target is None or target.pos_ not in _NOUNS or (to is not None and to.lower_ == "to"):
+        return None  # "the state space to transfer function"
+    is_activity = target.lower_.endswith("ing") and root.lower_ == "gives"
+    is_split = any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children)
+    if root.i != 1 or is_activity or is_split:
+        return None
+    if target.tag_ != "NNS" or root.lower_ != "is":
+        return fact
+    told = fact.sentence.replace(" is the ", " holds the ", 1)
+    return fact._replace(sentence=told) if fact.topic else None
+
+
+def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
+    summary = next(iter(language.sentences("".join(entry.summary[:1]))), "").rstrip(". ")
+    summary = wording.marked(
+        _PATTERNS["this_object"].sub("", summary), frozenset(item.name for item in entry.parameters)
     )
-
-
-def _said(meaning: str, proper: frozenset[str]) -> str:
-    lowered = language.lower_first(meaning, proper)
-    if lowered.lower().startswith(("whether", "if ")):
-        return f"says {lowered}"
-    first = lowered.split(maxsplit=1)[0]
-    if _VERB.match(first) and first.endswith("s"):
-        return lowered
-    if _VERB.match(first) and not first.endswith(("ed", "ing", "ion", "er", "or")):
-        return f"is there to {lowered}"
-    if first.lower() in {"must", "can", "may", "should", "is", "has"}:
-        return lowered
-    article = first.lower() in {
-        "a",
-        "an",
-        "the",
-        "one",
-        "number",
-        "values",
-        "any",
-        "each",
-        "all",
-        "optional",
-    }
-    if first.endswith("ed"):
-        return f"is {lowered}"
-    return f"is {lowered}" if article or first.endswith("s") else f"is the {lowered}"
-
-
-def _returned(entry: ApiEntry, proper: frozenset[str]) -> Iterator[Fact]:
-    for verb, item in zip(("returns", "also returns"), entry.returns, strict=False):
-        told = [s.rstrip(". ") for s in language.sentences(item.description)]
-        first = re.sub(
-            r"^(?:returns?|returned)\s+", "", told[0] if told else "", flags=re.IGNORECASE
+    if not wording.is_readable(summary) or parameters.is_pointing(summary):
+        return None
+    name = f"`{entry.name}`"
+    own = wording.own_stems(entry.name)
+    question = f"what does {name} do"
+    predicate = wording.as_predicate(summary)
+    if predicate:
+        told = f"{name} {predicate}."
+        frame = Frame(
+            Fact(CriterionKind.DEFINITION, told, question=question), parameters.probe(told)
         )
-        first = re.split(r";|: ", first)[0]
-        if first and _readable_phrase(first) and not _CONDITION.match(first):
-            yield Fact(
-                CriterionKind.RETURNS,
-                f"`{entry.name}` {verb} {language.lower_first(first, proper)}.",
-            )
+    elif " to " in summary and entry.form != "class":
+        return None  # "State space to transfer function"
+    else:
+        lowered = language.lower_first(summary, proper)
+        verb = "is" if entry.form == "class" else "gives"
+        told = f"{name} {verb} {wording.with_article(lowered)}."
+        frame = Frame(
+            Fact(CriterionKind.DEFINITION, told, question=question),
+            parameters.probe(told),
+            is_phrase=True,
+        )
+    return frame if wording.tells(told, own) else None
+
+
+def _results(
+    entry: ApiEntry, names: frozenset[str], proper: frozenset[str]
+) -> Iterator[Frame | None]:
+    verbs = iter(("returns", "also returns"))
+    for item in entry.returns[:2]:
+        told = [one.rstrip(". ") for one in language.sentences(item.description)]
+        told = [wording.marked(one, names | {entry.name}) for one in told]
+        if not told:
+            return
+        first = re.sub(r"^(?:returns?|returned)\s+", "", told[0], flags=re.IGNORECASE)
+        first = re.split(r";\s|:\s", first)[0]
+        if (
+            _PATTERNS["no_result"].search(first)
+            or not wording.is_readable(first)
+            or parameters.is_pointing(first)
+        ):
+            return  # a second result says "also", which needs the first
+        lowered = wording.with_article(language.lower_first(first, proper))
+        sentence = f"`{entry.name}` {next(verbs)} {lowered}."
+        fact = Fact(CriterionKind.RETURNS, sentence, question=f"what does `{entry.name}` return")
+        if wording.tells(sentence, wording.own_stems(entry.name)):
+            yield Frame(fact, parameters.probe(sentence.replace("also ", "")), is_phrase=True)
         for one in told[1:]:
-            if _readable(one) and not _POINTS_BACK.match(one) and _CONDITION.match(one):
-                yield Fact(CriterionKind.CONDITION, f"{language.capital_first(one)}.")
-                break
+            yield parameters.condition_frame(one, "", entry.name, names)
 
 
-def _raised(entry: ApiEntry) -> Iterator[Fact]:
-    for item in entry.raises[:1]:
-        condition = item.description.split(". ")[0].rstrip(".")
-        if condition.lower().startswith(("if ", "when ")) and _readable(condition):
-            said = condition[0].lower() + condition[1:]
-            yield Fact(
-                CriterionKind.RAISES, f"`{entry.name}` raises {item.name} {said}.", "", (item.name,)
-            )
+def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | None:
+    condition = item.description.split(". ")[0].rstrip(". ")
+    if not condition.lower().startswith(("if ", "when ")) or not item.name.isidentifier():
+        return None
+    said = wording.marked(condition[0].lower() + condition[1:], names)
+    told = f"`{entry.name}` raises {item.name} {said}."
+    if not wording.is_readable(told) or parameters.is_pointing(told) or "raise" in said:
+        return None
+    question = f"which error does `{entry.name}` raise, and when"
+    fact = Fact(CriterionKind.RAISES, told, required=(item.name,), question=question)
+    return Frame(fact, parameters.probe(told.replace(item.name, "errors")))
 
 
-def _notes(entry: ApiEntry) -> Iterator[Fact]:
-    count = 0
+def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:
     for paragraph in (*entry.summary[1:], *entry.notes):
         for raw in language.sentences(paragraph):
             one = phrases.LEAD_IN.sub("", raw).rstrip(". ")
-            if not _readable(one) or _POINTS_BACK.match(one) or phrases.API_DEPENDENT.match(one):
-                continue
-            marked = (
-                _LIMIT.search(one)
-                or _CONDITION.match(one)
-                or re.search(r"\b(?:because|since|if|when|not|than|unlike)\b", one)
-            )
-            if marked:
-                kind = (
-                    CriterionKind.CONDITION
-                    if _CONDITION.match(one) or " if " in one
-                    else CriterionKind.LIMIT
-                )
-                yield Fact(kind, f"{language.capital_first(one)}.")
-                count += 1
-                if count == 3:  # noqa: PLR2004 - enough
-                    return
+            if re.match(r"(?:If|When)\s", one):
+                yield parameters.condition_frame(one, "", entry.name, names)
 
 
-def chosen(found: list[Fact]) -> list[Fact]:
+def note_facts(entry: ApiEntry) -> list[Fact]:
+    """Read the facts of the running text of an entry, as of any other prose.
+
+    Args:
+        entry: The entry.
+    """
+    paragraphs = (*entry.summary[1:], *entry.notes)
+    known = language.stems(f"{entry.name} {' '.join(entry.summary[:1])}")
+    names = frozenset(item.name for item in entry.parameters)
+    raws = [raw for paragraph in paragraphs for raw in language.sentences(paragraph)]
+    usable = [raw for raw in raws if wording.is_readable(raw.rstrip("."))]
+    marked = (wording.marked(raw, names) for raw in usable)
+    return list(prose.facts_in(dict.fromkeys(marked, known), " ".join(raws)).values())
+
+
+def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
     """Choose facts for one question: of several parameters rather than many of one.
 
     Args:
-        found: All facts of an entry.
+        found: Those of summary, parameters, results and errors.
+        notes: Those of the running text.
     """
-    telling = Counter[str]()
-    for fact in found:
-        if fact.topic:
-            words = {w.lower() for w in language.content_words(fact.sentence)} - _PLAIN
-            telling[fact.topic] += 3 if fact.required else min(len(words), 8)
-    wanted = sorted(telling, key=lambda topic: -telling[topic])[:4]
-    kept = [f for f in found if not f.topic][:1]
-    per: dict[str, int] = {}
-    rest: list[Fact] = []
-    for fact in found:
-        if fact.topic in wanted:
-            per[fact.topic] = per.get(fact.topic, 0) + 1
-            if per[fact.topic] <= _MOST_OF_PARAMETER:
-                rest.append(fact)
-    others = [f for f in found if not f.topic and f not in kept]
-    room = _MOST - len(kept)
-    rest = rest[: max(room - min(len(others), 3), 4)]
-    picked = {id(f) for f in (*kept, *rest, *others[: room - len(rest)])}
-    return [f for f in found if id(f) in picked]
+    by_topic = Counter(fact.topic for fact in found if fact.topic)
+    topics = sorted(by_topic, key=lambda topic: -min(by_topic[topic], _MOST_OF_A_TOPIC))
+    wanted = set(topics[:_MOST_TOPICS])
+    types = [fact for fact in found if fact.kind == CriterionKind.SHAPE]
+    found = [fact for fact in found if fact.kind != CriterionKind.SHAPE]
+    own = [fact for fact in found if not fact.topic]
+    per = Counter[str]()
+    conditions = 0
+    kept: list[Fact] = []
+    for fact in (*own, *(fact for fact in found if fact.topic in wanted)):
+        is_condition = fact.kind == CriterionKind.CONDITION
+        full = is_condition and conditions == _MOST_CONDITIONS
+        if full or (fact.topic and per[fact.topic] == _MOST_OF_A_TOPIC):
+            continue
+        per[fact.topic] += 1
+        conditions += is_condition
+        kept.append(fact)
+    kept = kept[:_MOST]
+    for fact in notes[: min(_MOST_NOTES, _MOST - len(kept))]:
+        if not any(says_the_same(fact.sentence, other.sentence) for other in kept):
+            kept.append(fact)
+    kept += types[: min(_MOST_TYPES, max(_FEWEST + 1 - len(kept), 0))]
+    order = {id(fact): place for place, fact in enumerate((*found, *types, *notes))}
+    return sorted(kept, key=lambda fact: order[id(fact)])
 
 
-def question_of(entry: ApiEntry, facts: list[Fact]) -> str:
-    """Ask for the facts as an expert would.
+def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
+    """Ask for the facts as an expert would, for each kind by the names it is asked of.
 
     Args:
         entry: The entry.
@@ -320,22 +234,50 @@ def question_of(entry: ApiEntry, facts: list[Fact]) -> str:
     """
     form = "" if entry.form == "function" else f"the {entry.form} "
     link = "of" if entry.form == "method" else "from"
-    names = list(dict.fromkeys(f.topic for f in facts if f.topic))
-    kinds = {f.kind for f in facts}
-    parts = [f"What does {form}`{entry.name}` {link} {entry.owner} do"]
-    if names:
-        with_defaults = "default" in kinds
-        parts.append(
-            f"what do {language.listed(names)} mean"
-            if len(names) > 1
-            else f"what does {names[0]} mean"
+    described = f"{form}`{entry.name}` {link} {entry.owner}"
+    topics = {kind: _topics(facts, kind) for kind in CriterionKind}
+    asks: list[str] = []
+    purposes = [fact for fact in facts if fact.question == f"what does `{entry.name}` do"]
+    opening = f"what does {described} do" if purposes else ""
+    if meant := topics[CriterionKind.DEFINITION]:
+        named = language.listed(meant)
+        asks.append(f"what {'do' if len(meant) > 1 else 'does'} {named} mean")
+    if defaults := topics[CriterionKind.DEFAULT]:
+        noun = "defaults" if len(defaults) > 1 else "default"
+        asks.append(
+            f"what {'are' if len(defaults) > 1 else 'is'} the {noun} of {language.listed(defaults)}"
         )
-        if with_defaults:
-            parts.append("which defaults do they have" if len(names) > 1 else "what is its default")
-    if "returns" in kinds:
-        parts.append("what does it return")
-    if "raises" in kinds:
-        parts.append("when does it raise an error")
-    if any(f.kind in {"limit", "condition"} and not f.topic for f in facts):
-        parts.append("which conditions or limits apply")
-    return f"{language.listed(parts)}?"
+    if types := topics[CriterionKind.SHAPE]:
+        asks.append(f"of which type {'are' if len(types) > 1 else 'is'} {language.listed(types)}")
+    if choices := topics[CriterionKind.CHOICES]:
+        asks.append(f"which values may {language.listed(choices)} take")
+    plain = {
+        CriterionKind.DEFINITION,
+        CriterionKind.DEFAULT,
+        CriterionKind.CHOICES,
+        CriterionKind.SHAPE,
+    }
+    for fact in facts:
+        asked = (
+            fact.question.replace(f" does `{entry.name}` ", " does it ")
+            if opening
+            else fact.question
+        )
+        is_further = not (fact in purposes or (fact.topic and fact.kind in plain))
+        if is_further and asked not in asks:
+            asks.append(asked)
+    if opening:
+        return " ".join(f"{language.capital_first(ask)}?" for ask in (opening, *asks))
+    first, *others = asks
+    lead = (
+        f"In a call of {described}, {first}?"
+        if entry.form != "class"
+        else f"For {described}, {first}?"
+    )
+    return " ".join((lead, *(f"{language.capital_first(ask)}?" for ask in others)))
+
+
+def _topics(facts: Sequence[Fact], kind: CriterionKind) -> list[str]:
+    """Return the names of parameters that facts of a kind are about, in code marks."""
+    topics = (fact.topic for fact in facts if fact.topic and fact.kind == kind)
+    return list(dict.fromkeys(name for topic in topics for name in re.findall("`[^`]*`", topic)))

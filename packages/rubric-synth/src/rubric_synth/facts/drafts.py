@@ -1,6 +1,7 @@
 """Drafts made of facts: question, criteria and reference answer of the same facts."""
 
-from rubric_core import CriterionKind
+from collections.abc import Mapping
+
 from rubric_synth import language, stages
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage
@@ -12,8 +13,13 @@ from rubric_synth.stages import CriterionDraft
 _FEWEST = 5
 
 
-def api_fact_draft(document: Document, terms: CorpusTerms) -> stages.Draft:
-    """Write the draft of an API entry.
+def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[stages.Draft]:
+    """Write the drafts of an API entry, each of facts of its own.
+
+    Args:
+        document: The entry.
+        terms: Weights of words in the collection.
+        most: Drafts, at most.
 
     Raises:
         StageRefusal: It has no entry's layout, or states fewer than five facts.
@@ -21,43 +27,48 @@ def api_fact_draft(document: Document, terms: CorpusTerms) -> stages.Draft:
     entry = parse_entry(document.text)
     if entry is None:
         raise stages.StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
-    facts = api.chosen(api.api_facts(entry))
-    detail = f"{len(facts)} facts, fewer than {_FEWEST}"
-    stages.refuse(RejectionReason.TOO_FEW_FACTS, detail, when=len(facts) < _FEWEST)
-    return stages.Draft(
-        question=api.question_of(entry, facts),
-        passage=document.text,
-        criteria=_with_keywords(facts, terms),
-        question_rationale="Its parameters, defaults and limits decide how it can be used.",
-        reference_answer=" ".join(fact.sentence for fact in facts),
-    )
+    left, notes = api.api_facts(entry), api.note_facts(entry)
+    known = len(left) + len(notes)
+    drafts: list[stages.Draft] = []
+    while len(drafts) < most and len(facts := api.chosen(left, notes)) >= _FEWEST:
+        drafts.append(
+            stages.Draft(
+                question=api.question_of(entry, facts),
+                passage=document.text,
+                criteria=_with_keywords(facts, terms),
+                question_rationale="Parameters, defaults and limits decide how it can be used.",
+                reference_answer=" ".join(fact.sentence for fact in facts),
+            )
+        )
+        used = {id(fact) for fact in facts}
+        topics = {fact.topic for fact in facts if fact.topic}
+        left = [fact for fact in left if id(fact) not in used and fact.topic not in topics]
+        notes = [fact for fact in notes if id(fact) not in used]
+    detail = f"{known} facts, no {_FEWEST} for one question"
+    stages.refuse(RejectionReason.TOO_FEW_FACTS, detail, when=not drafts)
+    return drafts
 
 
-def prose_fact_draft(passage: Passage, title: str, terms: CorpusTerms) -> stages.Draft | None:
-    """Write the draft of a passage; None where it states too few facts."""
-    facts = prose.prose_facts(passage, title, terms)
-    if len(facts) < _FEWEST:
+def prose_fact_draft(
+    passage: Passage, facts: Mapping[str, Fact], document: Document, terms: CorpusTerms
+) -> stages.Draft | None:
+    """Write the draft of a passage; None where it states too few facts.
+
+    Args:
+        passage: Where they stand.
+        facts: Those of the document, by sentence.
+        document: Whose passage it is.
+        terms: Weights of words in the collection.
+    """
+    found = prose.chosen(passage, facts, terms, document.title)
+    if len(found) < _FEWEST:
         return None
-    topics = prose.topics_of(facts, passage, terms)
-    subject = passage.subject or (topics[0] if topics else title)
-    context = f" in {passage.context}" if passage.context else ""
-    kinds = {fact.kind for fact in facts}
-    opening = (
-        subject if subject.endswith("?") else f"What should one know about {subject}{context}?"
-    )
-    parts = [f"Explain {language.listed(topics)}" if topics else "Explain the main points"]
-    if CriterionKind.CAUSE in kinds:
-        parts.append("say what causes what")
-    if CriterionKind.QUANTITY in kinds:
-        parts.append("give the figures")
-    if kinds & {CriterionKind.CONDITION, CriterionKind.LIMIT}:
-        parts.append("name conditions and limits")
     return stages.Draft(
-        question=f"{language.capital_first(opening)} {language.capital_first(language.listed(parts))}.",
+        question=prose.question_of(found, passage, prose.product_of(document.text)),
         passage=passage.text,
-        criteria=_with_keywords(facts, terms),
-        question_rationale="The facts hang together, and each can be checked.",
-        reference_answer=" ".join(fact.sentence for fact in facts),
+        criteria=_with_keywords(found, terms),
+        question_rationale="Each part has one answer that can be checked.",
+        reference_answer=" ".join(fact.sentence for fact in found),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from rubric_core import CriterionKind
+from rubric_synth import language
 from rubric_synth.stages import CriterionDraft
 
 
@@ -22,7 +23,16 @@ class Fact(NamedTuple):
     weight: float = 2.0
     """Weight of its criterion."""
     claim: str = ""
-    """What the criterion wants said, where that is not the sentence."""
+    """What the criterion wants said, as it stands behind "Says that", where that is not the
+    sentence."""
+    question: str = ""
+    """What the question asks for it, in lower case and without its mark."""
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Tell whether two sentences share more than half of the content words of the shorter."""
+    a, b = (language.stems(" ".join(language.content_words(text))) for text in (one, other))
+    return 2 * len(a & b) > min(len(a), len(b))
 
 
 _NAMES = {
@@ -51,14 +61,14 @@ def _criteria(facts: Iterable[Fact]) -> Iterator[CriterionDraft]:
     seen = Counter[str]()
     for fact in facts:
         seen[fact.kind] += 1
-        claim = (fact.claim or fact.sentence).rstrip(".")
+        claim = fact.claim or _lower(fact.sentence.rstrip("."))
         about = f" ({fact.topic})" if fact.topic else ""
         yield CriterionDraft(
             id=f"{fact.kind}_{seen[fact.kind]}",
             kind=fact.kind,
             weight=fact.weight,
             name=_NAMES[fact.kind] + about,
-            description=f"Says that {_lower(claim)}.",
+            description=f"Says that {claim}.",
             required_elements=fact.required,
             scoring_guide=(
                 f"{fact.weight:g} where the answer states it in any words; half where a part is "

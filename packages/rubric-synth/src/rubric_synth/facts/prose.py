@@ -1,125 +1,251 @@
-"""Facts of prose: definitions, causes, conditions, limits, figures, comparisons, relations."""
+"""Facts of prose: sentences that stand alone and answer a question of their own."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from spacy.tokens import Doc
+
 from rubric_core import CriterionKind
+from rubric_core.rewriting import patterns
 from rubric_synth import language
+from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
-from rubric_synth.extractive.claims import Passage, is_claim, is_close
+from rubric_synth.extractive.claims import Passage
 from rubric_synth.extractive.phrases import CorpusTerms
-from rubric_synth.facts.fact import Fact
+from rubric_synth.facts import asking, gate, parsing
+from rubric_synth.facts.clauses import lowered
+from rubric_synth.facts.fact import Fact, says_the_same
+from rubric_synth.facts.parsing import child, root_of, text_of
+from rubric_synth.tables import phrase, read_table
 
-_KINDS: Final[tuple[tuple[CriterionKind, re.Pattern[str]], ...]] = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in (
-        (
-            CriterionKind.DEFINITION,
-            r"\b(?:is|are) (?:called|defined as|known as|termed)\b|\brefers? to\b|\bmeans that\b|^[\w\s()-]{3,60}\b(?:is|are) (?:a|an|the) (?!same)\w+",
-        ),
-        (
-            CriterionKind.CAUSE,
-            r"\b(?:because|due to|causes?|caused by|results? (?:in|from)|leads? to|therefore|so that|as a result|hence|owing to|since|prevents?|allows?|enables?)\b",
-        ),
-        (
-            CriterionKind.COMPARISON,
-            r"\b\w+er than\b|\b(?:more|less|fewer|greater|higher|lower)\b|\b(?:unlike|whereas|in contrast|compared|rather than)\b",
-        ),
-        (CriterionKind.CONDITION, r"\b(?:if|when|unless|only if|provided|in which case)\b"),
-        (
-            CriterionKind.LIMIT,
-            r"\b(?:must|cannot|only|never|not|at least|at most|no longer|limited|requires?|required)\b",
-        ),
-        (
-            CriterionKind.RELATION,
-            r"\b(?:depends?|consists?|contains?|includes?|increases?|decreases?|proportional|determined|produces?|forms?|composed)\b",
-        ),
+_WORDS: Final = range(7, 33)
+_MOST: Final = 6
+_MOST_PARSED: Final = 90
+"""Sentences of one document that are parsed, the likeliest first."""
+_FEWEST_NEW: Final = 2
+"""Words of a definition that the question does not hold."""
+_LEAK: Final = 8
+"""Words of a run that a question may not share: `quality.leak_words` as it is by default."""
+_TOKEN: Final = re.compile(r"\w+")
+_MOST_OF_A_KIND: Final = 3
+_PICTURE: Final = phrase("picture")
+_HINT: Final = phrase("fact_hint")
+_ACTS: Final = re.compile(
+    rf"\b(?:{'|'.join(' '.join(read_table('facts')['kinds'].values()).split())})(?:e?s)?\b"
+)
+"""A verb that one of the rules asks about."""
+_POINTER: Final = phrase("fact_pointer")
+_ADDITION: Final = phrase("addition", re.NOFLAG)
+_GENERIC: Final = phrase("generic_opening")
+_SHARED: Final = 2
+"""Parts of a question that a heading shares words with, where it is their subject."""
+_FEWEST_MARKS: Final = 6
+_FEWEST_NAMED: Final = 4
+_NAME: Final = patterns(read_table("patterns")["prose_signs"])["name"]
+
+
+def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]:
+    """Return the facts of a document by the sentence that states each.
+
+    Args:
+        document: Prose.
+        passages: Its passages, whose headings say what it is about.
+    """
+    known: dict[str, frozenset[str]] = {}
+    for passage in passages:
+        about = language.stems(f"{passage.subject} {passage.context} {document.title}")
+        for paragraph in passage.paragraphs:
+            if _PICTURE.match(paragraph):
+                continue
+            for raw in language.sentences(paragraph):
+                known.setdefault(raw, about)
+    return facts_in(known, document.text)
+
+
+def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
+    """Return the facts among sentences, by sentence.
+
+    Args:
+        known: Sentences, each with the stems of what its question names anyway.
+        text: Where they stand, which shows what is a name.
+    """
+    usable = [raw for raw in known if _is_candidate(raw)][:_MOST_PARSED]
+    names = names_of(text)
+    small = {word for word in language.words(text) if word.islower()}
+    plain = [_without_addition(raw) for raw in usable]
+    found: dict[str, Fact] = {}
+    for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
+        first = doc[0]
+        known_word = first.lower_ in small or parsing.is_english(first.lower_)
+        is_name = first.tag_.startswith("NNP") and not known_word
+        fact = _fact(doc, known[raw], names | {first.text} if is_name else names)
+        if fact is not None:
+            found[raw] = fact
+    return found
+
+
+def names_of(text: str) -> frozenset[str]:
+    """Return the words that a text writes with a capital inside sentences more often than not."""
+    capital = Counter(_NAME.findall(text))
+    small = Counter(word for word in language.words(text) if word.islower())
+    return frozenset(word for word in capital if capital[word] > small[word.lower()])
+
+
+def _without_addition(raw: str) -> str:
+    return language.capital_first(_ADDITION.sub("", phrases.CITATION.sub("", raw)))
+
+
+def product_of(text: str) -> str:
+    """Return the name that a document about a program uses most; "" for any other document.
+
+    Args:
+        text: Of the document; that of a program shows code.
+    """
+    if text.count("`") < _FEWEST_MARKS:
+        return ""
+    names = names_of(text)
+    counts = Counter(word for word in _NAME.findall(text) if word in names)
+    (name, count), (_, second) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
+    return name if count >= max(_FEWEST_NAMED, 2 * second) else ""
+
+
+def _is_candidate(raw: str) -> bool:
+    return (
+        len(raw.split()) in _WORDS
+        and raw[0].isupper()
+        and raw.endswith(".")
+        and gate.is_plain(raw)
+        and (_HINT.search(raw) is not None or _ACTS.search(raw) is not None)
+        and _POINTER.search(raw) is None
     )
-)
-_FIGURE: Final = re.compile(
-    r"(?<![\w.(])[-−]?\d[\d,]*(?:\.\d+)?(?:\s?[×x]\s?10\^?[{]?[-−]?\d+[}]?)?(?!\w*[\])])"
-)
-_POINTS_BACK: Final = re.compile(
-    r"^(?:using this|in (?:both|this|these|such|that|plain)|with (?:such|this|these)|thus|hence|ultimately|not surprisingly|one type|another|more precisely|similarly|of course|that is|indeed|again|on the other|for example|for instance|here|then)\b|\b(?:this|that|these|such) (?:attraction|case|way|process|method|approach|assumption|value|problem|conclusions?)\b|^all of these|\b(?:just|previously) (?:listed|mentioned|described)",
-    re.IGNORECASE,
-)
-_YEAR: Final = re.compile(r"^(?:1[5-9]|20)\d\d$")
-_SIGNS: Final = re.compile(
-    r"[\\{}$|<>=]|https?:|\bFig(?:ure|\.)|\b(?:table|section|chapter) \d|\b(?:shown|seen|listed|given) (?:in|above|below)\b|\(\s*[,;)]",
-    re.IGNORECASE,
-)
-_MOST: Final = 7
-_FEWEST: Final = 4
 
 
-def prose_facts(passage: Passage, title: str, terms: CorpusTerms) -> list[Fact]:
-    """Read the facts of a passage, in the order of the text.
+def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None:
+    if not gate.stands_alone(doc, known):
+        return None
+    found = asking.asked(doc, names)
+    if found is None:
+        return None
+    sentence = _main_sentence(doc)
+    told = language.stems(" ".join(language.content_words(sentence)))
+    if _shares_a_run(found.question, sentence):
+        return None  # a leak of the rubric
+    required = tuple(one for one in found.required if one)
+    fewest = {CriterionKind.DEFINITION: _FEWEST_NEW, CriterionKind.COMPARISON: 0}.get(found.kind, 1)
+    if not required and len(told - language.stems(found.question)) < fewest:
+        return None  # the question holds the answer
+    return Fact(
+        found.kind,
+        sentence,
+        required=required,
+        claim=lowered(sentence.rstrip("."), names),
+        question=found.question,
+    )
+
+
+def _shares_a_run(question: str, sentence: str) -> bool:
+    """Tell whether a question holds a run of words of a sentence that is long enough to leak."""
+    asked, told = (f" {' '.join(_TOKEN.findall(text.lower()))} " for text in (question, sentence))
+    words = asked.split()
+    runs = (words[at : at + _LEAK] for at in range(len(words) - _LEAK + 1))
+    return any(f" {' '.join(run)} " in told for run in runs)
+
+
+def _main_sentence(doc: Doc) -> str:
+    """Return a sentence without a second one that "and" or "but" joins to it."""
+    root = root_of(doc)
+    for one in root.children if root is not None else ():
+        is_second = one.dep_ == "conj" and child(one, "nsubj", "nsubjpass") is not None
+        joins = child(root, "cc") if root is not None and is_second else None
+        if joins is not None and joins.i < one.left_edge.i:
+            return f"{text_of(list(doc[: joins.i]))}."
+    return doc.text
+
+
+def chosen(
+    passage: Passage, facts: Mapping[str, Fact], terms: CorpusTerms, title: str
+) -> list[Fact]:
+    """Choose the facts of a passage that one question asks for, in the order of the text.
 
     Args:
         passage: Where they stand.
-        title: Title of the document, to recognise boilerplate.
+        facts: Those of the document.
         terms: Weights of words in the collection.
-
-    Returns:
-        Up to seven; fewer where fewer sentences state a fact on their own.
+        title: Of the document, to recognise boilerplate.
     """
-    key = language.stems(" ".join(terms.key_terms(passage.text, limit=25)))
     subject = language.stems(passage.subject)
+    key = language.stems(" ".join(terms.key_terms(passage.text, limit=25)))
     found: list[tuple[float, int, Fact]] = []
-    place = 0
-    for paragraph in passage.paragraphs:
-        for raw in language.sentences(paragraph):
-            place += 1
-            sentence = language.capital_first(
-                phrases.without_opening(phrases.CITATION.sub("", raw))
-            )
-            if (
-                not is_claim(sentence)
-                or _SIGNS.search(sentence)
-                or _POINTS_BACK.search(sentence)
-                or terms.is_boilerplate(raw, title)
-            ):
-                continue
-            fact = _fact(sentence)
-            if fact is None:
-                continue
-            own = language.stems(sentence)
-            score = len(own & key) / len(language.words(sentence)) ** 0.5
-            score *= (1.15 if place < 4 else 1.0) * (1.3 if own & subject else 1.0)  # noqa: PLR2004
-            score *= 1.2 if fact.required else 1.0
-            found.append((score, place, fact))
+    for place, raw in enumerate(_sentences(passage)):
+        fact = facts.get(raw)
+        if fact is None or terms.is_boilerplate(raw, title):
+            continue
+        own = language.stems(fact.question)
+        score = (1 + len(own & key)) * (1.5 if own & subject else 1.0)
+        found.append((score / len(fact.question.split()) ** 0.5, place, fact))
     kept: list[tuple[int, Fact]] = []
+    kinds = Counter[str]()
     for _, at, fact in sorted(found, key=lambda one: -one[0]):
-        if len(kept) < _MOST and not any(
-            is_close(fact.sentence, other.sentence) for _, other in kept
-        ):
+        is_new = not any(
+            fact.question == other.question or says_the_same(fact.sentence, other.sentence)
+            for _, other in kept
+        )
+        if len(kept) < _MOST and is_new and kinds[fact.kind] < _MOST_OF_A_KIND:
             kept.append((at, fact))
+            kinds[fact.kind] += 1
     return [fact for _, fact in sorted(kept, key=lambda pair: pair[0])]
 
 
-def _fact(sentence: str) -> Fact | None:
-    figures = [f for f in _FIGURE.findall(sentence) if not _YEAR.match(f) and len(f.strip("-")) > 1]
-    if figures:
-        return Fact(CriterionKind.QUANTITY, sentence, required=tuple(dict.fromkeys(figures))[:2])
-    for kind, pattern in _KINDS:
-        if pattern.search(sentence):
-            return Fact(kind, sentence)
-    return Fact(CriterionKind.RELATION, sentence)
+def gathered(
+    passages: Sequence[Passage], facts: Mapping[str, Fact], title: str, most_words: int
+) -> Passage | None:
+    """Join the paragraphs of a document that hold facts to one passage; None where none does.
+
+    Args:
+        passages: Those of the document.
+        facts: Its facts, by sentence.
+        title: What the document is about.
+        most_words: Paragraphs beyond so many words are left out.
+    """
+    kept: list[str] = []
+    for paragraph in dict.fromkeys(p for passage in passages for p in passage.paragraphs):
+        room = most_words - sum(len(one.split()) for one in kept)
+        holds_one = any(raw in facts for raw in language.sentences(paragraph))
+        if holds_one and len(paragraph.split()) <= room:
+            kept.append(paragraph)
+    contexts = Counter(passage.context for passage in passages if passage.context)
+    subject = next(iter(contexts), passages[0].subject if len(passages) == 1 else title)
+    return Passage(subject, "", tuple(kept)) if kept else None
 
 
-def topics_of(facts: Sequence[Fact], passage: Passage, terms: CorpusTerms) -> list[str]:
-    """Return a phrase for each fact that a question names.
+def _sentences(passage: Passage) -> list[str]:
+    return [raw for paragraph in passage.paragraphs for raw in language.sentences(paragraph)]
+
+
+def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
+    """Ask for facts: where it does not follow from their subjects, what they are about first.
 
     Args:
         facts: Those that criteria are made of.
-        passage: Theirs.
-        terms: Weights of words in the collection.
+        passage: Where they stand.
+        product: Name of the program that the document is about; "" where it is about none.
     """
-    taken = language.stems(passage.subject) | language.stems(passage.context)
-    found: list[str] = []
-    for fact in facts:
-        if topic := phrases.best_phrase(fact.sentence, terms, without=taken):
-            found.append(topic)
-            taken |= language.stems(topic)
-    return found[:4]
+    clauses = [fact.question for fact in facts]
+    asked_for = language.stems(" ".join(clauses))
+    own = language.stems(" ".join(language.content_words(passage.subject)))
+    shared = sum(bool(own & language.stems(clause)) for clause in clauses)
+    subject = passage.subject if shared >= _SHARED or not passage.context else ""
+    about = [
+        name
+        for name in (subject, passage.context, product)
+        if name
+        and not name.endswith("?")
+        and not _GENERIC.match(name)
+        and not language.stems(name) <= asked_for
+    ]
+    opening = f"{language.capital_first(' in '.join(about))}: " if about else ""
+    first, *others = clauses
+    first = first if opening else language.capital_first(first)
+    return " ".join([f"{opening}{first}?", *(f"{language.capital_first(o)}?" for o in others)])

@@ -17,7 +17,7 @@ from importlib import resources
 from itertools import islice, pairwise
 from typing import Any, Final, NamedTuple
 
-from rubric_core import DocumentAnalysis
+from rubric_core import CriterionKind, DocumentAnalysis
 from rubric_judge.llm.prompt import fenced
 from rubric_synth import language, stages, tables
 from rubric_synth.config import LLMConfig, TaskType
@@ -306,6 +306,7 @@ def _load(questions: int, task_types: tuple[TaskType, ...]) -> Prompts:
             analysis=_SLOT,
             questions=questions,
             task_types=task_types,
+            kinds=", ".join(CriterionKind),
             types=instructions(task_types) if asks_for_checks(task_types) else "",
         ),
         enrichment=filled("enrichment", draft=_SLOT),

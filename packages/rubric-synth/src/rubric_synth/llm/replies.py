@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
+from rubric_core import CriterionKind
 from rubric_core.errors import NotJsonError
 from rubric_core.files import breaks_off, decode
 from rubric_core.schema import sealed
@@ -162,6 +163,10 @@ ReasoningMode = Literal[
 
 # Hosted servers refuse a schema with the length that `sealed.Text` states.
 Text = Annotated[sealed.Text, WithJsonSchema({"type": "string"})]
+# Written out: a reference to an enumeration is no object that a schema closes.
+Kind = Annotated[
+    CriterionKind, WithJsonSchema({"type": "string", "enum": [kind.value for kind in CriterionKind]})
+]
 CriterionId = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,47}$")]
 """Stands in messages and keys, so that it may hold no text."""
 
@@ -202,9 +207,11 @@ class AnalysisReply(StageReply):
 
 class _Asked(StageReply):
     id: CriterionId
+    kind: Kind
     name: Text
     description: Text
-    required_elements: tuple[Text, ...] = _items(1, 6)
+    wrong_answer: Text
+    required_elements: tuple[Text, ...] = _items(0, 6)
     expected_keywords: tuple[Text, ...] = _items(1, 8)
     verification_method: Text
 

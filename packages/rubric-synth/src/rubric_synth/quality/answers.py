@@ -268,6 +268,35 @@ _MAKERS: Final[dict[Corruption, Callable[[Task, str, random.Random], str]]] = {
 }
 
 
+async def check_wrong_answers(draft: Draft, task: Task, judge: AskJudge) -> None:
+    """Check that no criterion pays for the wrong answer that was written for it.
+
+    Args:
+        draft: Whose criteria may have one.
+        task: Of the draft.
+        judge: Judges one answer; an embedded one, for each wrong answer is a call.
+
+    Raises:
+        StageRefusal: `REWARDED_WRONG_ANSWER` with the criterion's id, or no verdict of the judge.
+    """
+    view = task.judge_view("")
+    for criterion in draft.criteria:
+        if not criterion.wrong_answer.strip():
+            continue
+        result = await judge(view.model_copy(update={"response": criterion.wrong_answer}))
+        if result.outcome is not Outcome.SCORED:
+            is_down = result.outcome is Outcome.UNAVAILABLE
+            unavailable, invalid = RejectionReason.JUDGE_UNAVAILABLE, RejectionReason.JUDGE_INVALID
+            raise StageRefusal(unavailable if is_down else invalid, f"wrong: {result.reason}")
+        share = result.scores[criterion.id] / criterion.weight if criterion.weight else 0.0
+        detail = f"{criterion.id}: {share:.2f}, above {_MOST_OF_A_WRONG_ANSWER}"
+        is_paid = share > _MOST_OF_A_WRONG_ANSWER
+        refuse(RejectionReason.REWARDED_WRONG_ANSWER, detail, when=is_paid)
+
+
+_MOST_OF_A_WRONG_ANSWER: Final = 0.5
+
+
 async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> None:
     """Check that the rubric can be satisfied, and tells the reference answer from worse ones.
 

@@ -1,0 +1,159 @@
+"""The main clause of a sentence, and the question that it becomes."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from spacy.tokens import Doc, Token
+
+from rubric_core import CriterionKind
+from rubric_synth.facts.gate import subject_of
+from rubric_synth.facts.parsing import child, root_of, subtree, text_of
+
+ASIDE: Final = ("relcl", "appos", "parataxis")
+"""What the name of a thing can do without."""
+NOUNS: Final = frozenset({"NOUN", "PROPN"})
+_CONTRASTS: Final = frozenset({"whereas", "while", "although", "though"})
+_APART: Final = frozenset({"conj", "cc", "aux", "auxpass", "neg"})
+_LONGEST_SUBJECT: Final = 10
+
+
+class Asked(NamedTuple):
+    """A kind and its question, in lower case and without its mark."""
+
+    kind: CriterionKind
+    question: str
+    required: tuple[str, ...] = ()
+
+
+class Clause(NamedTuple):
+    """The main clause of a sentence."""
+
+    doc: Doc
+    root: Token
+    subject: Token
+    names: frozenset[str]
+    """Words that keep their capital."""
+
+    @property
+    def subject_text(self) -> str:
+        """The subject as it stands inside a sentence, without asides."""
+        return lowered(text_of(self.subject_words), self.names)
+
+    @property
+    def subject_words(self) -> list[Token]:
+        """The words of the subject, without asides, and of phrases between it and the verb."""
+        phrases = (one for one in self.root.children if one.dep_ == "prep")
+        between = [one for one in phrases if self.subject.i < one.i < self.first.i]
+        return [*subtree(self.subject, ASIDE), *(t for one in between for t in one.subtree)]
+
+    @property
+    def first(self) -> Token:
+        """The first word of the verb."""
+        return self.helper if self.helper is not None else self.root
+
+    @property
+    def is_plural(self) -> bool:
+        """Whether the subject takes "do" and "are"."""
+        tag = self.helper.tag_ if self.helper is not None else self.root.tag_
+        if tag == "MD":
+            return self.subject.tag_ in {"NNS", "NNPS"} or child(self.subject, "conj") is not None
+        return tag == "VBP"
+
+    @property
+    def helper(self) -> Token | None:
+        """The first auxiliary; None where the verb stands alone."""
+        found = (one for one in self.root.children if one.dep_ in {"aux", "auxpass"})
+        return next((one for one in found if one.i < self.root.i), None)
+
+    @property
+    def is_copula(self) -> bool:
+        """Whether the verb is "is" or "are", and stands alone."""
+        return self.root.lemma_ == "be" and self.helper is None
+
+    def fronted(self) -> tuple[str, str]:
+        """Return the verb that a question begins with, and the form of the main verb behind it."""
+        if self.is_copula:
+            return self.root.text, ""
+        if self.helper is not None:
+            others = [
+                one
+                for one in self.root.children
+                if (one.dep_ in {"aux", "auxpass"} and one != self.helper and one.i < self.root.i)
+                or one.dep_ == "neg"
+                or (one.dep_ == "advmod" and self.helper.i < one.i < self.root.i)
+            ]
+            others = [one for one in others if one.lower_ != "then"]
+            words = sorted([*others, self.root], key=lambda one: one.i)
+            return self.helper.text, " ".join(one.text for one in words)
+        return ("do" if self.root.tag_ == "VBP" else "does"), self.root.lemma_
+
+    @property
+    def lead(self) -> str:
+        """What stands before the subject, such as "at low pressure"."""
+        before = [one for one in self.doc if one.i < self.subject.left_edge.i]
+        return lowered(text_of(before), self.names)
+
+    def what(self, verb: str) -> str:
+        """Return the question for what the clause says behind its verb: "what does X contain".
+
+        Args:
+            verb: As it stands behind the subject, with its preposition.
+        """
+        first, _ = self.fronted()
+        return self.behind(f"what {first} {self.subject_text} {verb}")
+
+    def behind(self, question: str) -> str:
+        """Return a question with what stands before the subject at its end."""
+        return f"{question} {self.lead}".rstrip()
+
+    def inverted(self, without: Sequence[Token]) -> str:
+        """Return the clause as a question has it behind its first word: "does the gas expand".
+
+        Args:
+            without: Words that are asked for, or left out.
+        """
+        first, verb = self.fronted()
+        gone = {one.i for one in without} | {one.i for one in subtree(self.subject)}
+        gone |= {one.i for one in self.subject_words}
+        for one in self.root.children:
+            marks = {word.lower_ for word in one.children if word.dep_ == "mark"}
+            is_adverb = one.dep_ == "advmod" and self.subject.i < one.i < self.root.i
+            if one.dep_ in _APART or marks & _CONTRASTS or is_adverb:
+                gone |= {t.i for t in one.subtree}
+        kept = [one for one in self.doc if one.i not in gone and one != self.root]
+        kept = [one for one in kept if one.lower_ != "then"]
+        lead = [one for one in kept if one.i < self.subject.i]
+        rest = [one for one in kept if one.i > self.subject.i and one.text != "."]
+        parts = (first, self.subject_text, verb, text_of(rest), lowered(text_of(lead), self.names))
+        return " ".join(part for part in parts if part)
+
+
+def lowered(text: str, names: frozenset[str]) -> str:
+    """Return a phrase as it stands inside a sentence.
+
+    Args:
+        text: The phrase.
+        names: Words that keep their capital.
+    """
+    first = text.partition(" ")[0]
+    bare = first.strip(",.").removesuffix("'s").removesuffix("’s")
+    is_name = bare in names or not (bare == "A" or bare[1:].replace("-", "").islower())
+    return text if not text or is_name else text[0].lower() + text[1:]
+
+
+def clause_of(doc: Doc, names: frozenset[str]) -> Clause | None:
+    """Return the main clause of a sentence; None where its subject cannot be named shortly.
+
+    Args:
+        doc: The sentence, which stands alone.
+        names: Words that keep their capital.
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    if root is None or subject is None:
+        return None
+    clause = Clause(doc, root, subject, names)
+    asides = [one for one in subject.children if one.dep_ in ASIDE]
+    is_cut = any(one.left_edge.nbor(-1).text not in {",", "("} for one in asides)
+    fits = 0 < len(clause.subject_words) <= _LONGEST_SUBJECT
+    return clause if fits and not is_cut else None

@@ -1,0 +1,230 @@
+"""What a sentence must be to state a fact on its own; every other one is left out.
+
+The checks read the finished sentence: what it points at, what it says, who says it.
+"""
+
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from spacy.tokens import Doc, Token
+
+from rubric_core.rewriting import patterns
+from rubric_judge.lexical.words import stem
+from rubric_synth.facts.parsing import child, root_of, subtree
+from rubric_synth.tables import phrase, read_table
+
+_TABLE: Final = {
+    name: frozenset(words.split()) for name, words in read_table("facts")["gate"].items()
+}
+_VAGUE: Final = _TABLE["vague_head"]
+_SUBJECTS: Final = ("nsubj", "nsubjpass")
+_NOUNS: Final = frozenset({"NOUN", "PROPN"})
+_FINITE: Final = frozenset({"VBZ", "VBP", "MD"})
+_BEFORE: Final = frozenset({"prep", "advcl", "advmod", "punct", "aux"})
+_NOMINAL: Final = frozenset({"nsubj", "nsubjpass", "dobj", "pobj", "appos"})
+_DEMONSTRATIVE: Final = frozenset({"this", "that", "these", "those"})
+_WEAK_DETERMINER: Final = frozenset(
+    {"this", "that", "these", "those", "another", "some", "such", "any", "no"}
+)
+_LONGEST: Final = 45
+
+
+def subject_of(root: Token) -> Token | None:
+    """Return the grammatical subject of a main word; None where there is none or several."""
+    found = [one for one in root.children if one.dep_ in _SUBJECTS]
+    return found[0] if len(found) == 1 and found[0].i < root.i else None
+
+
+def is_finite(root: Token) -> bool:
+    """Tell whether a main word, or its first auxiliary, stands in the present tense."""
+    helpers = [one for one in root.children if one.dep_ in {"aux", "auxpass"} and one.i < root.i]
+    first = helpers[0] if helpers else root
+    return first.tag_ in _FINITE and not (not helpers and root.tag_ == "MD")
+
+
+def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
+    """Tell whether a sentence states something that is understood without what stands about it.
+
+    Args:
+        doc: The sentence.
+        known: Stems of what the question names anyway, such as the heading.
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    return (
+        root is not None
+        and subject is not None
+        and len(doc) <= _LONGEST
+        and not _LINKED.match(doc.text)
+        and root.pos_ in {"VERB", "AUX"}
+        and is_finite(root)
+        and not any(map(_is_variable, doc))
+        and all(one.dep_ in _BEFORE for one in root.children if one.i < subject.i)
+        and _names(subject, known)
+        and points_nowhere(doc)
+        and not _is_empty(root, subject)
+    )
+
+
+def says_of_it(doc: Doc) -> bool:
+    """Tell whether a text that begins with "It" or "They" says one thing, and nothing unclear.
+
+    Args:
+        doc: The text; its first word stands for what it is about.
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    return (
+        root is not None
+        and subject is not None
+        and subject.i == 0
+        and is_finite(root)
+        and not any(_is_variable(token) or _points(token) for token in doc[1:])
+        and not any(one.dep_ in {"ccomp", "parataxis"} and one.i < root.i for one in root.children)
+    )
+
+
+def follows(doc: Doc) -> bool:
+    """Tell whether a sentence with a condition says what follows, of something that has a name.
+
+    Args:
+        doc: "If … , …".
+    """
+    root = root_of(doc)
+    subject = subject_of(root) if root is not None else None
+    return (
+        root is not None
+        and subject is not None
+        and subject.pos_ in _NOUNS
+        and is_finite(root)
+        and not any(_is_variable(token) or _points(token) for token in doc)
+        and any(one.dep_ == "advcl" for one in root.children)
+    )
+
+
+def _names(subject: Token, known: AbstractSet[str]) -> bool:
+    """Tell whether a subject names something: a noun, and not just "the tool"."""
+    words = [one for one in subject.children if one.i < subject.i]
+    clauses = (one for one in subject.children if one.dep_ == "relcl")
+    is_part = any(one.left_edge.nbor(-1).text != "," for one in clauses)  # of all of them
+    is_vague = not _VAGUE.isdisjoint({subject.lower_, subject.lemma_.lower()})
+    lemmas = {one.lemma_.lower() for one in words}
+    lowered = {one.lower_ for one in words}
+    is_weak = bool(lemmas & _TABLE["vague_before"] or lowered & _WEAK_DETERMINER)
+    is_counted = any(one.tag_ in {"PRP$", "JJS", "CD"} for one in words)
+    if subject.pos_ not in _NOUNS or len(subject.text) == 1:
+        return False
+    if is_part or is_vague or is_weak or is_counted:
+        return False
+    if "the" not in lowered or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
+        return True
+    further = [one for one in subject.children if one.i > subject.i and one.dep_ != "punct"]
+    is_defined = subject.head.lemma_ == "be" and child(subject.head, "attr") is not None
+    parts = ("compound", "amod") if is_defined else ("compound",)
+    is_named = subject.tag_ == "NN" and child(subject, *parts) is not None
+    return bool(further) or is_named
+
+
+def points_nowhere(doc: Doc) -> bool:
+    """Tell whether no word of a text points at something outside it."""
+    return not any(map(_points, doc))
+
+
+def _points(token: Token) -> bool:
+    """Tell whether a word points at something outside its sentence."""
+    word = token.lower_
+    if word in _TABLE["person"] or token.pos_ == "INTJ":
+        return True
+    if word in _TABLE["antecedent"]:
+        return token.dep_ == "expl" or not _is_bound(token)
+    if word in _DEMONSTRATIVE and token.tag_ in {"DT", "PRP"}:
+        return token.dep_ == "det" or _next(token) not in {"of", "in", "with"}
+    return _points_on(token, word) or _picks(token, word)
+
+
+def _points_on(token: Token, word: str) -> bool:
+    """Tell whether a word continues what was said before."""
+    if word == "then":
+        return {"if", "when"}.isdisjoint(one.lower_ for one in token.doc[: token.i])
+    if word in {"above", "below"}:
+        return child(token, "pobj") is None
+    if word in {"such", "instead"}:
+        return _next(token) not in {"as", "of"}
+    return word in _TABLE["pointing"] or (word == "being" and token.dep_ == "auxpass")
+
+
+def _picks(token: Token, word: str) -> bool:
+    """Tell whether a word picks out of things that were named before: "both", "the other"."""
+    if word in {"both", "either", "neither", "all", "each"}:
+        return token.dep_ in _NOMINAL and _next(token) != "of"
+    if word in {"first", "second", "third", "last"}:
+        return token.dep_ in _NOMINAL
+    if word in {"other", "others", "same"}:
+        is_known = _next(token) == "than" or "as" in {one.lower_ for one in token.doc[token.i :]}
+        return not is_known and (token.tag_ == "NNS" or _has_the(token))
+    return False
+
+
+def _is_variable(token: Token) -> bool:
+    """Tell whether a word is a letter that stands for a quantity: "the depth h", no "B cells"."""
+    alone = len(token.text) == 1 and token.text.isalpha() and token.lower_ != "a"
+    following = token.nbor() if token.i + 1 < len(token.doc) else None
+    before = token.nbor(-1).lower_ if token.i else ""
+    if before == "°" or before in _TABLE["before_letter"]:
+        return False  # "°C", "vitamin C"
+    if following is not None and following.text == "-":
+        return False
+    return alone and (following is None or following.pos_ not in _NOUNS or token.text.islower())
+
+
+def _next(token: Token) -> str:
+    return token.nbor().lower_ if token.i + 1 < len(token.doc) else ""
+
+
+def _has_the(token: Token) -> bool:
+    return token.i > 0 and token.nbor(-1).lower_ == "the"
+
+
+def _is_bound(token: Token) -> bool:
+    """Tell whether a pronoun has a noun of its number before it in the sentence."""
+    plural = token.lower_.startswith("the")
+    nouns = [one for one in token.doc[: token.i] if one.pos_ in _NOUNS and one.dep_ != "compound"]
+    if plural:
+        return any(one.tag_ in {"NNS", "NNPS"} or child(one, "conj") for one in nouns)
+    return any(one.tag_ in {"NN", "NNP"} for one in nouns)
+
+
+def _is_empty(root: Token, subject: Token) -> bool:
+    """Tell whether a sentence praises, announces or only says that something is done."""
+    complement = child(root, "acomp")
+    idle = (
+        (root, "empty_root"),
+        (complement, "empty_complement"),
+        (child(root, "dobj"), "empty_object"),
+        (child(root, "attr"), "vague_head"),
+        (child(root, "attr"), "person_noun"),
+    )
+    if any(one is not None and one.lemma_.lower() in _TABLE[name] for one, name in idle):
+        return True
+    own = {one.i for one in subtree(subject)}
+    told = [
+        one
+        for one in root.doc
+        if one.i not in own
+        and (one.pos_ in _NOUNS or one.like_num or one.tag_ in {"JJR", "RBR"})
+        and one.lemma_.lower() not in _VAGUE
+    ]
+    count = len(told) + (complement is not None and complement.pos_ == "ADJ")
+    is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
+    return count < (2 if is_passive and child(root, "agent", "prep") is None else 1)
+
+
+def is_plain(sentence: str) -> bool:
+    """Tell whether a sentence is without formulas, marks of a layout and lost references."""
+    return _SIGNS["sign"].search(_SIGNS["code"].sub("X", sentence)) is None and sentence.count(
+        "("
+    ) == sentence.count(")")
+
+
+_SIGNS: Final = patterns(read_table("patterns")["prose_signs"])
+_LINKED: Final = phrase("linked")

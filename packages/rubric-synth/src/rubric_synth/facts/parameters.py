@@ -1,0 +1,251 @@
+"""What the documentation says of a parameter: meaning, default, choices, conditions, limits."""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from rubric_core import CriterionKind
+from rubric_core.rewriting import patterns
+from rubric_synth import language
+from rubric_synth.document import ApiItem
+from rubric_synth.facts import wording
+from rubric_synth.facts.fact import Fact
+from rubric_synth.tables import read_table
+
+_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
+_VALUE: Final = _PATTERNS["value"].pattern
+_DEFAULT: Final = tuple(
+    re.compile(source + _PATTERNS["end"].pattern)
+    for source in (
+        rf"\b[Dd]efaults? (?:value )?(?:is|are|of|to|=|is set to)\s*:?\s*(?:\w+=)?{_VALUE}",
+        rf"\b[Dd]efault\s*[:=]\s*{_VALUE}",
+        rf"\b[Dd]efault {_VALUE}",
+        rf"\b[Dd]efault \({_VALUE}\)",
+        rf"(?:^|[\s{{]){_VALUE},? \((?:the )?(?:by )?[Dd]efault\)",
+        rf"\({_VALUE},? (?:is the|by) default\)",
+    )
+)
+_CHOICES: Final = range(2, 6)
+_LONGEST_CONDITION: Final = 7
+
+
+class Frame(NamedTuple):
+    """A sentence that may become a fact, as the parser is to see it."""
+
+    fact: Fact
+    probe: str
+    """The sentence with names in place of code."""
+    is_phrase: bool = False
+    """Whether it says what something is, with the phrase of the documentation behind "is"."""
+
+
+def value_of(shown: str) -> str:
+    """Return how an answer may say a value, alternatives apart by "|"."""
+    same = {
+        "None": "None|not given|left out|omitted|not set|unset|not specified|not provided",
+        "False": "False|turned off|switched off|disabled|not enabled",
+        "True": "True|turned on|switched on|enabled",
+    }
+    return same.get(shown, shown.strip("'\""))
+
+
+def default_of(item: ApiItem) -> str:
+    """Return the default of a parameter as documented, where it is a plain value; "" elsewhere."""
+    has_keys = "dict" in item.kind or item.name.endswith(("kwargs", "kwds", "options"))
+    for text in (item.kind,) if has_keys else (item.kind, item.description):
+        for pattern in _DEFAULT:
+            for match in pattern.finditer(text):
+                if " : " in text[: match.start()]:
+                    continue  # of a key of a dictionary
+                value = match["v"].strip("`").rstrip(".,;")
+                if _PATTERNS["literal"].match(value):
+                    return value
+    return ""
+
+
+def is_pointing(text: str) -> bool:
+    """Tell whether a text holds a word that stands for something outside it."""
+    return _PATTERNS["pointing"].search(text) is not None
+
+
+def probe(sentence: str) -> str:
+    """Return a sentence with a name for each piece of code in it, for the parser."""
+    subject = "It" if _ONE.match(sentence) else "They"
+    about = _ABOUT.sub(f"{subject} ", sentence)
+    return re.sub(r"`[^`]*`", "Alpha", about).replace("callable", "function")
+
+
+_ABOUT: Final = re.compile(r"^`[^`]*`(?:(?:, | and )`[^`]*`)*\s")
+_ONE: Final = re.compile(r"^`[^`]*`\s(?!and )")
+
+
+def frames_of(
+    items: Sequence[ApiItem], function: str, names: frozenset[str], proper: frozenset[str]
+) -> Iterator[Frame]:
+    """Yield what is said of parameters that share one description, each as a sentence.
+
+    Args:
+        items: One parameter, or several that were documented together.
+        function: Bare name of the object.
+        names: Of all its parameters.
+        proper: Words that keep their capital.
+    """
+    item = items[0]
+    topic = language.listed([f"`{one.name}`" for one in items])
+    told = [one.rstrip(". ") for one in _sentences(item.description, names)]
+    told = [wording.marked(_PATTERNS["aside"].sub("", one), names | {function}) for one in told]
+    own = wording.own_stems(*(one.name for one in items), function)
+    meaning = _PATTERNS["default_clause"].sub("", told[0]).strip(" ,;:") if told else ""
+    meaning = re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
+    meaning = _PATTERNS["leading"].sub("", _PATTERNS["long_aside"].sub("", meaning))
+    frame = _meaning(topic, meaning, len(items) > 1, proper)
+    if frame is not None and wording.tells(frame.fact.sentence, own):
+        yield frame
+    if len(items) > 1:
+        return
+    if default := default_of(item):
+        bare = default.strip("'\"")
+        shown = f"'{bare}'" if default[0] in "'\"" else bare
+        sentence = f"By default {topic} is {shown}."
+        question = f"the default of {topic}"
+        yield Frame(
+            Fact(CriterionKind.DEFAULT, sentence, topic, (value_of(shown),), question=question), ""
+        )
+    choices = list(dict.fromkeys(_PATTERNS["quoted"].findall(item.kind)))
+    if len(choices) in _CHOICES:
+        shown = [f"'{choice}'" for choice in choices]
+        listed = f"{', '.join(shown[:-1])} or {shown[-1]}"
+        yield Frame(
+            Fact(
+                CriterionKind.CHOICES,
+                f"{topic} is one of {listed}.",
+                topic,
+                tuple(choices),
+                question=f"which values may {topic} take",
+            ),
+            "",
+        )
+    types = re.split(r", (?:optional|default)", item.kind)[0].strip()
+    if " or " in types and _PATTERNS["types"].match(types):
+        shown = types if types.startswith(("a ", "an ")) else f"{_article(types)} {types}"
+        said = f"{topic} is {shown.replace('array_like', 'array-like object')}."
+        question = f"of which type is {topic}"
+        yield Frame(Fact(CriterionKind.SHAPE, said, topic, question=question), "")
+    rest = told if frame is None else told[1:]
+    for one in rest:
+        said = _said(item, topic, one, function, names)
+        if said is not None and wording.tells(said.fact.sentence, frozenset(), 1):
+            yield said
+
+
+def _article(word: str) -> str:
+    return "an" if word[0] in "aei" else "a"
+
+
+def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
+    """Yield sentences; one also begins with the name of a parameter in lower case."""
+    for one in language.sentences(text):
+        parts = re.split(
+            r"(?<=[a-z)])\.\s+(?=([A-Za-z_]\w*)\s+(?:is|are|must|can|cannot|should|has)\b)", one
+        )
+        if len(parts) > 1 and all(name in names for name in parts[1::2]):
+            yield from parts[::2]
+        else:
+            yield one
+
+
+def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str]) -> Frame | None:  # noqa: FBT001 - private
+    if (
+        not wording.is_readable(meaning)
+        or _PATTERNS["condition"].match(meaning)
+        or _PATTERNS["limit"].match(meaning)
+    ):
+        return None
+    if _PATTERNS["pointing"].search(meaning) or meaning.lower().startswith(
+        ("deprecated", "not used", "unused")
+    ):
+        return None
+    if wording.is_command(meaning):
+        return None
+    lowered = language.lower_first(meaning, proper)
+    question = f"the meaning of {topic}"
+    kind = CriterionKind.DEFINITION
+    if _PATTERNS["asking"].match(meaning):
+        told = f"{topic} {'say' if is_several else 'says'} {lowered}."
+        return Frame(Fact(kind, told, topic, question=question), probe(told))
+    if wording.is_parameters_verb(meaning):
+        told = f"{topic} {wording.as_predicate(meaning)}."
+        return (
+            None if is_several else Frame(Fact(kind, told, topic, question=question), probe(told))
+        )
+    verb = "are" if is_several else "is"
+    phrase = lowered if _PATTERNS["participle"].match(meaning) else wording.with_article(lowered)
+    order = ", in this order" if is_several and " and " in lowered else ""
+    told = f"{topic} {verb} {phrase}{order}."
+    return Frame(
+        Fact(kind, told, topic, question=question),
+        probe(told.replace(order, "") if order else told),
+        is_phrase=not _PATTERNS["participle"].match(meaning),
+    )
+
+
+def _said(
+    item: ApiItem, topic: str, one: str, function: str, names: frozenset[str]
+) -> Frame | None:
+    """Return what a further sentence of a description says of a parameter."""
+    if re.search(r"\bdefault", one, re.IGNORECASE):
+        return None
+    if _PATTERNS["limit"].match(one):
+        told = f"{topic} {one[0].lower()}{one[1:]}."
+        is_sound = wording.is_readable(told) and not _PATTERNS["pointing"].search(told)
+        fact = Fact(CriterionKind.LIMIT, told, topic, question=f"what must hold for {topic}")
+        return Frame(fact, probe(told)) if is_sound else None
+    if not _PATTERNS["condition"].match(one):
+        return None
+    return condition_frame(one, item.name, function, names)
+
+
+def condition_frame(one: str, name: str, function: str, names: frozenset[str]) -> Frame | None:
+    """Return a condition with what follows from it, as a sentence with a subject.
+
+    Args:
+        one: "If True, return the indices", "If x is negative, …".
+        name: Of the parameter that it is said of; "" for none.
+        function: Bare name of the object.
+        names: Of all parameters.
+    """
+    head = re.compile(_PATTERNS["head"].pattern.replace("NAME", re.escape(name or "NAME"))).match(
+        one
+    )
+    if head is not None and name:
+        what = head["what"]
+        what = f"is {what}"
+        condition, rest = f"If `{name}` {what}", head["rest"]
+    else:
+        parts = re.match(r"^((?:If|When)\s[^,]+),\s+(?:then )?(.+)$", one)
+        if parts is None:
+            return None
+        condition, rest = parts[1], parts[2]
+        if name:
+            condition = re.sub(
+                rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)", f"`{name}`", condition
+            )
+        if name and "`" not in condition:
+            return None
+    if name:
+        rest = re.sub(r"^it (?=(?:is|must|will|has|should|can)\b)", f"`{name}` ", rest)
+    first = rest.partition(" ")[0].lower()
+    predicate = wording.as_predicate(rest)
+    if name and first.endswith("s") and wording.is_parameters_verb(rest):
+        rest = f"`{name}` {rest}"  # "If an integer, represents the number of …"
+    elif predicate and first not in {"a", "an", "the"} and _PATTERNS["helper"].match(rest) is None:
+        rest = f"`{function}` {predicate}"
+    told = wording.marked(f"{condition}, {rest}.", names | {function})
+    if not wording.is_readable(told) or _PATTERNS["pointing"].search(told):
+        return None
+    condition = wording.marked(condition, names | {function})
+    if len(condition.split()) > _LONGEST_CONDITION:
+        return None
+    question = f"what happens {condition[0].lower()}{condition[1:]}"
+    fact = Fact(CriterionKind.CONDITION, told, f"`{name}`" if name else "", question=question)
+    return Frame(fact, probe(told))

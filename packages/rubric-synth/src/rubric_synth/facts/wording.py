@@ -1,0 +1,157 @@
+"""Sentences about a programming object out of the phrases of its documentation."""
+
+import re
+from typing import Final
+
+from rubric_core.rewriting import patterns
+from rubric_synth import language
+from rubric_synth.extractive import phrases
+from rubric_synth.facts.parsing import is_english
+from rubric_synth.tables import read_table
+
+_TABLE: Final = read_table("facts")["pages"]
+_ARTICLES: Final = frozenset(_TABLE["determiners"].split())
+_SHORT: Final[dict[str, str]] = dict(
+    pair.split("=", 1) for pair in _TABLE["short_names"].split() if "=" in pair
+)
+_PARTS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+_VOWELS: Final = "aeiou"
+_CODE: Final = re.compile(r"`[^`]*`")
+_PATTERNS: Final = patterns(read_table("patterns")["parameters"])
+_SHORTEST_WORD: Final = 3
+
+
+def third_person(verb: str) -> str:
+    """Return a verb as a singular subject has it: "computes" of "compute"."""
+    if verb == "have":
+        return "has"
+    if verb.endswith(("s", "x", "z", "ch", "sh", "o")):
+        return f"{verb}es"
+    if verb.endswith("y") and verb[-2:-1] not in _VOWELS:
+        return f"{verb[:-1]}ies"
+    return f"{verb}s"
+
+
+def as_predicate(text: str) -> str:
+    """Return a text that begins with a verb as a predicate in the third person; "" for any other.
+
+    Args:
+        text: "Compute and plot the spectrum", "Computes …", "Efficiently compute …".
+    """
+    words = text.split()
+    place = 1 if len(words) > 1 and _is_adverb(words[0].lower()) else 0
+    first = words[place].lower().rstrip(",") if words else ""
+    verbs = phrases.VERBS | _MORE_VERBS
+    verb = phrases.base_form(first, verbs)
+    if not verb or len(words) < place + 2 or _is_adverb(verb):
+        return ""
+    told = [*map(str.lower, words[:place]), third_person(verb) + "," * words[place].endswith(",")]
+    rest = words[place + 1 :]
+    for at, word in enumerate(rest[:4]):  # "and plot", "and then plot"
+        before = rest[at - 1].lower() if at else words[place][-1:]
+        if before in {"and", "or", ","} and word.lower().rstrip(",") in verbs:
+            bare = word.lower().rstrip(",")
+            is_noun = at + 1 < len(rest) and rest[at + 1].lower() in {"of", "for", "in"}
+            rest[at] = word if is_noun else third_person(bare) + word[len(bare) :]
+    return " ".join((*told, *rest))
+
+
+def _is_adverb(word: str) -> bool:
+    return word.endswith("ly") and word not in _NO_ADVERBS
+
+
+_NO_ADVERBS: Final = frozenset({"apply", "multiply", "supply", "reply", "rely"})
+
+
+def is_parameters_verb(text: str) -> bool:
+    """Tell whether a text begins with a verb that is said of parameters: "Specifies how …"."""
+    first, _, rest = text.partition(" ")
+    word = first.lower()
+    is_finite = word.endswith("s") and word not in _ENGLISH
+    verbs = _PARAMETER_VERBS | phrases.VERBS if is_finite else _PARAMETER_VERBS
+    is_one = bool(phrases.base_form(word, verbs))
+    return is_one and rest.partition(" ")[0] not in _LINKS
+
+
+def is_command(text: str) -> bool:
+    """Tell whether a text tells the program what to do: "Return a reader", "Raise if …"."""
+    first, _, rest = text.partition(" ")
+    word = first.lower()
+    is_verb = word in phrases.VERBS | _MORE_VERBS and word not in _ENGLISH_NOUNS
+    return is_verb and not is_parameters_verb(text) and rest.partition(" ")[0] not in _LINKS
+
+
+_LINKS: Final = frozenset({"of", "for", "in", "to", "from", "at", "with", "along", "between"})
+_ENGLISH_NOUNS: Final = frozenset(_TABLE["english"].split())
+_PARAMETER_VERBS: Final = frozenset(_TABLE["param_verbs"].split())
+_MORE_VERBS: Final = frozenset(_TABLE["verbs"].split())
+
+
+def with_article(phrase: str) -> str:
+    """Return a noun phrase with "the" where it has no article or other determiner."""
+    first = phrase.partition(" ")[0].lower()
+    return phrase if first in _ARTICLES else f"the {phrase}"
+
+
+def own_stems(*names: str) -> frozenset[str]:
+    """Return the stems of the words that names are made of, short ones written out.
+
+    Args:
+        names: Of objects and parameters: `max_iter`, `rtol`, `KDTree`.
+    """
+    parts = [part.lower() for name in names for part in _PARTS.findall(name)]
+    whole = [name.lower().replace("_", "") for name in names]
+    more = [long for part in (*parts, *whole) for long in _SHORT.get(part, "").split("+") if long]
+    return language.stems(" ".join((*parts, *whole, *more)))
+
+
+def tells(sentence: str, own: frozenset[str], fewest: int = 2) -> bool:
+    """Tell whether a sentence says more than the names in it.
+
+    Args:
+        sentence: About an object.
+        own: Stems of the names of the object and of what it belongs to.
+        fewest: Words of its own.
+    """
+    plain = _CODE.sub(" ", sentence)
+    said = {w for w in language.content_words(plain) if w.lower() not in _PLAIN}
+    return len(language.stems(" ".join(said)) - own) >= fewest
+
+
+_PLAIN: Final = frozenset(_TABLE["plain"].split())
+
+
+def is_readable(text: str, most: int = 30) -> bool:
+    """Tell whether a text, its code left out, is prose without signs, letters and pointers."""
+    plain = _PATTERNS["shape"].sub("", _CODE.sub("X", text))
+    return (
+        bool(plain)
+        and _PATTERNS["code_signs"].search(plain) is None
+        and _PATTERNS["letter"].search(plain.replace("X", "")) is None
+        and plain.count("(") == plain.count(")")
+        and plain.count('"') % 2 == 0
+        and not plain.endswith((":", ","))
+        and 1 < len(plain.split()) <= most
+    )
+
+
+def marked(text: str, names: frozenset[str]) -> str:
+    """Put names of parameters in code marks, where they cannot be words of English.
+
+    Args:
+        text: A sentence.
+        names: Those of the parameters.
+    """
+
+    def mark(found: re.Match[str]) -> str:
+        word = found[0]
+        is_long = word.islower() and len(word) >= _SHORTEST_WORD
+        is_word = word.lower() in _ENGLISH or (is_long and is_english(word))
+        return f"`{word}`" if word in names and not is_word else word
+
+    parts = re.split(r"(`[^`]*`)", text)
+    told = "".join(p if p.startswith("`") else _PATTERNS["identifier"].sub(mark, p) for p in parts)
+    return _PATTERNS["lone_a"].sub("`a`", told) if "a" in names else told
+
+
+_ENGLISH: Final = frozenset(_TABLE["english"].split()) | phrases.VERBS | language.STOP_WORDS

