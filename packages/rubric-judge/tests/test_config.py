@@ -88,7 +88,10 @@ def test_the_defaults_are_the_papers() -> None:
         ({"type": "sk-live-1"}, "type: '…' is no kind of judge"),
         ({"type": "llm"}, "model: is missing: add it, such as `model: openai/gpt-4.1-mini`"),
         ({"type": ["llm"]}, "use one of lexical, claims, llm, listwise, plugin, hybrid"),
-        ({"model": "m"}, "type is missing: use one of lexical, claims, llm, listwise, plugin, hybrid"),
+        (
+            {"model": "m"},
+            "type is missing: use one of lexical, claims, llm, listwise, plugin, hybrid",
+        ),
         ({"typ": "lexical"}, "type is missing: did you mean 'type' by 'typ'? use one of lexical"),
         (
             {"type": "llm", "model": "m", "parameters": {"temperature": 0.7}},
