@@ -61,13 +61,13 @@ _FUNCTIONS = (
     (
         "ferment_rate", "Fit the fermentation rate of a yeast culture by least squares.",
         "sugar", "Sugar concentration measured every hour.",
-        "strain", "Name of the yeast strain.",
+        "strain", "Species of the yeast in the culture.",
         "The fitted rate with its standard error.",
         "The fit assumes that temperature stays constant during the experiment.",
     ),
     (
         "orbit_period", "Calculate the orbital period of a satellite around a planet.",
-        "altitude", "Height of the satellite above the surface.",
+        "altitude", "Distance of the satellite from the surface.",
         "planet", "Planet whose mass and radius are used.",
         "The period of one revolution in seconds.",
         "Atmospheric drag is ignored, although it matters for very low orbits.",
@@ -83,7 +83,7 @@ _FUNCTIONS = (
         "rust_depth", "Predict the corrosion depth of carbon steel in sea water.",
         "exposure", "Years that the steel spends in the sea.",
         "coating", "Protective layer on the steel.",
-        "The predicted corrosion depth in millimetres.",
+        "The loss of wall thickness in millimetres.",
         "Galvanic contact with other metals is not considered by the prediction.",
     ),
     (

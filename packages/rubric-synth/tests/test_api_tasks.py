@@ -6,7 +6,7 @@ from rubric_judge import ClaimJudge
 from rubric_judge.wrong_answers import fixed_template
 from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
 from rubric_synth.document import ApiEntry, ApiItem
-from rubric_synth.facts import api, parameters, wording
+from rubric_synth.extractive.facts import api, parameters, wording
 from rubric_synth.quality.draft import to_task
 
 _ENTRY = ApiEntry(
@@ -130,7 +130,7 @@ def test_an_entry_that_says_too_little_is_refused(change: dict[str, object]) -> 
 @pytest.mark.parametrize(
     ("description", "told"),
     [
-        ("Tolerance of the residual in each step.", "is the tolerance of the residual in each step"),
+        ("Tolerance of the residual per step.", "is the tolerance of the residual per step"),
         ("A list of the years to leave out.", "is a list of the years to leave out"),
         ("Whether to remove the trend.", "says whether to remove the trend"),
         ("Specifies how gaps are filled.", "specifies how gaps are filled"),

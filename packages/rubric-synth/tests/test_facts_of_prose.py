@@ -7,8 +7,8 @@ import pytest
 
 from rubric_synth import Document
 from rubric_synth.extractive.claims import Passage
-from rubric_synth.facts import Fact, facts_of, parsing
-from rubric_synth.facts.parsing import NoGrammarError
+from rubric_synth.extractive.facts import Fact, facts_of, parsing
+from rubric_synth.extractive.facts.parsing import NoGrammarError
 
 
 def _fact(sentence: str, heading: str = "Notes") -> Fact | None:

@@ -12,7 +12,8 @@ from rubric_synth.quality.answers import (
     check_rewards,
     check_wrong_answers,
 )
-from rubric_synth.quality.draft import check_draft, check_unrepeated, states_nothing
+from rubric_synth.quality.claims import states_nothing
+from rubric_synth.quality.draft import check_draft, check_unrepeated
 
 _TEXT = (
     "The moon raises two bulges of water by its gravity. Inertia raises the second bulge. "

@@ -14,10 +14,10 @@ from rubric_synth.cleaning.markup import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage, passages
+from rubric_synth.extractive.facts import Fact, facts_of
+from rubric_synth.extractive.facts.drafts import api_fact_drafts, prose_fact_draft
+from rubric_synth.extractive.facts.prose import gathered
 from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
-from rubric_synth.facts import Fact, facts_of
-from rubric_synth.facts.drafts import api_fact_drafts, prose_fact_draft
-from rubric_synth.facts.prose import gathered
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _RUBRIC: Final = 5

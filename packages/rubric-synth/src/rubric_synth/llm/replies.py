@@ -164,9 +164,8 @@ ReasoningMode = Literal[
 # Hosted servers refuse a schema with the length that `sealed.Text` states.
 Text = Annotated[sealed.Text, WithJsonSchema({"type": "string"})]
 # Written out: a reference to an enumeration is no object that a schema closes.
-Kind = Annotated[
-    CriterionKind, WithJsonSchema({"type": "string", "enum": [kind.value for kind in CriterionKind]})
-]
+_KINDS: Final = [kind.value for kind in CriterionKind]
+Kind = Annotated[CriterionKind, WithJsonSchema({"type": "string", "enum": _KINDS})]
 CriterionId = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,47}$")]
 """Stands in messages and keys, so that it may hold no text."""
 

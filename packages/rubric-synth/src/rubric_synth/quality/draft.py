@@ -13,12 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
 from rubric_core.rewriting import patterns
-from rubric_judge import VerificationError, parse_verification
 from rubric_judge.lexical.words import FUNCTION_WORDS
 from rubric_judge.lint.wording import check_wording
-from rubric_judge.verification.directive import ProgramCheck
 from rubric_synth.config import QualityConfig
 from rubric_synth.document import Document, RejectionReason
+from rubric_synth.quality.claims import check_claims
 from rubric_synth.stages import TEXT_FIELDS, CriterionDraft, Draft, StageRefusal, refuse, terms_of
 from rubric_synth.tables import read_table, word_set
 
@@ -281,42 +280,6 @@ def _fields(criterion: CriterionDraft) -> Iterator[tuple[str, str, Sequence[Poin
         for text in getattr(criterion, name):
             if " " in text:  # it takes two words to point
                 yield name, text, CRITERION_POINTERS
-
-
-_CLAIMS: Final = patterns(read_table("patterns")["claims_of_criteria"])
-
-
-def check_claims(draft: Draft) -> None:
-    """Check that each criterion says what a full answer states, and not only what it is about.
-
-    One that a program checks states its claim to the program.
-
-    Raises:
-        StageRefusal: A description names a topic alone; the detail names the criterion.
-    """
-    for criterion in draft.criteria:
-        is_empty = states_nothing(criterion.description) and not _is_run(criterion)
-        refuse(RejectionReason.NO_CLAIM, f"criterion {criterion.id}", when=is_empty)
-
-
-def _is_run(criterion: CriterionDraft) -> bool:
-    try:
-        return isinstance(parse_verification(criterion.verification_method), ProgramCheck)
-    except VerificationError:
-        return False  # refused with a reason of its own where checks are run
-
-
-def states_nothing(description: str) -> bool:
-    """Tell whether a description of a criterion names a topic and states nothing of it.
-
-    Args:
-        description: "Explains the role of X" does; "Says that X lowers Y" and "Names X, Y and Z as
-            the causes" do not.
-    """
-    told = _CLAIMS["opening"].sub("", description.strip())
-    if _CLAIMS["play"].search(told):
-        return True
-    return _CLAIMS["topic"].match(told) is not None and _CLAIMS["claim"].search(told) is None
 
 
 _WORD: Final = re.compile(r"\w+")

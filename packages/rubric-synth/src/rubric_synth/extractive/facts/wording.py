@@ -6,7 +6,7 @@ from typing import Final
 from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.extractive import phrases
-from rubric_synth.facts.parsing import is_english
+from rubric_synth.extractive.facts.parsing import is_english
 from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("facts")["pages"]

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from rubric_synth import language, stages
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage
+from rubric_synth.extractive.facts import api, prose
+from rubric_synth.extractive.facts.fact import Fact, criteria_of
 from rubric_synth.extractive.phrases import CorpusTerms
-from rubric_synth.facts import api, prose
-from rubric_synth.facts.fact import Fact, criteria_of
 from rubric_synth.stages import CriterionDraft
 
 _FEWEST = 5

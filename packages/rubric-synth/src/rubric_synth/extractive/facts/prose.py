@@ -13,11 +13,11 @@ from rubric_synth import language
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage
+from rubric_synth.extractive.facts import asking, gate, parsing
+from rubric_synth.extractive.facts.clauses import lowered
+from rubric_synth.extractive.facts.fact import Fact, says_the_same
+from rubric_synth.extractive.facts.parsing import child, root_of, text_of
 from rubric_synth.extractive.phrases import CorpusTerms
-from rubric_synth.facts import asking, gate, parsing
-from rubric_synth.facts.clauses import lowered
-from rubric_synth.facts.fact import Fact, says_the_same
-from rubric_synth.facts.parsing import child, root_of, text_of
 from rubric_synth.tables import phrase, read_table
 
 _WORDS: Final = range(7, 33)

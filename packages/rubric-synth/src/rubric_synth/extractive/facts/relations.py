@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from rubric_core import CriterionKind
-from rubric_synth.facts.clauses import NOUNS, Asked, Clause
-from rubric_synth.facts.figures import Figure, figure_in
-from rubric_synth.facts.parsing import child, subtree, text_of
+from rubric_synth.extractive.facts.clauses import NOUNS, Asked, Clause
+from rubric_synth.extractive.facts.figures import Figure, figure_in
+from rubric_synth.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("facts")

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
-from rubric_synth.facts.gate import subject_of
-from rubric_synth.facts.parsing import child, root_of, subtree, text_of
+from rubric_synth.extractive.facts.gate import subject_of
+from rubric_synth.extractive.facts.parsing import child, root_of, subtree, text_of
 
 ASIDE: Final = ("relcl", "appos", "parataxis")
 """What the name of a thing can do without."""

@@ -11,10 +11,10 @@ from typing import Final
 from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
-from rubric_synth.facts import relations
-from rubric_synth.facts.clauses import ASIDE, NOUNS, Asked, Clause, clause_of, lowered
-from rubric_synth.facts.gate import subject_of
-from rubric_synth.facts.parsing import child, subtree, text_of
+from rubric_synth.extractive.facts import relations
+from rubric_synth.extractive.facts.clauses import ASIDE, NOUNS, Asked, Clause, clause_of, lowered
+from rubric_synth.extractive.facts.gate import subject_of
+from rubric_synth.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("facts")

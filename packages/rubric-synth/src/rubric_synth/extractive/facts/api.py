@@ -13,10 +13,10 @@ from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive import phrases
-from rubric_synth.facts import gate, parameters, parsing, prose, wording
-from rubric_synth.facts.fact import Fact, says_the_same
-from rubric_synth.facts.parameters import Frame
-from rubric_synth.facts.parsing import child, root_of
+from rubric_synth.extractive.facts import gate, parameters, parsing, prose, wording
+from rubric_synth.extractive.facts.fact import Fact, says_the_same
+from rubric_synth.extractive.facts.parameters import Frame
+from rubric_synth.extractive.facts.parsing import child, root_of
 from rubric_synth.tables import read_table
 
 _FEWEST: Final = 5

@@ -10,7 +10,7 @@ from spacy.tokens import Doc, Token
 
 from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import stem
-from rubric_synth.facts.parsing import child, root_of, subtree
+from rubric_synth.extractive.facts.parsing import child, root_of, subtree
 from rubric_synth.tables import phrase, read_table
 
 _TABLE: Final = {

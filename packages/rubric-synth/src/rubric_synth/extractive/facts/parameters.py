@@ -8,8 +8,8 @@ from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiItem
-from rubric_synth.facts import wording
-from rubric_synth.facts.fact import Fact
+from rubric_synth.extractive.facts import wording
+from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])

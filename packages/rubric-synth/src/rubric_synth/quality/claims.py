@@ -1,0 +1,45 @@
+"""Whether the criteria of a draft state claims, and not only what they are about."""
+
+from typing import Final
+
+from rubric_core.rewriting import patterns
+from rubric_judge import VerificationError, parse_verification
+from rubric_judge.verification.directive import ProgramCheck
+from rubric_synth.document import RejectionReason
+from rubric_synth.stages import CriterionDraft, Draft, refuse
+from rubric_synth.tables import read_table
+
+_CLAIMS: Final = patterns(read_table("patterns")["claims_of_criteria"])
+
+
+def check_claims(draft: Draft) -> None:
+    """Check that each criterion says what a full answer states, and not only what it is about.
+
+    One that a program checks states its claim to the program.
+
+    Raises:
+        StageRefusal: A description names a topic alone; the detail names the criterion.
+    """
+    for criterion in draft.criteria:
+        is_empty = states_nothing(criterion.description) and not _is_run(criterion)
+        refuse(RejectionReason.NO_CLAIM, f"criterion {criterion.id}", when=is_empty)
+
+
+def _is_run(criterion: CriterionDraft) -> bool:
+    try:
+        return isinstance(parse_verification(criterion.verification_method), ProgramCheck)
+    except VerificationError:
+        return False  # refused with a reason of its own where checks are run
+
+
+def states_nothing(description: str) -> bool:
+    """Tell whether a description of a criterion names a topic and states nothing of it.
+
+    Args:
+        description: "Explains the role of X" does; "Says that X lowers Y" and "Names X, Y and Z as
+            the causes" do not.
+    """
+    told = _CLAIMS["opening"].sub("", description.strip())
+    if _CLAIMS["play"].search(told):
+        return True
+    return _CLAIMS["topic"].match(told) is not None and _CLAIMS["claim"].search(told) is None
