@@ -57,7 +57,6 @@ def test_openings_without_ends_cost_no_more_than_their_length() -> None:
     assert time.perf_counter() - start < 10
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "line",
     [
