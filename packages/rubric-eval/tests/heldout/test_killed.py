@@ -186,7 +186,7 @@ def test_an_interrupt_is_said_in_one_line_and_the_same_command_goes_on(
             time.sleep(0.002)
         run.send_signal(number)
         _, stderr = run.communicate()
-        assert run.returncode == 128 + number
+        assert run.returncode == 128 + number, stderr
         *progress, last = stderr.splitlines()
         assert all(line.startswith("rubric-eval: ") for line in progress), stderr
         assert last.startswith(
