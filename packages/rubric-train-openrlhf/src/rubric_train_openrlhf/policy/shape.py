@@ -26,7 +26,7 @@ class ModelShape(BaseModel):
     hidden: PositiveInt = Field(validation_alias="hidden_size")
     intermediate: PositiveInt = Field(validation_alias="intermediate_size")
     heads: PositiveInt = Field(validation_alias="num_attention_heads")
-    # Pydantic before 2.13 asks for these defaults also where `heads` or `hidden` was refused.
+    # Pydantic 2.12 asks for these defaults also where `heads` or `hidden` was refused.
     kv_heads: PositiveInt = Field(
         default_factory=lambda read: read.get("heads", 1), validation_alias="num_key_value_heads"
     )
