@@ -17,6 +17,8 @@ from rubric_synth.cleaning.scripts import plain_scripts
 from rubric_synth.tables import read_table, word_set
 
 _MARKDOWN: Final = patterns(read_table("patterns")["markdown"])
+_ASIDE: Final = 0xF0000
+"""First of the private characters that stand for code and formulas: a paragraph has fewer."""
 _LETTERS: Final = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
 
 
@@ -91,8 +93,21 @@ def sections(text: str) -> tuple[Section, ...]:
 
 
 def inline_text(text: str) -> str:
-    """Remove links, images, tags, emphasis and lost references from one run of text."""
-    bare = _without_citations(_WITHOUT_MARKUP(_MARKUP["tag"].sub("", text)))
+    """Remove links, images, tags, emphasis, struck text and lost references from one run of text.
+
+    Code and formulas stay as they are: `x[1]` cites nothing, and `<div>` is a word of its page.
+    """
+    kept: dict[str, str] = {}
+
+    def put_aside(found: re.Match[str]) -> str:
+        mark = chr(_ASIDE + len(kept))
+        kept[mark] = found[0]
+        return mark
+
+    bare = _MARKDOWN["as_written"].sub(put_aside, text) if "`" in text or "$" in text else text
+    bare = _without_citations(_WITHOUT_MARKUP(_MARKUP["tag"].sub("", bare)))
+    if kept:
+        bare = bare.translate(str.maketrans(kept))
     return " ".join(html.unescape(bare).split())
 
 
