@@ -26,7 +26,7 @@ def normal_characters(text: str) -> str:
     """Return a text in NFC, with one kind of line end, without control characters.
 
     Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space, and
-    a control character within a word U+FFFD: there was a letter, or a gap.
+    a control character within a word U+FFFD: there was a letter, or a gap. Ligatures are letters.
     Of the marks on one letter, 30 are kept.
     """
     if "\x1b" in text:
@@ -34,11 +34,15 @@ def normal_characters(text: str) -> str:
     text = _MARKDOWN["line_ends"].sub("\n", text)
     text = _MARKDOWN["lost_letter"].sub("\ufffd", text)
     text = _MARKDOWN["invisible"].sub("", text).replace("\u00a0", " ")
-    return composed(text)
+    return composed(without_ligatures(text))
 
 
 def without_ligatures(text: str) -> str:
-    """Write the letters that a ligature of print stands for."""
+    """Write the letters that a ligature of print stands for, without a gap that print put behind.
+
+    No word ends in fi, fl, ffi or ffl, but for wifi and its like.
+    """
+    text = _MARKDOWN["gap_of_ligature"].sub(r"\1", text)
     return _MARKDOWN["ligature"].sub(lambda found: _LETTERS[ord(found[0]) - 0xFB00], text)
 
 
