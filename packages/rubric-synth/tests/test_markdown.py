@@ -127,7 +127,7 @@ def test_any_text_can_be_cut(text: str) -> None:
 
 def test_ligatures_are_letters_and_gaps_behind_them_go() -> None:
     text = (
-        "The \ufb01 eld is veri\ufb01 ed, a sta\ufb00 is o\ufb00 duty, wi\ufb01 is an a\ufb03 nity."
+        "The \ufb01 eld is veri\ufb01 ed, sta\ufb00 is o\ufb00 duty, wi\ufb01 is an a\ufb03 nity."
     )
-    said = "The field is verified, a staff is off duty, wifi is an affinity."
+    said = "The field is verified, staff is off duty, wifi is an affinity."
     assert clean_markdown(text) == said

@@ -222,6 +222,10 @@ def test_code_of_a_page_raises_and_names_tags(tmp_path: Path, read: Callable) ->
         ("Read `x[1]` and `a*b*c`, says [2].", "Read `x[1]` and `a*b*c`, says."),
         ("Of ![`z`](a.png) all, **use `y`**.", "Of all, use `y`."),
         (r"It is 5\*6 for \$7, ~~12~~13 of $a<b>c$.", "It is 5*6 for $7, 13 of $a<b>c$."),
+        (
+            r"$\Theta^*$ and $Q^*$ of $\tilde{h}_{k}$, ${r}_{w}$.",
+            r"$\Theta^*$ and $Q^*$ of $\tilde{h}_{k}$, ${r}_{w}$.",
+        ),
         ("For $5 to $6, ~5 to ~7 and `\\*`.", "For $5 to $6, ~5 to ~7 and `\\*`."),
     ],
 )
