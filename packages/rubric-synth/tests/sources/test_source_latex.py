@@ -25,6 +25,9 @@ _SEEN = {
     r"\SI{3}{\watt\per\metre\per\second}": "3 W m^-1 s^-1",
     r"\SI{3}{\joule\per\kilo\gram}, \SI{4}{\per\metre\squared}": "3 J kg^-1, 4 m^-2",
     r"\SI{20}{\celsius}, \SI{5}{\percent}, \qty{3}{\ohm\metre}": "20 °C, 5 %, 3 Ω m",
+    r"$5\nicefrac{1}{2}\,\mathrm{m}$, \text{of} \mathrm{CO}2": (
+        r"$5\nicefrac{1}{2}\,\mathrm{m}$, of CO2"
+    ),
     r"\SI{10.0 \pm 3.3}{\milli\second}": "10.0 ± 3.3 ms",
     r"water \ce{H2O} and $\ce{SO4^2-}$": "water H2O and SO4^2-",
     r"\ce{^{235}U}, \isotope[14]{C}, \ce{Fe^3+}, \ce{Na+}": "^235U, ^14C, Fe^3+, Na^+",

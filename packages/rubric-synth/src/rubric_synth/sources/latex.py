@@ -56,8 +56,14 @@ def _rewritten(text: str, own: frozenset[str]) -> str:
     text = _PATTERNS["isotope"].sub(r"\\textsuperscript{\1}\2", text)
     text = _PATTERNS["per"].sub(_inverse, text)
     text = _PATTERNS["boxed"].sub(r"\\mbox", text)
-    text = _PATTERNS["mixed"].sub(r" \\", text)
+    text = _PATTERNS["mixed"].sub(_fraction, text)
+    text = _PATTERNS["upright"].sub(r"\1", text)
     return _PATTERNS["number"].sub(kept_apart, text)
+
+
+def _fraction(found: re.Match[str]) -> str:
+    gap = " " if found["before"] else ""
+    return f"{found['before']}{gap}{found['over']}/{found['under']}"
 
 
 def _inverse(found: re.Match[str]) -> str:
