@@ -323,6 +323,7 @@ def _is_verb_there(tokens: Sequence[str], place: int, terms: CorpusTerms) -> boo
 
 _ALL_VERBS: Final = VERBS | PROSE_VERBS
 _CLAUSE_OPENERS: Final = word_set("clause_openers")
+_EMPTY_NOUNS: Final = word_set("empty_nouns")
 
 
 def _same_clause(word: str) -> bool:
@@ -364,7 +365,7 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
             (
                 word.capitalize() if terms.is_name(word.capitalize()) else word
                 for word in alone
-                if word.lower() not in verbs
+                if word.lower() not in verbs | _EMPTY_NOUNS
                 and terms.is_noun(word)
                 and not terms.is_common(word)
                 and _is_nameable([word], terms)
