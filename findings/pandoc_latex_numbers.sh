@@ -3,9 +3,9 @@
 #
 # Guessed: a command that pandoc does not know goes, and the text beside it stays; units of siunitx come out
 #          as siunitx sets them.
-# Seen:    a number behind an unknown command goes with it, as its length would ("\foo 60 of" is "of"), also
-#          behind \noindent, which it knows; "59\textendash 60" is 59. A group behind an unknown command goes whole.
-#          A second \per of one unit is written "⁻⁻¹", and a first one that begins the unit has no minus at all.
+# Seen:    a number behind an unknown command goes with it, as its length would ("\foo 60 of" is "of"), and
+#          behind \noindent too; "59\textendash 60" is 59. A group behind an unknown command goes whole. Of two \per
+#          the first unit has no sign and the second is written "⁻⁻¹"; one that begins a unit has no sign either.
 #          Nothing is said without --verbose.
 set -euo pipefail
 folder=$(mktemp -d)
