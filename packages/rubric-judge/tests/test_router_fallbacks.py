@@ -208,7 +208,7 @@ def test_a_server_that_hangs_leaves_time_for_the_others(
             first=hanging.url,
             second=failing.url,
             spare=spare.url,
-            timeout_s=1.0,
+            timeout_s=5.0,
             max_transport_attempts=1,
             allow_fallback_models=True,
         )
