@@ -150,9 +150,10 @@ def binomial_limits(count: int, n: int, confidence: float) -> tuple[float, float
 
     Wilson's own lower limit of 1 to 3 decisions is too high for the smallest shares, and his
     interval then holds as few as 83 % of them; there the limit of a Poisson count takes its place,
-    and 1 minus that of the others where few decisions do not count. So it holds at least 91 % of
-    the shares at 95 %. Of fewer than 8 decisions it may hold 87 %: they have Clopper and Pearson's
-    interval, which holds all shares. It needs scipy.
+    and 1 minus that of the others where few decisions do not count. At 95 % it then
+    covers every share in at least 90.9 % of samples. With fewer than 8 decisions it would fall to
+    87 %: they have Clopper and Pearson's interval, which covers every share as often as it says.
+    It needs scipy.
 
     Args:
         count: decisions that count, at most n.

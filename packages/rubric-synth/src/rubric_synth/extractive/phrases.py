@@ -354,7 +354,7 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
                     best, best_weight = " ".join(run), weight
     if not best:
         chunks = (_TOKEN.findall(chunk) for chunk in _CHUNK.split(sentence))
-        verbs = {
+        no_names = _EMPTY_NOUNS | {
             tokens[place].lower()
             for tokens in chunks
             for place in range(len(tokens))
@@ -365,7 +365,7 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
             (
                 word.capitalize() if terms.is_name(word.capitalize()) else word
                 for word in alone
-                if word.lower() not in verbs | _EMPTY_NOUNS
+                if word.lower() not in no_names
                 and terms.is_noun(word)
                 and not terms.is_common(word)
                 and _is_nameable([word], terms)
