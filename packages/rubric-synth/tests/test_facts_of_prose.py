@@ -63,6 +63,14 @@ def test_a_fact_asks_by_its_own_subject(sentence: str, kind: str, question: str 
     assert question is None or fact.question == question
 
 
+def test_marks_of_emphasis_are_no_part_of_a_fact() -> None:
+    fact = _fact("A **weir** is a *low wall* that raises the level of a river.")
+    assert fact is not None
+    assert fact.question == "what is a weir"
+    assert fact.claim == "a weir is a low wall that raises the level of a river"
+    assert _fact("A weir of width 2*s is a low wall that raises the level 3*s of a river.") is None
+
+
 @pytest.mark.parametrize(
     "sentence",
     [

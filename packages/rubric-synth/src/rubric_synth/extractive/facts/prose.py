@@ -43,6 +43,8 @@ _SHARED: Final = 2
 """Parts of a question that a heading shares words with, where it is their subject."""
 _FEWEST_MARKS: Final = 6
 _FEWEST_NAMED: Final = 4
+_EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
+"""Marks about the term that a textbook's sentence introduces: "A **solute** is …"."""
 _NAME: Final = patterns(read_table("patterns")["prose_signs"])["name"]
 
 
@@ -94,7 +96,8 @@ def names_of(text: str) -> frozenset[str]:
 
 
 def _without_addition(raw: str) -> str:
-    return language.capital_first(_ADDITION.sub("", phrases.CITATION.sub("", raw)))
+    bare = _EMPHASIS.sub(r"\2", raw)
+    return language.capital_first(_ADDITION.sub("", phrases.CITATION.sub("", bare)))
 
 
 def product_of(text: str) -> str:
@@ -114,9 +117,9 @@ def product_of(text: str) -> str:
 def _is_candidate(raw: str) -> bool:
     return (
         len(raw.split()) in _WORDS
-        and raw[0].isupper()
+        and raw.lstrip("*")[:1].isupper()
         and raw.endswith(".")
-        and gate.is_plain(raw)
+        and gate.is_plain(_EMPHASIS.sub(r"\2", raw))
         and (_HINT.search(raw) is not None or _ACTS.search(raw) is not None)
         and _POINTER.search(raw) is None
     )
