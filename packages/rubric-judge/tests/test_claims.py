@@ -194,6 +194,43 @@ def test_failing_to_do_something_denies_it_and_failing_alone_does_not() -> None:
 
 
 @pytest.mark.parametrize(
+    ("claim", "denied"),
+    [
+        (
+            "if `side` is not given, the last side is used",
+            "if `side` is not given, the last side is not used",
+        ),
+        (
+            "if `side` is None, the image has a single side",
+            "if `side` is None, the image does not have a single side",
+        ),
+        (
+            "unlike lead, tin takes no coat of lead in damp air",
+            "unlike lead, tin takes a coat of lead in damp air",
+        ),
+        (
+            "an annex is a house that is not part of the main house",
+            "an annex is a house that is part of the main house",
+        ),
+        (
+            "the flag tells whether or not the pump is a tidal pump",
+            "the flag does not tell whether the pump is a tidal pump",
+        ),
+    ],
+)
+def test_a_sentence_that_denies_a_part_does_not_deny_itself(claim: str, denied: str) -> None:
+    task = Task(
+        question="What should one know about it?",
+        grounding=Grounding(f"{claim[0].upper()}{claim[1:]}."),
+        rubric=Rubric(criteria=(Criterion(id="c", weight=1, description=f"Says that {claim}."),)),
+    )
+    result = ClaimJudge().judge_now(task.judge_view(f"{claim}."))
+    assert result.scores == {"c": 1.0}, result.reasoning
+    other = ClaimJudge().judge_now(task.judge_view(f"{denied}."))
+    assert other.scores == {"c": 0.0}, other.reasoning
+
+
+@pytest.mark.parametrize(
     ("description", "is_claim", "empty"),
     [
         ("Says that the search ends at the first match.", True, False),

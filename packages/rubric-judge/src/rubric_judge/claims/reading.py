@@ -25,7 +25,10 @@ _NEGATIONS: Final = frozenset(
 )
 _WITH_TO: Final = frozenset(lexicon.GRAMMAR["with_to"].split())
 _TO: Final = re.compile(r"\s+to\b")
+_OF: Final = re.compile(r"\s+of\b")
 _CLAUSE_WORDS: Final = frozenset(lexicon.GRAMMAR["clause_words"].split())
+_OPENINGS: Final = _CLAUSE_WORDS | {"unlike", "without"}
+"""What opens a part of a sentence that ends at the next comma, and a denial in it with it."""
 _NUMBERS: Final = {word: float(n) for n, word in enumerate(lexicon.GRAMMAR["numbers"].split())}
 _PHRASES: Final = {
     phrase: word for word, phrases in lexicon.GRAMMAR["phrases"].items() for phrase in phrases
@@ -87,6 +90,17 @@ class Clause:
         return frozenset(token.root for token in self.content)
 
     @cached_property
+    def spoken(self) -> tuple[Token, ...]:
+        """The words in order, without those that deny."""
+        return tuple(token for token in self.tokens if not _is_denial(token.root))
+
+    @cached_property
+    def divided(self) -> frozenset[str]:
+        """The words that it both denies and affirms."""
+        denied = {token.root for token in self.content if token.denied}
+        return frozenset(t.root for t in self.content if not t.denied and t.root in denied)
+
+    @cached_property
     def places(self) -> dict[object, list[int]]:
         """Positions in `content` by what a word that means the same would share."""
         found: dict[object, list[int]] = {}
@@ -135,14 +149,16 @@ def tokens(text: str) -> tuple[Token, ...]:
     found: list[Token] = []
     reach = 0
     text = _PHRASE.sub(lambda phrase: _PHRASES[phrase[0].lower()], plain(text))
+    opening = ""
+    end = 0
     for match in _TOKEN.finditer(text):
         written = match[0]
         lowered = written.lower()
-        if (
-            lowered in _NEGATIONS
-            or lowered.endswith("n't")
-            or (lowered in _WITH_TO and _TO.match(text, match.end()))
-        ):
+        opening = opening or lowered
+        if opening in _OPENINGS and "," in text[end : match.start()]:
+            opening, reach = lowered, 0
+        end = match.end()
+        if _denies(text, match):
             is_more = text[match.end() : match.end() + 6].lstrip().startswith("only")
             reach = 0 if is_more else _REACH
             found.append(Token(lowered, written, 0.0, denied=False))
@@ -152,6 +168,21 @@ def tokens(text: str) -> tuple[Token, ...]:
         found.append(_token(match, written, denied=reach > 0))
         reach -= 1
     return tuple(found)
+
+
+def _denies(text: str, match: re.Match[str]) -> bool:
+    """Tell whether a word denies what follows; the value `None` does not, "None of them" does."""
+    written = match[0]
+    lowered = written.lower()
+    if written == "None":
+        return _OF.match(text, match.end()) is not None
+    if lowered in _WITH_TO:
+        return _TO.match(text, match.end()) is not None
+    return _is_denial(lowered)
+
+
+def _is_denial(word: str) -> bool:
+    return word in _NEGATIONS or word.endswith("n't")
 
 
 def _token(match: re.Match[str], written: str, *, denied: bool) -> Token:

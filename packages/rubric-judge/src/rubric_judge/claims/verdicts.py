@@ -81,10 +81,12 @@ def contradiction(claim: Clause, said: Clause, found: Match) -> str:
     """
     if found.coverage < _ABOUT and found.reverse < _ABOUT:
         return ""
+    if [token.root for token in claim.spoken] == [token.root for token in said.spoken]:
+        return _denied(tuple(zip(claim.spoken, said.spoken, strict=True)))
     return (
         _other_direction(claim, said)
         or _opposite_word(claim, said)
-        or _denied(found)
+        or _denied(_telling(found, claim.divided | said.divided))
         or other_value(claim, said)
     )
 
@@ -140,9 +142,19 @@ def _says(clause: Clause, token: Token) -> bool:
     return any(lexicon.likeness(root, token.root) for root in clause.roots)
 
 
-def _denied(found: Match) -> str:
-    for token, other in found.pairs:
-        if token.denied != other.denied and min(token.weight, other.weight) > _TELLING:
+def _telling(found: Match, divided: frozenset[str]) -> tuple[tuple[Token, Token], ...]:
+    """Return the pairs of words whose denial tells something."""
+    return tuple(
+        (token, other)
+        for token, other in found.pairs
+        if min(token.weight, other.weight) > _TELLING
+        and divided.isdisjoint({token.root, other.root})
+    )
+
+
+def _denied(pairs: tuple[tuple[Token, Token], ...]) -> str:
+    for token, other in pairs:
+        if token.denied != other.denied:
             return f"denies “{token.text}”" if other.denied else f"affirms “{token.text}”"
     return ""
 
