@@ -289,7 +289,7 @@ def _criterion(word: str) -> CriterionDraft:
         id=word,
         weight=2,
         name=word,
-        description=f"The answer says {word}.",
+        description=f"Says that the {word} is part of the loop.",
         scoring_guide="All or nothing.",
         verification_method="sentences: any",
         required_elements=(word,),

@@ -69,6 +69,7 @@ def test_reveal_returns_what_the_criterion_was_made_of() -> None:
         "verification_method": "v",
         "expected_keywords": ["k"],
         "expected_concepts": ["c"],
+        "kind": "cause",
     }
 
     assert Criterion.model_validate(fields).reveal() == fields

@@ -50,8 +50,10 @@ def _criterion(name: str, weight: float, check: dict[str, Any] | None = None) ->
     words = name.replace("_", " ")
     return {
         "id": name,
+        "kind": "relation",
         "name": words.capitalize(),
-        "description": f"Judges the {words} of the solution.",
+        "description": f"Says that the {words} of the solution follows from drag and weight.",
+        "wrong_answer": f"The {words} of the solution has nothing to do with drag.",
         "required_elements": [f"a correct {words}"],
         "expected_keywords": [words],
         "verification_method": f"Read the {words}.",

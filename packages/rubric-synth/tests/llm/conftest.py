@@ -120,8 +120,8 @@ class Write:
             "model": "openai/fake",
             "transport": "direct",
             "api_base": url,
-            "timeout_s": 5,
-            "deadline_s": 5,
+            "timeout_s": 120,
+            "deadline_s": 120,
             "max_transport_attempts": 1,
             "backoff_s": 0.001,
             **changes.pop("model", {}),  # pyright: ignore[reportGeneralTypeIssues]

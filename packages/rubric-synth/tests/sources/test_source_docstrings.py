@@ -167,5 +167,5 @@ def test_a_package_with_google_docstrings_gives_tasks(tmp_path: Path) -> None:
     collected = collect(["python:structlog"], tmp_path / "c")
     report = synthesise(tmp_path / "c", tmp_path / "d")
     assert 1 <= report.accepted_documents < 0.5 * collected.documents  # its entries are short
-    assert report.rejected["too_few_criteria"] >= 10
+    assert report.rejected["too_few_facts"] >= 10
     assert report.rejected["no_parameters"] >= 10  # what takes nothing is still left out

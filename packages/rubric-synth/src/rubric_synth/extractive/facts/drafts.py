@@ -22,7 +22,8 @@ def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[s
         most: Drafts, at most.
 
     Raises:
-        StageRefusal: It has no entry's layout, or states fewer than five facts.
+        StageRefusal: It has no entry's layout, or states fewer than five facts; of one without
+            parameters that is said.
     """
     entry = parse_entry(document.text)
     if entry is None:
@@ -44,8 +45,9 @@ def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[s
         topics = {fact.topic for fact in facts if fact.topic}
         left = [fact for fact in left if id(fact) not in used and fact.topic not in topics]
         notes = [fact for fact in notes if id(fact) not in used]
+    reason = RejectionReason.TOO_FEW_FACTS if entry.parameters else RejectionReason.NO_PARAMETERS
     detail = f"{known} facts, no {_FEWEST} for one question"
-    stages.refuse(RejectionReason.TOO_FEW_FACTS, detail, when=not drafts)
+    stages.refuse(reason, detail, when=not drafts)
     return drafts
 
 
