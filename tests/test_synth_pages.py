@@ -65,10 +65,14 @@ def test_the_page_of_checks_has_every_reason_of_quality_and_no_other(root: Path)
     named = set(REASON.findall(text))
 
     assert reasons - named - {"invalid_schema"} == set()
-    assert named - known == {
-        *("corruptions", "half", "first_sentence", "terms", "numbers"),
-        *("kind", "claims", "keepdims"),
-    } - known
+    assert (
+        named - known
+        == {
+            *("corruptions", "half", "first_sentence", "terms", "numbers"),
+            *("kind", "claims", "keepdims"),
+        }
+        - known
+    )
 
 
 @pytest.mark.parametrize("name", ["llm.md", "sources.md", "scale.md"])

@@ -52,8 +52,8 @@ def test_collect_run_stats_and_check_from_one_end_to_the_other(
     assert "3 of 3 documents, in d" in made.out
     # No progress where there is no terminal.
     assert made.err == (
-        "rubric-synth: validation and test have no task, which documents get by their hash; 3 of 3 documents "
-        "gave tasks, too few to fill every split: collect more\n"
+        "rubric-synth: validation and test have no task, which documents get by their hash; 3 of 3 "
+        "documents gave tasks, too few to fill every split: collect more\n"
     )
     shown = run("stats", "d")
     assert shown.status == 0, shown.err
