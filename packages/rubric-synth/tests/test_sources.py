@@ -158,3 +158,34 @@ def test_a_package_is_read_quietly_and_its_faults_are_counted(
         "python:noisylab.Gauge.read",
     ]
     assert capsys.readouterr().out == ""
+
+
+def test_what_raises_when_it_is_asked_for_leaves_the_rest_of_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "sulkylab"
+    root.mkdir()
+    (root / "__init__.py").write_text(
+        "class Sulky:\n"
+        "    def __call__(self): ...\n"
+        "    def __getattribute__(self, name):\n"
+        "        raise RuntimeError(name)\n"
+        "sulky = Sulky()\n"
+        "def read():\n"
+        "    '''Read the level of the water from the gauge now.'''\n"
+    )
+    (root / "lazy.py").write_text("def __getattr__(name):\n    raise ModuleNotFoundError(name)\n")
+    (root / "skipped.py").write_text(
+        "class Skipped(BaseException): ...\nraise Skipped('a library is missing')\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = _read("python:sulkylab")
+    for name in [name for name in sys.modules if name.startswith("sulkylab")]:
+        del sys.modules[name]
+    refused = {item.source: item.detail for item in found if isinstance(item, Rejection)}
+    assert refused == {
+        "python:sulkylab.skipped": "Skipped",
+        "python:sulkylab.sulky": "RuntimeError",
+    }
+    read = [item.source for item in found if isinstance(item, Document)]
+    assert read == ["python:sulkylab.read"]

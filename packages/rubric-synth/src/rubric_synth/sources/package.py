@@ -26,7 +26,7 @@ from rubric_synth.errors import SourceError
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import read_table
 
-_SKIPPED_MODULES: Final = frozenset({"tests", "test", "conftest", "setup"})
+_SKIPPED_MODULES: Final = frozenset({"tests", "test", "testsuite", "conftest", "setup"})
 _MIN_DOCSTRING_CHARS: Final = 40
 
 
@@ -55,19 +55,31 @@ def _read_modules(package: str, modules: dict[str, ModuleType], failures: dict[s
     seen: set[int] = set()
     top_level = package.partition(".")[0]
     for name in sorted(modules, key=lambda module: (module.count("."), module)):
-        for bare_name, value in _public_objects(modules[name], top_level):
-            if id(value) in seen:
-                continue
-            seen.add(id(value))
+        for bare_name, value in _named_objects(modules[name]):
             qualified_name = f"{name}.{bare_name}"
-            if inspect.isclass(value):
-                yield from _read_object(value, qualified_name, "class")
-                for method, member in sorted(vars(value).items()):
-                    plain: object = getattr(member, "__func__", member)
-                    if not method.startswith("_") and inspect.isroutine(plain):
-                        yield from _read_object(plain, f"{qualified_name}.{method}", "method")
-            else:
-                yield from _read_object(value, qualified_name, "function")
+            try:
+                is_new = id(value) not in seen and _is_public(value, top_level)
+                found = list(_read_public(value, qualified_name)) if is_new else []
+            except Exception as error:  # noqa: BLE001 - a proxy may raise whatever it is asked
+                kind = type(error).__name__
+                yield NotTextError(RejectionReason.IMPORT_FAILED, kind).rejection(
+                    f"python:{qualified_name}"
+                )
+                continue
+            if is_new:
+                seen.add(id(value))
+                yield from found
+
+
+def _read_public(value: object, qualified_name: str) -> Iterator[Document]:
+    if not inspect.isclass(value):
+        yield from _read_object(value, qualified_name, "function")
+        return
+    yield from _read_object(value, qualified_name, "class")
+    for method, member in sorted(vars(value).items()):
+        plain: object = getattr(member, "__func__", member)
+        if not method.startswith("_") and inspect.isroutine(plain):
+            yield from _read_object(plain, f"{qualified_name}.{method}", "method")
 
 
 def _is_installed(package: str) -> bool:
@@ -90,26 +102,33 @@ def _import_tree(name: str, modules: dict[str, ModuleType], failures: dict[str, 
             module = importlib.import_module(name)
     except _UserInterrupt:
         raise KeyboardInterrupt from None
-    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - see the docstring
+    except BaseException as error:  # noqa: BLE001 - see the docstring; pytest's `Skipped` is one
         lacks = error.name if isinstance(error, ModuleNotFoundError) else None
         failures[name] = f"{type(error).__name__}{f': no module {lacks!r}' if lacks else ''}"
         return
     modules[name] = module
-    for info in pkgutil.iter_modules(getattr(module, "__path__", [])):
-        if not info.name.startswith("_") and info.name not in _SKIPPED_MODULES:
+    # A module's own `__getattr__` may raise anything, so its attributes are not asked for.
+    for info in pkgutil.iter_modules(vars(module).get("__path__", [])):
+        is_test = info.name in _SKIPPED_MODULES or info.name.startswith("test_")
+        if not info.name.startswith("_") and not is_test:
             _import_tree(f"{name}.{info.name}", modules, failures)
 
 
-def _public_objects(module: ModuleType, top_level: str) -> Iterator[tuple[str, object]]:
-    """Yield the public functions and classes that a module names and that its package defines."""
+def _named_objects(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """Yield what a module names in public."""
     namespace = vars(module)
     declared = namespace.get("__all__")
     for name in sorted({str(name) for name in (namespace if declared is None else declared)}):
-        value = namespace.get(name)
-        if callable(value) and not name.startswith("_"):
-            home = getattr(value, "__module__", None) or top_level
-            if str(home).partition(".")[0] == top_level:
-                yield name, value
+        if name in namespace and not name.startswith("_"):
+            yield name, namespace[name]
+
+
+def _is_public(value: object, top_level: str) -> bool:
+    """Tell whether something is a function or class that a package defines itself."""
+    if not callable(value):
+        return False
+    home = getattr(value, "__module__", None) or top_level
+    return str(home).partition(".")[0] == top_level
 
 
 def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[Document]:
