@@ -55,9 +55,12 @@ def test_collect_run_stats_and_check_from_one_end_to_the_other(
         "rubric-synth: validation and test have no task, which documents get by their hash; 3 of 3 "
         "documents gave tasks, too few to fill every split: collect more\n"
     )
+    told = " ".join(made.out.split())
+    assert "ask for what 3 of 3 documents state in plain sentences. Read some before" in told
     shown = run("stats", "d")
     assert shown.status == 0, shown.err
     assert "keyword_spam" in shown.out
+    assert "No language model wrote these tasks" in (tmp_path / "d" / "stats.html").read_text()
     assert '"effective_criteria"' in run("stats", "d", "--json").out
     checked = run("check", "d")
     assert (checked.status, checked.out) == (0, "3 tasks, 0 problems\n")

@@ -101,6 +101,7 @@ def test_a_run_with_a_model_tells_calls_tokens_and_cost(
     shown = " ".join(done.out.split())
     assert f"{usage['calls']} calls over all runs: {usage['prompt_tokens']} tokens read" in shown
     assert f"{usage['cost_usd']:.4g} USD" in shown
+    assert "no language model" not in shown
 
 
 @pytest.mark.usefixtures("model")

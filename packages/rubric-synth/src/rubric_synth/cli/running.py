@@ -151,6 +151,8 @@ def _print_run(report: rubric_synth.SynthReport, settings: rubric_synth.SynthCon
     console.print_fallbacks(report.usage)
     accepted = f"{report.accepted_documents} of {report.documents} documents"
     console.print_line(f"{accepted}, in {report.out}")
+    if sum(report.tasks.values()) and settings.synthesiser.type == "extractive":
+        console.print_line(_ENDINGS["without_model"].format(report=report))
     if report.usage.attempts:
         console.print_line(_ENDINGS["spent"].format(usage=report.usage))
     if shortfall := _fatal_shortfall(report):
