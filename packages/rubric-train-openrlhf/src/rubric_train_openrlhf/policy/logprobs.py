@@ -1,6 +1,5 @@
 """Log-probabilities of given responses under a policy, with gradients, never holding all logits."""
 
-import inspect
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -8,113 +7,12 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from transformers import PreTrainedModel
-from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
-from rubric_train_openrlhf.policy.forward_decoding import cache_name
-from rubric_train_openrlhf.policy.holding import hold_rope, is_recomputed
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, TokenBatch, pack_responses
-
-# Reading prompts apart from responses pays once each prompt serves this many rows.
-_SHARING_ROWS = 2
-
-
-def response_states(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    """Run the model's body over a batch.
-
-    Rows of one group share their prompt: where the architecture allows, it is read once and its
-    keys and values are handed to each response, gradients included.
-
-    Args:
-        model: any Hugging Face causal language model.
-        batch: B sequences on the model's device.
-
-    Returns:
-        Shape [N, H], one row per True in the response mask, in its order.
-    """
-    if _can_share(model, batch):
-        return _shared(model, batch)[batch.response_mask_BT]
-    return _plain(model, batch)
-
-
-def _plain(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    hidden_BSH: torch.Tensor = model.base_model(input_ids=batch.input_ids_BS, use_cache=False)[0]
-    return hidden_BSH[batch.predicting_positions]
-
-
-def _can_share(model: PreTrainedModel, batch: TokenBatch) -> bool:
-    if len(batch.prompts.mask_PS) * _SHARING_ROWS > len(batch.prompt_index_B):
-        return False
-    if is_recomputed(model):
-        return False  # keys and values would be written again in the backward pass
-    layers = DynamicCache(config=model.config).layers
-    forward = type(model.base_model).forward
-    takes_positions = "position_ids" in inspect.signature(forward).parameters
-    is_plain = all(type(layer) is DynamicLayer for layer in layers)
-    if not takes_positions or not is_plain or cache_name(forward) is None:
-        return False
-    return _shares_well(model, batch)
-
-
-_sharing: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
-_SHARED_TOLERANCE = 0.2
-"""Mean distance of hidden states to their spread; arithmetic of 8 bits of mantissa stays below."""
-
-
-def _shares_well(model: PreTrainedModel, batch: TokenBatch) -> bool:
-    """Try once whether a few tokens have the same hidden states by a shared prompt as without."""
-    if (known := _sharing.get(model)) is None:
-        ids = (batch.prompts.encoded[0].token_ids * _TRIED_TOKENS)[:_TRIED_TOKENS]
-        prompts = [EncodedPrompt(ids), EncodedPrompt(ids[1:])]
-        tried = pack_responses(
-            [one for one in prompts for _ in range(_SHARING_ROWS)],
-            [ids] * (len(prompts) * _SHARING_ROWS),
-            device=model.device,
-        )
-        with torch.no_grad():
-            shared_NH = _shared(model, tried)[tried.response_mask_BT].float()
-            plain_NH = _plain(model, tried).float()
-        distance_N = (shared_NH - plain_NH).abs().mean(dim=1)
-        spread_N = plain_NH.std(dim=1)
-        known = bool((distance_N <= _SHARED_TOLERANCE * spread_N).all())
-        torch.clear_autocast_cache()  # as after sampling
-        _sharing[model] = known
-    return known
-
-
-_TRIED_TOKENS = 4
-
-
-def _shared(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    prompts, index_B = batch.prompts, batch.prompt_index_B
-    cache = DynamicCache(config=model.config)
-    given: dict[str, Any] = {str(cache_name(type(model.base_model).forward)): cache}
-    prompt_PSH = model.base_model(
-        input_ids=prompts.token_ids_PS,
-        attention_mask=prompts.mask_PS.long(),
-        position_ids=prompts.positions_PS,
-        use_cache=True,
-        **given,
-    )[0]
-    # Where indices repeat, only `index_select` adds gradients up in a fixed order.
-    first_B1H: torch.Tensor = prompt_PSH[:, -1:].index_select(0, index_B)
-    read_BT = batch.response_tokens_BT[:, :-1]
-    if read_BT.shape[1] == 0:
-        return first_B1H
-    for layer in cast("list[Any]", cache.layers):
-        layer.keys = layer.keys.index_select(0, index_B)
-        layer.values = layer.values.index_select(0, index_B)
-    steps_T = torch.arange(read_BT.shape[1], device=read_BT.device)
-    later_BTH = model.base_model(
-        input_ids=read_BT,
-        attention_mask=torch.cat((prompts.mask_PS[index_B], torch.ones_like(read_BT)), dim=1),
-        position_ids=prompts.lengths_P[index_B, None] + steps_T,
-        use_cache=True,
-        **given,
-    )[0]
-    return torch.cat((first_B1H, later_BTH), dim=1)
-
+from rubric_train_openrlhf.policy.holding import hold_rope
+from rubric_train_openrlhf.policy.rollouts import TokenBatch
+from rubric_train_openrlhf.policy.sharing import has_groups, response_states, tell_unshared
 
 # Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. Each chunk also goes once
 # through the head's weights and their gradient, which pays from so many positions on.
@@ -239,7 +137,11 @@ class ResponseLogprobs(NamedTuple):
 
 
 def response_logprobs(
-    model: PreTrainedModel, batch: TokenBatch, *, temperature: float = 1.0
+    model: PreTrainedModel,
+    batch: TokenBatch,
+    *,
+    temperature: float = 1.0,
+    share_prompts: bool = True,
 ) -> ResponseLogprobs:
     """Recompute the log-probabilities of sampled responses.
 
@@ -254,16 +156,19 @@ def response_logprobs(
             rotary embedding that follows the length is held to one, as by `hold_rope`.
         batch: B sequences on the model's device.
         temperature: τ > 0, the one the responses were drawn with (1 for greedy ones).
+        share_prompts: read the prompt of several rows once where the architecture allows.
 
     Returns:
         Log-probabilities and entropies, both [B, T].
 
     Raises:
-        PolicyInputError: a temperature that is not positive.
+        PolicyInputError: a temperature that is not positive, or a row with more tokens than the
+            model has positions.
     """
     if not temperature > 0:
         raise PolicyInputError.told("temperature_not_positive", temperature=temperature)
-    hold_rope(model)
+    if hold_rope(model) is None:
+        _check_lengths(model, batch)
     mask_BT = batch.response_mask_BT
     rows_N, steps_N = mask_BT.nonzero(as_tuple=True)
     tokens_N = batch.response_tokens_BT[rows_N, steps_N]
@@ -272,8 +177,11 @@ def response_logprobs(
         head = cast("torch.nn.Linear", model.get_output_embeddings())
         banned_PV = batch.prompts.banned_PV(len(head.weight))
         positions = Positions(tokens_N, prompts_N, banned_PV, temperature)
-        logprobs_N, entropy_N = head_logprobs(response_states(model, batch), head, positions)
+        states_NH = response_states(model, batch, share_prompts=share_prompts)
+        logprobs_N, entropy_N = head_logprobs(states_NH, head, positions)
     else:
+        if share_prompts and has_groups(batch):
+            tell_unshared(model, {"head": "logits are more than the output embedding"})
         logits_BSV = model(input_ids=batch.input_ids_BS, use_cache=False).logits
         banned_PV = batch.prompts.banned_PV(logits_BSV.shape[-1])
         positions = Positions(tokens_N, prompts_N, banned_PV, temperature)
@@ -283,6 +191,17 @@ def response_logprobs(
         blank_BT.index_put((rows_N, steps_N), logprobs_N),
         blank_BT.index_put((rows_N, steps_N), entropy_N),
     )
+
+
+def _check_lengths(model: PreTrainedModel, batch: TokenBatch) -> None:
+    config: Any = model.config.get_text_config()
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    if positions is None or batch.input_ids_BS.shape[1] <= positions:
+        return
+    row = int((batch.prompt_lengths_B + batch.response_mask_BT.sum(1)).argmax())
+    prompt, response = int(batch.prompt_lengths_B[row]), int(batch.response_mask_BT[row].sum())
+    told = {"row": row, "prompt": prompt, "response": response, "positions": positions}
+    raise PolicyInputError.told("row_too_long", **told)
 
 
 def has_plain_head(model: PreTrainedModel) -> bool:
