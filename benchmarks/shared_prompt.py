@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import multiprocessing
-import os
 import resource
 import statistics
 import tempfile
@@ -90,8 +89,7 @@ class Turns:
     def _wait(self) -> None:
         # What is free goes back to the system, which the other sides need meanwhile.
         ctypes.CDLL(None).malloc_trim(0)
-        if not self._connection.recv():
-            os._exit(0)
+        self._connection.recv()
         self.step_begins()
 
 
@@ -140,16 +138,15 @@ def compare(workload: Workload, folder: Path, sides: tuple[str, ...]) -> dict[st
     ends: dict[str, Connection] = {}
     for side in sides:
         ends[side], theirs = context.Pipe()
-        context.Process(target=take_turns, args=(side, workload, folder, theirs)).start()
+        given = (side, workload, folder, theirs)
+        context.Process(target=take_turns, args=given, daemon=True).start()
         theirs.close()
     for number in range(workload.steps):
         for side, end in ends.items():
-            end.send(True)  # noqa: FBT003  # there is a turn
+            end.send("go")
             found[side].append(end.recv())
             step = found[side][-1]
             print(f"step {number}: {side} {step.rate:.2f} tokens/CPU-s {step}", flush=True)
-    for end in ends.values():
-        end.send(False)  # noqa: FBT003  # there is no more
     return record(workload, {side: steps[1:] or steps for side, steps in found.items()})
 
 
