@@ -9,8 +9,10 @@ Labels of one model's answers must be refused for another's.
 
     uv run python benchmarks/calibration_coverage.py [--quick] [--json PATH]
 
-All 2,000 repetitions (a fifth of them for rewards) are held to just that. The fewer of --quick may
-stray from it by chance: there a share is a violation only beyond three standard errors.
+All 2,000 repetitions are held to just that. The fewer of --quick may stray from it by chance: there
+a share is a violation only beyond three standard errors. Rewards have a fifth of the repetitions
+and agreement a fiftieth, always with four standard errors beside the two points: of 400 repetitions
+a share from 88.6 % on is no violation, of 40 one from 79.2 % on.
 """
 
 import argparse

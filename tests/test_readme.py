@@ -359,7 +359,7 @@ def test_the_evaluation_of_a_policy_folder_runs(
     printed, errors = capsys.readouterr()
     assert errors == ""
     assert "mean=" in printed
-    assert printed.splitlines()[-1].startswith("mean=0.0 ci_low=0.0 ci_high=0.0")
+    assert printed.splitlines()[-1].startswith("mean=0.0 ci_low=-0.98")
 
 
 # --- every page -----------------------------------------------------------------------------------

@@ -39,6 +39,10 @@ class Plant:
     """Labelled in each calibration."""
     criteria: int = 1
     """Of each response; all are of its kind, so that their errors are correlated."""
+    of_document: int = 1
+    """Responses of a document, which is the unit that calibration takes for independent."""
+    together: float = 0.0
+    """Intraclass correlation of the kind of a document's responses."""
 
     def risk(self, threshold: float | None) -> float:
         """Return the probability that the cascade contradicts the label."""
@@ -84,6 +88,11 @@ def threshold_found(plant: Plant, rng: np.random.Generator) -> float | None:
     """Draw labelled responses and return the threshold they allow; raise where none does."""
     shape = plant.responses, plant.criteria
     kind_N = rng.choice(3, size=plant.responses, p=plant.shares)
+    of_document_N = np.arange(plant.responses) // plant.of_document * plant.of_document
+    # Two responses are of their document's kind at once in `together` of the pairs.
+    is_shared_N = rng.random(plant.responses) < np.sqrt(plant.together)
+    document_kind_N = rng.choice(3, size=plant.responses, p=plant.shares)[of_document_N]
+    kind_N = np.where(is_shared_N, document_kind_N, kind_N)
     counts = rng.binomial(K, np.array(plant.right)[kind_N][:, None], size=shape)
     audited, last_wrong = rng.random(shape) < AUDIT_FRAC, rng.random(shape) < LAST_ERROR
 
@@ -91,18 +100,23 @@ def threshold_found(plant: Plant, rng: np.random.Generator) -> float | None:
         for threshold in GRID:
             kept = _is_kept(counts, threshold) & ~audited
             losses = np.where(kept, ~_is_right(counts), last_wrong)
-            yield p_value(losses.mean(axis=1), ALPHA)
+            yield p_value(
+                losses.reshape(-1, plant.of_document * plant.criteria).mean(axis=1), ALPHA
+            )
 
     passed = sum(1 for _ in takewhile(lambda value: value <= DELTA, p_values()))
     # Where even the last judge is refused, nothing is promised and everything stays with it.
     return GRID[passed - 1] if passed else None
 
 
-def at_the_edge(responses: int, *, criteria: int = 1) -> Plant:
+def at_the_edge(
+    responses: int, *, criteria: int = 1, of_document: int = 1, together: float = 0.0
+) -> Plant:
     """Return a plant whose risk is just above α at a threshold, where a violation is likeliest."""
 
     def plant(blind: float) -> Plant:
-        return Plant((0.8 - blind, 0.2, blind), (0.99, 0.6, 0.1), responses, criteria)
+        shares, right = (0.8 - blind, 0.2, blind), (0.99, 0.6, 0.1)
+        return Plant(shares, right, responses, criteria, of_document, together)
 
     def excess(blind: float) -> float:
         return plant(blind).risk(0.85) - ALPHA - 1e-6
@@ -127,6 +141,8 @@ def check_cascade(repetitions: int, rng: np.random.Generator) -> dict[str, dict[
         "at the edge": at_the_edge(500),
         "at the edge, few labels": at_the_edge(80),
         "at the edge, four criteria": at_the_edge(500, criteria=4),
+        "at the edge, 50 documents of 10": at_the_edge(500, of_document=10, together=0.3),
+        "at the edge, 150 documents of 4": at_the_edge(600, of_document=4, together=0.3),
     }
     found: dict[str, dict[str, float]] = {}
     for name, plant in plants.items():

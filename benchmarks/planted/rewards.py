@@ -26,11 +26,11 @@ from rubric_judge.reliability.rates import confusion
 _Floats: TypeAlias = NDArray[np.float64]
 _CRITERIA: Final = 5
 _GAIN: Final = 0.6
-"""Of what the first model lacks, or has above ½, the second has this share."""
+"""A tenth of it is the true difference of the two models, away from the nearer end of [0, 1]."""
 
 
 class Coverage(NamedTuple):
-    """Of the intervals that are given."""
+    """Of the intervals that are given; where none is, none misses, and the width is infinite."""
 
     held: float
     width: float

@@ -85,11 +85,13 @@ def make_heldout() -> Callable[..., Heldout]:
         rewards_N: Sequence[float | None],
         *,
         task_ids: Sequence[str] | None = None,
+        documents: Sequence[str] = (),
         judge: str = "lexical",
     ) -> Heldout:
         return Heldout(
             judge=judge,
             task_ids=tuple(task_ids or (f"q{i}" for i in range(len(rewards_N)))),
+            documents=tuple(documents),
             rewards_N=tuple(rewards_N),
             samples=4,
             criteria={"purpose": 0.5},

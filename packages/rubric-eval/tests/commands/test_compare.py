@@ -48,7 +48,7 @@ def test_both_kinds_of_evaluation_are_compared_at_once(
     assert "comparison.json" in shown
     found = _written(held_out)
     assert [(one.benchmark, one.test) for one in found.differences] == [
-        ("heldout", "BCa bootstrap and sign flips"),
+        ("heldout", "BCa bootstrap, Student's t and sign flips"),
         ("rubric_gsm8k", "exact McNemar"),
         ("rubric_gpqa_main", "exact McNemar"),
     ]

@@ -42,7 +42,7 @@ def test_scores_and_differences_of_rewards(make_measured: Callable[..., Measured
     (difference,) = found.differences
     paired = paired_interval(grpo, base)
     assert (difference.a, difference.b) == ("grpo", "base")
-    assert difference.test == "BCa bootstrap and sign flips"
+    assert difference.test == "BCa bootstrap, Student's t and sign flips"
     assert difference.mean == pytest.approx(paired.mean)
     assert (difference.ci_low, difference.ci_high) == pytest.approx(
         (paired.ci_low, paired.ci_high), abs=5e-3

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_eval import ComparisonError, compare, mean_interval, paired_interval
+from rubric_eval.statistics import score_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,6 +40,28 @@ def test_rows_and_differences_are_those_of_the_questions(
         wanted.ci_low,
         wanted.ci_high,
         5,
+    )
+
+
+def test_questions_of_a_document_are_drawn_together(make_heldout: Callable[..., Heldout]) -> None:
+    documents = [f"d{number // 2}" for number in range(8)]
+    grpo = [0.9, 0.8, 0.1, 0.2, 0.6, 0.7, 0.3, 0.3]
+    sft = [0.5, 0.5, 0.2, 0.2, 0.4, 0.3, 0.3, 0.2]
+    stages = {
+        "sft": make_heldout(sft, documents=documents),
+        "grpo": make_heldout(grpo, documents=documents),
+    }
+
+    found = compare(stages)
+
+    wanted = paired_interval(grpo, sft, clusters_N=documents)
+    difference = found.difference("grpo", "sft")
+    assert (difference.ci_low, difference.ci_high) == (wanted.ci_low, wanted.ci_high)
+    assert difference.ci_low != paired_interval(grpo, sft).ci_low
+    alone = score_interval(grpo, clusters_N=documents)
+    assert (found.stages["grpo"].ci_low, found.stages["grpo"].ci_high) == (
+        alone.ci_low,
+        alone.ci_high,
     )
 
 
@@ -106,7 +129,7 @@ def test_markdown_shows_per_cent_and_signed_points(make_heldout: Callable[..., H
         labels={"grpo": "GRPO | tuned"},
         claim="It is so.",
     ).markdown()
-    assert "| **GRPO \\| tuned** | 55.0 % | 55.0 to 55.0 | 25.0 % | 5 |" in text
+    assert "| **GRPO \\| tuned** | 55.0 % | 13.1 to 90.8 | 25.0 % | 5 |" in text
     assert "| GRPO \\| tuned − sft | +15.0 | +15.0 to +15.0 | 5 |" in text
     assert "| one | 90.0 % |" in text
     assert text.endswith("It is so.\n")

@@ -132,7 +132,22 @@ def test_all_intervals_have_the_confidence_that_was_asked_for() -> None:
         (low, high), (lower, higher) = (
             (getattr(one, sign).ci_low, getattr(one, sign).ci_high) for one in (narrow, wide)
         )
-        assert lower < low < high < higher or lower == low == high == higher, sign
+        assert lower < low or lower == low == 0, sign  # no count is below 0
+        assert high < higher, sign
+
+
+def test_no_count_or_share_has_a_limit_that_it_cannot_reach() -> None:
+    def rarely(number: int, sample: int) -> str:
+        said = " perhaps" * 40 + " which meets the criteria" if number == sample == 1 else ""
+        return PLAIN + said
+
+    answers = _answers(rarely, _noise)
+    few = [one for one in answers if one.task_id in {task.task_id for task in TASKS[:4]}]
+    panel = _panel_of({"base": few}, SETTINGS, tasks=TASKS)
+    (signs,) = panel.models
+    for sign, most in (("words", 200.0), ("hedges", 100.0), ("appeals", 1.0), ("echoes", 1.0)):
+        found = getattr(signs, sign)
+        assert 0 <= found.ci_low <= found.mean <= found.ci_high <= most, sign
 
 
 def test_hedges_appeals_and_echoes_are_warned_of() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections import Counter
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,8 @@ class ScriptedResponder:
         """Take the script; the name and the weights are its identity."""
         self.asked: Counter[str] = Counter()
         """Times that each question was asked."""
+        self.stops_after: int | None = None
+        """Replies after which Ctrl-C comes while it waits."""
         self._identity: dict[str, JsonValue] = {"scripted": name, "weights": weights}
         self._script = script
         self._is_closed = False
@@ -49,6 +52,10 @@ class ScriptedResponder:
         assert decoding.max_tokens
         for index, ask in enumerate(asks):
             await anyio.lowlevel.checkpoint()
+            if index == self.stops_after:
+                await anyio.wait_all_tasks_blocked()
+                signal.raise_signal(signal.SIGINT)
+                await anyio.sleep_forever()
             self.asked[ask.view.question] += 1
             reply = self._script(ask)
             yield index, Reply.answered(reply, tokens=3) if isinstance(reply, str) else reply

@@ -76,6 +76,18 @@ def test_a_question_nobody_judged_is_missing(make_task: Callable[..., Task]) -> 
     assert heldout.interval().n == 1
 
 
+@pytest.mark.parametrize("documents", [(), ("a", "a", "b", "c"), ("a", "b", "c", "d")])
+def test_no_limit_of_a_mean_reward_is_beyond_0_and_1(
+    documents: tuple[str, ...], make_heldout: Callable[..., Heldout]
+) -> None:
+    for rewards in ((0.0, 0.0, 0.1, 0.0), (1.0, 0.8, 1.0, 1.0), (0.0,) * 4):
+        found = make_heldout(rewards, documents=documents).interval()
+        assert found.ci_low is not None
+        assert found.ci_high is not None
+        assert 0 <= found.ci_low <= found.mean <= found.ci_high <= 1
+        assert found.ci_low < found.ci_high
+
+
 def test_a_mean_of_nothing_is_refused(make_heldout: Callable[..., Heldout]) -> None:
     with pytest.raises(EvalShapeError, match="none of 2 questions"):
         _ = make_heldout((None, None)).mean

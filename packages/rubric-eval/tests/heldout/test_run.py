@@ -483,3 +483,22 @@ def test_a_model_that_fails_before_its_first_answer_says_why(
 
     with FakeEndpoint(_worth) as endpoint, pytest.raises(RubricError, match=told):
         evaluate(make_plan(), [scripted("m", script)], [judge_file(endpoint.url)])
+
+
+@pytest.mark.parametrize("answered", [0, 1, 5])
+def test_an_interrupt_is_not_taken_for_the_end_of_a_model_without_judgements(
+    tmp_path: Path,
+    scripted: Scripted,
+    make_plan: Plan,
+    judge_file: JudgeFile,
+    evaluate: Evaluate,
+    answered: int,
+) -> None:
+    waiting = scripted("grpo", _by_question(0))
+    waiting.responder.stops_after = answered
+    models = [scripted("base", _by_question(0)), waiting]
+    with FakeEndpoint(_worth, latency=0.05) as endpoint, pytest.raises(KeyboardInterrupt):
+        evaluate(make_plan(), models, [judge_file(endpoint.url)])
+    ended = read_run(EvalFolder(tmp_path / "eval"))
+    assert (ended.status, ended.error) == ("failed", "stopped before the end")
+    assert not (tmp_path / "eval" / "heldout.json").exists()

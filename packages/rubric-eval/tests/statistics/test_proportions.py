@@ -21,9 +21,9 @@ def test_wilson_of_a_worked_example() -> None:
     assert (found.ci_low, found.ci_high) == pytest.approx((0.188, 0.307), abs=5e-4)
 
 
-@given(right=st.integers(0, 60), more=st.integers(0, 60))
-def test_wilson_is_its_closed_form(right: int, more: int) -> None:
-    n = right + more + 1
+@given(right=st.integers(4, 60), wrong=st.integers(4, 60))
+def test_wilson_is_its_closed_form(right: int, wrong: int) -> None:
+    n = right + wrong
     z, share = stats.norm.ppf(0.975), right / n
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))

@@ -107,7 +107,15 @@ def test_rates_are_shares_in_wilsons_intervals(tp: int, fp: int, fn: int, tn: in
             continue
         wilson = cast("Any", stats).binomtest(right, n).proportion_ci(0.95, method="wilson")
         assert rate.value == pytest.approx(right / n, abs=1e-15)
-        assert _bounds(rate) == pytest.approx((wilson.low, wilson.high), abs=1e-12)
+        low, high = _bounds(rate)
+        assert low is not None
+        assert high is not None
+        # Of 1 to 3 decisions the limit may be that of a Poisson count, which is farther out.
+        near_0, near_1 = 0 < right <= 3, 0 < n - right <= 3
+        assert low <= wilson.low + 1e-12
+        assert high >= wilson.high - 1e-12
+        assert near_0 or low == pytest.approx(wilson.low, abs=1e-12)
+        assert near_1 or high == pytest.approx(wilson.high, abs=1e-12)
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)

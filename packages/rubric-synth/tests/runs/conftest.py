@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
     from rubric_judge.testing import FakeCall
 
 FINAL = ("train.jsonl", "validation.jsonl", "test.jsonl", "rejected.jsonl", "manifest.json")
+
+
+@dataclass(frozen=True)
+class Kill:
+    """A moment after a process was killed."""
+
+    at_s: float
+    """What it had sent has arrived by then."""
+    kept: Counter[str]
+    """Replies that its folder holds."""
 
 
 class Model:
@@ -44,26 +55,39 @@ class Model:
         """Arrivals by what was asked; whether anybody is there is no question."""
         return Counter(_asked(call) for call in self.endpoint.calls if not _is_check(call))
 
-    def asked_twice_without_need(self, kills_s: list[float], *, grace_s: float = 2.0) -> list[str]:
-        """Return questions that came again though their answer came well before a kill.
+    def after_kill(self, out: Path) -> Kill:
+        """Wait until nothing more arrives of what a killed process had sent, and note what it kept.
 
         Args:
-            kills_s: When processes were killed.
-            grace_s: An answer that was sent this shortly before may not have been read.
+            out: The folder of the run.
         """
+        for _ in range(120):
+            arrived = len(self.endpoint.calls)
+            time.sleep(0.5)
+            if len(self.endpoint.calls) == arrived:
+                break
+        lines = [
+            line
+            for file in sorted((out / "work").glob("calls-*.jsonl"))
+            for line in file.read_bytes().splitlines()
+        ]
+        return Kill(at_s=time.monotonic(), kept=Counter(filter(None, map(_reply_in, lines))))
+
+    def asked_twice_without_need(self, kills: list[Kill]) -> list[str]:
+        """Return questions that came again though no kill took the answer to their first asking."""
         arrivals: defaultdict[str, list[FakeCall]] = defaultdict(list)
         for call in self.endpoint.calls:
             if not _is_check(call):
                 arrivals[_asked(call)].append(call)
+        alike = Counter(self.known.values())
         return [
             question
             for question, calls in arrivals.items()
             for call in calls[:-1]
             if not any(
-                # What was sent just before may be read just after.
-                call.at_s <= kill_s + 0.5
-                and self.answers.get(call.number, kill_s) >= kill_s - grace_s
-                for kill_s in kills_s
+                call.at_s <= kill.at_s
+                and kill.kept[self.known[question]] < alike[self.known[question]]
+                for kill in kills
             )
         ]
 
@@ -77,6 +101,14 @@ class Model:
 
 def _asked(call: FakeCall) -> str:
     return hashlib.sha256(json.dumps(call.messages).encode()).hexdigest()
+
+
+def _reply_in(line: bytes) -> str | None:
+    """Return the reply in a line of kept calls; None where a kill cut the line."""
+    try:
+        return json.loads(line)["body"]["call"]["text"]
+    except ValueError:
+        return None
 
 
 def _is_check(call: FakeCall) -> bool:

@@ -42,30 +42,25 @@ def test_killed_runs_end_with_the_same_bytes_and_ask_nothing_again(
     model.endpoint.calls.clear()
     model.answers.clear()
     generator = random.Random(20)
-    killed_s: list[float] = []
+    noted: list[Any] = []
     seen = sorted(generator.sample(range(1, sum(asked.values())), kills - 1))
     for calls in seen:
         run = command(collected, tmp_path / "killed", config)
         assert run.wait_until(lambda calls=calls: len(model.endpoint.calls) >= calls)
         time.sleep(generator.random() * 0.04)
         run.process.kill()
-        killed_s.append(_over_s(run))
+        run.wait()
+        noted.append(model.after_kill(tmp_path / "killed"))
     run = command(collected, tmp_path / "killed", config)  # once more while the dataset is written
     run.wait_until(lambda: any((tmp_path / "killed").glob(".train*")))
     run.process.kill()
-    killed_s.append(_over_s(run))
+    run.wait()
+    noted.append(model.after_kill(tmp_path / "killed"))
 
     status, errors = command(collected, tmp_path / "killed", config).wait()
     assert status == 0, errors
     assert final_files(tmp_path / "killed") == final_files(tmp_path / "whole")
     assert set(model.questions) == set(asked)
-    assert model.asked_twice_without_need(killed_s) == []
+    assert model.asked_twice_without_need(noted) == []
     assert sum(model.questions.values()) <= sum(asked.values()) + in_flight * kills
     assert check_dataset(tmp_path / "killed").problems == ()
-
-
-def _over_s(run: Any) -> float:
-    """Return a time when a killed process has ended, and what it had sent has arrived."""
-    run.wait()
-    time.sleep(0.2)
-    return time.monotonic()

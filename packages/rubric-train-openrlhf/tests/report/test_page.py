@@ -332,7 +332,7 @@ def test_comparison_shows_stages_controls_differences_and_claim(
         "+8.8 to +12.2",
         "49.6 to 53.0",
         "SFT − GRPO",
-        "unknown",
+        "too few to say",
         "Fixed template",
         "not the subject",
     ):

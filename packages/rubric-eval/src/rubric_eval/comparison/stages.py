@@ -193,7 +193,10 @@ def _difference(
     a, b = (everything[name] for name in pair)
     by_id = dict(zip(b.task_ids, b.rewards_N, strict=True))
     interval = paired_interval(
-        a.rewards_N, [by_id[task_id] for task_id in a.task_ids], confidence=confidence
+        a.rewards_N,
+        [by_id[task_id] for task_id in a.task_ids],
+        clusters_N=a.documents or None,
+        confidence=confidence,
     )
     return Difference(**interval.model_dump(), a=pair[0], b=pair[1])
 

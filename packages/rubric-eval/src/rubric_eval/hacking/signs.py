@@ -12,7 +12,7 @@ from rubric_core.files import toml_beside
 from rubric_eval.errors import EvalConfigError, HeldoutAbortError, unavailable
 from rubric_eval.hacking import results
 from rubric_eval.records.run import reward_of
-from rubric_eval.statistics import Interval, mean_interval, paired_interval
+from rubric_eval.statistics import Interval, mean_interval, paired_interval, score_interval
 from rubric_judge import JudgePool
 
 _PHRASES: Final = toml_beside(__file__, "phrases.toml")
@@ -141,14 +141,14 @@ def model_signs(
     return results.ModelSigns(
         model=model,
         answers=len(signs),
-        words=_mean(signs, "words", settings),
+        words=_mean_count(signs, "words", settings),
         reward_length=results.rank_correlation(rewards, lengths, documents, **settings.draws),
         reward_length_within=results.within_correlation(
             rewards, lengths, questions, documents, **settings.draws
         ),
-        hedges=_mean(signs, "hedges", settings),
-        appeals=_mean(signs, "appeals", settings),
-        echoes=_mean(signs, "echoes", settings) if knows_echoes else None,
+        hedges=_mean_count(signs, "hedges", settings),
+        appeals=_share(signs, "appeals", settings),
+        echoes=_share(signs, "echoes", settings) if knows_echoes else None,
         unjudged=unjudged,
     )
 
@@ -168,10 +168,20 @@ def changes(a: _OfModel, b: _OfModel, settings: results.HackingSettings) -> list
     return found
 
 
-def _mean(signs: Sequence[Signs], sign: str, settings: results.HackingSettings) -> Interval:
+def _mean_count(signs: Sequence[Signs], sign: str, settings: results.HackingSettings) -> Interval:
     values, documents = _by_question(signs, sign)
     clusters = [documents[name] for name in values]
-    return mean_interval(list(values.values()), clusters_N=clusters, **settings.draws)
+    return mean_interval(list(values.values()), clusters_N=clusters, least=0, **settings.draws)
+
+
+def _share(signs: Sequence[Signs], sign: str, settings: results.HackingSettings) -> Interval:
+    """Average what each answer has or has not."""
+    values, documents = _by_question(signs, sign)
+    return score_interval(
+        list(values.values()),
+        clusters_N=[documents[name] for name in values],
+        confidence=settings.confidence,
+    )
 
 
 def _paired(

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict
 from rubric_core import Answer, Judge, Outcome, Task
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
 from rubric_eval.records.run import criteria_z, mean_z, present_mean, reward_of
-from rubric_eval.statistics import Interval, mean_interval
+from rubric_eval.statistics import Interval, score_interval
 from rubric_judge import JudgePool
 
 
@@ -19,6 +19,8 @@ class Heldout(BaseModel):
 
     judge: str
     task_ids: tuple[str, ...]
+    documents: tuple[str, ...] = ()
+    """Hash of each question's document; without them, each question counts as one of its own."""
     rewards_N: tuple[float | None, ...]
     """Mean over a question's samples, in [0, 1]; None where none could be judged."""
     samples: int
@@ -48,9 +50,17 @@ class Heldout(BaseModel):
             raise EvalShapeError(f"none of {len(self.rewards_N)} questions has a reward")
         return mean
 
-    def interval(self, *, confidence: float = 0.95, seed: int = 0) -> Interval:
-        """Mean reward over questions with its bootstrap interval."""
-        return mean_interval(self.rewards_N, confidence=confidence, seed=seed)
+    def interval(self, *, confidence: float = 0.95) -> Interval:
+        """Mean reward over questions with its interval in [0, 1]; the documents are drawn.
+
+        Raises:
+            EvalShapeError: no question has a reward.
+        """
+        return score_interval(
+            self.rewards_N,
+            clusters_N=self.documents or self.task_ids,
+            confidence=confidence,
+        )
 
 
 async def judge_heldout(
@@ -100,6 +110,7 @@ async def judge_heldout(
     return Heldout(
         judge=", ".join(sorted({result.judge for result in results if result.judge})),
         task_ids=tuple(task.task_id for task in tasks),
+        documents=tuple(task.doc_hash for task in tasks),
         rewards_N=tuple(
             present_mean(rewards[k : k + samples]) for k in range(0, len(rewards), samples)
         ),

@@ -5,7 +5,7 @@ Models answer one after the other; what they answer is judged meanwhile by all j
 
 import math
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -180,9 +180,16 @@ class Work:
             for judge in self.judges
         }
         try:
-            async with anyio.create_task_group() as group:
-                for model, answers_of_model in answers.items():
-                    await self._collect(model, answers_of_model, answer_judges, group)
+            with ExitStack() as open_streams:
+                async with anyio.create_task_group() as group:
+                    for model, answers_of_model in answers.items():
+                        streams = [
+                            open_streams.enter_context(
+                                self._scored(model, judge, answer_judge, group)
+                            )
+                            for judge, answer_judge in answer_judges.items()
+                        ]
+                        await self._collect(model, answers_of_model, streams)
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
         if ledger.unwritten:
@@ -191,19 +198,23 @@ class Work:
             raise LedgerError(f"{problem}: {remedy}", path=ledger.path)
 
     async def _collect(
-        self, model: str, answers: Answers, answer_judges: dict[str, AnswerJudge], group: TaskGroup
+        self,
+        model: str,
+        answers: Answers,
+        streams: Sequence[MemoryObjectSendStream[Answered]],
     ) -> None:
-        """Have a model answer, with a scoring by each judge behind it."""
-        async with AsyncExitStack() as stack:
-            streams = [
-                stack.enter_context(self._scored(model, judge, answer_judge, group))
-                for judge, answer_judge in answer_judges.items()
-            ]
-            await stack.enter_async_context(aclosing(answers))
+        """Have a model answer, and give each answer to the scorings behind the streams.
+
+        A stream ends when all answers are in it. Where the model fails, or is cancelled, it stays
+        open: a scoring that saw its end would take the answers so far for all there are.
+        """
+        async with aclosing(answers):
             async for answer in answers:
                 self.progress.on_answer(model)
                 for stream in streams:
                     stream.send_nowait(answer)
+        for stream in streams:
+            stream.close()
 
     def _scored(
         self, model: str, judge: str, answer_judge: AnswerJudge, group: TaskGroup
@@ -228,7 +239,7 @@ class Work:
         return send
 
 
-_FOLLOWING: Final = (HeldoutAbortError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+_FOLLOWING: Final = (HeldoutAbortError, anyio.BrokenResourceError)
 """What may follow from another failure: too few answers to score, and a stream without a reader."""
 
 

@@ -17,7 +17,7 @@ from rubric_core.arrays import FloatArray
 from rubric_eval.errors import EvalShapeError
 from rubric_eval.statistics.bootstrap import IntervalDraws, bootstrap_mean, cluster_sums
 from rubric_eval.statistics.student import Student
-from rubric_judge.estimates import ClusteredMean, wilson
+from rubric_judge.estimates import ClusteredMean, binomial_limits, wilson
 from rubric_judge.page.tables import TOO_FEW, TooFew
 
 
@@ -32,7 +32,8 @@ class Interval(BaseModel):
     ci_high: float | None
     n: int
     no_interval: TooFew | None = Field(
-        default_factory=lambda known: TOO_FEW if known.get("ci_low") is None else None
+        default_factory=lambda known: TOO_FEW if known.get("ci_low") is None else None,
+        repr=False,
     )
     """Why there is no interval."""
 
@@ -65,6 +66,7 @@ def mean_interval(
     confidence: float = 0.95,
     resamples: int = 9999,
     seed: int = 0,
+    least: float = -math.inf,
 ) -> Interval:
     """Estimate a mean with the wider of its BCa bootstrap interval and Student's, on each side.
 
@@ -84,6 +86,8 @@ def mean_interval(
         confidence: nominal coverage, in (0, 1).
         resamples: bootstrap draws.
         seed: of the draws; the same input gives the same interval.
+        least: what no value can be below, and so no limit: 0 for counts. For values in [0, 1] take
+            `score_interval`.
 
     Returns:
         The interval over the values present, within [−1, 1] where they are. Values equal within
@@ -102,8 +106,10 @@ def mean_interval(
     drawn = bootstrap_mean(values_N, clusters_N, resamples=resamples, seed=seed)
     there = None if clusters_N is None else list(compress(clusters_N, is_present_N))
     student = Student.of(values_N[is_present_N], there)
-    low, high = student.widen(drawn.expanded_limits(confidence), confidence) or (None, None)
-    return Interval(mean=drawn.estimate, ci_low=low, ci_high=high, n=n)
+    limits = student.widen(drawn.expanded_limits(confidence), confidence)
+    if limits is None:
+        return Interval(mean=drawn.estimate, ci_low=None, ci_high=None, n=n)
+    return Interval(mean=drawn.estimate, ci_low=max(limits[0], least), ci_high=limits[1], n=n)
 
 
 def paired_interval(
@@ -170,15 +176,17 @@ def _present(
 
 
 def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> Interval:
-    """Estimate a share of n with Wilson's score interval, which is no point at 0 or n either.
+    """Estimate a share of n with Wilson's modified interval, which is no point at 0 or n either.
 
     Args:
         right: items that count, at most n.
         n: items, at least 1.
         confidence: nominal coverage, in (0, 1).
+
+    Reference: see `rubric_judge.estimates.binomial_limits`.
     """
-    found = cast("Any", stats).binomtest(right, n).proportion_ci(confidence, method="wilson")
-    return Interval(mean=right / n, ci_low=float(found.low), ci_high=float(found.high), n=n)
+    low, high = binomial_limits(right, n, confidence)
+    return Interval(mean=right / n, ci_low=low, ci_high=high, n=n)
 
 
 def mcnemar_p(won: int, lost: int) -> float:
@@ -240,8 +248,8 @@ def score_interval(
     means_N: Sequence[float | None] | FloatArray,
     *,
     clusters_N: Sequence[str],
-    is_accuracy: bool,
-    answers: int,
+    is_accuracy: bool = False,
+    answers: int = 1,
     confidence: float = 0.95,
 ) -> Interval:
     """Estimate a mean of values in [0, 1]: Wilson's interval for one answer an item, else as below.
@@ -260,7 +268,7 @@ def score_interval(
         means_N: of each question, its answers averaged; None and NaN are missing.
         clusters_N: document of each question.
         is_accuracy: whether an answer is right or wrong, and no reward.
-        answers: K, given to each question.
+        answers: K, given to each question; it counts for an accuracy alone.
         confidence: nominal coverage, in (0, 1).
 
     Returns:

@@ -47,7 +47,6 @@ class Column(Part):
     form: Form
     has_interval: bool = False
     """Whether its cells have bounds, which are written beside the value."""
-
     is_ranked: bool = False
     """Whether the best value of a group is in bold, or in a heat table every cell is shaded."""
 

@@ -14,7 +14,14 @@ import numpy as np
 from scipy import stats
 
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.estimates import UNKNOWN, ClusteredMean, Estimate, Unit, wilson
+from rubric_judge.estimates import (
+    UNKNOWN,
+    ClusteredMean,
+    Estimate,
+    Unit,
+    binomial_limits,
+    wilson,
+)
 from rubric_judge.reliability import noise, ratings
 
 MET: Final = 0.5
@@ -209,7 +216,10 @@ def _share(
         return UNKNOWN, 0.0
     p, variance, clusters = decided.mean, decided.variance, decided.clusters
     worth = decided.equal_clusters * weight / n
-    if clusters == n == weight or clusters == 1:  # independent, or of one document: one decision
+    if clusters == n == weight:  # independent
+        low, high = binomial_limits(round(p * n), round(n), confidence)
+        return Estimate(value=p, low=low, high=high, unit=unit), worth
+    if clusters == 1:  # one document is one decision
         quantile = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     else:
         quantile = float(cast("Any", stats).t.ppf((1 + confidence) / 2, decided.freedom))

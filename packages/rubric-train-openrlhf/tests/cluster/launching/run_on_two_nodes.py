@@ -20,7 +20,7 @@ from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.folder import RunFolder
 
 NODES = 2
-LIMIT_S = 480.0
+LIMIT_S = 1500.0
 _TITLE = re.compile(r"ray::(\w+)")
 
 

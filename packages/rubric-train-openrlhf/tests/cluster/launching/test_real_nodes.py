@@ -43,7 +43,7 @@ WHY_NOT = missing()
 pytestmark = [
     pytest.mark.openrlhf,
     pytest.mark.slow,
-    pytest.mark.timeout(1800),
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(WHY_NOT is not None, reason=f"no namespaces: {WHY_NOT}"),
 ]
 
