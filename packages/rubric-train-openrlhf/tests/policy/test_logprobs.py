@@ -75,8 +75,9 @@ def test_recomputed_logprobs_equal_the_samplers(
 def test_values_and_gradients_equal_the_plain_formula(
     model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logprobs, "_CPU_CHUNK_LOGITS", 90 * 7)
-    monkeypatch.setattr(logprobs, "_FEWEST_IN_CHUNK", 1)
+    # Tiles of seven rows and two columns; all of the first and of many others is banned somewhere.
+    monkeypatch.setattr(logprobs, "_CPU_TILE_LOGITS", 7 * 2)
+    monkeypatch.setattr(logprobs, "_CPU_TILE_ROWS", 7)
     rollouts = draw(model, prompts)
     batch = pack_rollouts(rollouts, range(3, 20))
     slopes_BT = torch.randn(

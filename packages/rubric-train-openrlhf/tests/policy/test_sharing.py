@@ -90,7 +90,7 @@ GROUPS = st.lists(
     st.tuples(st.integers(1, 12), st.lists(st.integers(1, 9), min_size=1, max_size=5)),
     min_size=1,
     max_size=3,
-).filter(lambda sizes: 2 * len(sizes) <= sum(len(responses) for _, responses in sizes))
+).filter(lambda sizes: len(sizes) < sum(len(responses) for _, responses in sizes))
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -131,6 +131,44 @@ def test_rows_wider_than_a_window_are_read_one_by_one(build: Callable[..., Any])
     assert told["grouped"] == "sliding_window 12 is less than rows of 13 tokens"
     for batch in (fits, is_wider):
         assert_equal_by_both(model, batch)
+
+
+def test_what_a_place_in_the_row_changes_is_found_at_the_length_where_it_does(
+    build: Callable[..., Any],
+) -> None:
+    """As a scale by the place beyond a length, which no few tokens show."""
+    model = build("llama")
+
+    def scaled(_: object, __: object, out: torch.Tensor) -> torch.Tensor:
+        places_S = torch.arange(out.shape[1], device=out.device)
+        return out * (1 + places_S[:, None].div(20, rounding_mode="floor"))
+
+    model.base_model.layers[1].self_attn.q_proj.register_forward_hook(scaled)
+    short, long = batch_of([(5, [4, 3])], 0), batch_of([(30, [12, 3, 9])], 0)
+    assert shared_way(model, short) is grouped
+    with capture_logs() as logs:
+        assert shared_way(model, long) is padded
+    assert logs[-1]["grouped"] == logs[-1]["handed"] == "other hidden states"
+    for batch in (short, long):
+        assert_equal_by_both(model, batch)
+
+
+def test_a_row_shares_what_would_not_pay_apart(build: Callable[..., Any]) -> None:
+    """Two prompts of three responses: one row reads each once, and nothing is said otherwise."""
+    batch = batch_of([(9, [4, 3]), (6, [5])], 0)
+    assert shared_way(built(build, "llama"), batch) is grouped
+    assert_equal_by_both(built(build, "llama"), batch)
+    with capture_logs() as logs:
+        assert shared_way(build("gpt_oss", **UNSHARED["gpt_oss"][0]), batch) is padded
+    assert not logs
+
+
+def test_rows_of_every_length_are_named_once(build: Callable[..., Any]) -> None:
+    model = build("mistral", sliding_window=6)
+    with capture_logs() as logs:
+        for length in (8, 11, 14):
+            assert shared_way(model, batch_of([(length, [4, 3])], 0)) is padded
+    assert len(logs) == 1
 
 
 UNSHARED = {

@@ -49,8 +49,8 @@ def recompute_layers(model: torch.nn.Module) -> None:
     """Keep the input of each layer alone, and compute the rest again in the backward pass.
 
     The library's own switch works in training mode only. A layer that is given a cache would write
-    it twice: whoever passes one asks `is_recomputed` first. One that
-    attends by groups does so again.
+    it twice: whoever passes one asks `is_recomputed` first. One that attends by groups does so
+    again in the backward pass.
     """
     if model in _RECOMPUTED:
         return

@@ -1,6 +1,7 @@
 """Log-probabilities of given responses under a policy, with gradients, never holding all logits."""
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -14,11 +15,10 @@ from rubric_train_openrlhf.policy.holding import hold_rope
 from rubric_train_openrlhf.policy.rollouts import TokenBatch
 from rubric_train_openrlhf.policy.sharing import has_groups, response_states, tell_unshared
 
-# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. Each chunk also goes once
-# through the head's weights and their gradient, which pays from so many positions on.
-_CPU_CHUNK_LOGITS = 2**20
-_GPU_CHUNK_LOGITS = 2**26
-_FEWEST_IN_CHUNK = 128
+# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. A CPU multiplies tiles of fewer
+# columns twice as fast as rows of a whole vocabulary; on a GPU each row stays whole.
+_CPU_TILE_LOGITS, _CPU_TILE_ROWS = 2**20, 512
+_GPU_TILE_LOGITS, _GPU_FEWEST_ROWS = 2**26, 128
 
 
 class Positions(NamedTuple):
@@ -30,10 +30,20 @@ class Positions(NamedTuple):
     banned_PV: torch.Tensor | None
     temperature: float
 
-    def scores(self, logits_NV: torch.Tensor, part: slice) -> torch.Tensor:
-        """Scores of some of the positions, under the policy's own distribution."""
-        banned = None if self.banned_PV is None else self.banned_PV[self.prompts_N[part]]
+    def scores(
+        self, logits_NV: torch.Tensor, rows: slice = slice(None), columns: slice = slice(None)
+    ) -> torch.Tensor:
+        """Scores of some of the positions and tokens, under the policy's own distribution."""
+        banned = None
+        if self.banned_PV is not None:
+            banned = self.banned_PV[:, columns][self.prompts_N[rows]]
         return distribution.scores(logits_NV, banned, temperature=self.temperature)
+
+    def chosen(self, rows: slice, columns: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Place of each row's token among the columns, and whether it is one of them; [N, 1]."""
+        place_N1 = self.tokens_N[rows, None] - columns.start
+        width = columns.stop - columns.start
+        return place_N1.clamp(0, width - 1), (place_N1 >= 0) & (place_N1 < width)
 
 
 def head_logprobs(
@@ -72,18 +82,18 @@ class _HeadLogprobs(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         logprobs_N = features_NH.new_empty(len(features_NH), dtype=torch.float32)
         entropy_N, normaliser_N = torch.empty_like(logprobs_N), torch.empty_like(logprobs_N)
-        for part in _parts(features_NH, weight_VH):
-            logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
-            scores_NV = positions.scores(logits_NV, part)
-            top = scores_NV.amax(dim=-1, keepdim=True)
-            shifted = scores_NV.sub_(top)
-            chosen = shifted.gather(-1, positions.tokens_N[part, None])[:, 0]
-            weights = shifted.exp()
-            total = weights.sum(dim=-1)
-            logprobs_N[part] = chosen - total.log()
-            mean = (weights[:, None] @ shifted[:, :, None])[:, 0, 0] / total
-            entropy_N[part] = total.log() - mean
-            normaliser_N[part] = top[:, 0] + total.log()
+        rows_of, columns_of = _tiles(features_NH, weight_VH)
+        for rows in rows_of:
+            softmax = _RunningSoftmax.empty(logprobs_N[rows, None])
+            for columns in columns_of:
+                bias = None if bias_V is None else bias_V[columns]
+                logits = F.linear(features_NH[rows], weight_VH[columns], bias)
+                scores = positions.scores(logits, rows, columns)
+                softmax = softmax.with_tile(scores, *positions.chosen(rows, columns))
+            log_total = softmax.total_N1.log()
+            logprobs_N[rows] = (softmax.chosen_N1 - softmax.top_N1 - log_total)[:, 0]
+            entropy_N[rows] = (log_total - softmax.weighted_N1 / softmax.total_N1)[:, 0]
+            normaliser_N[rows] = (softmax.top_N1 + log_total)[:, 0]
         ctx.save_for_backward(features_NH, weight_VH, bias_V, normaliser_N)
         ctx.positions = positions
         ctx.mark_non_differentiable(entropy_N)
@@ -95,33 +105,87 @@ class _HeadLogprobs(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, None]:
         features_NH, weight_VH, bias_V, normaliser_N = ctx.saved_tensors
         positions: Positions = ctx.positions
-        to_features = torch.empty_like(features_NH)
+        to_features = torch.zeros_like(features_NH, dtype=torch.float32)
         to_weight = torch.zeros_like(weight_VH, dtype=torch.float32)
         to_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
-        for part in _parts(features_NH, weight_VH):
-            # A caller may go backward inside autocast; forward was computed outside of it.
-            with torch.autocast(features_NH.device.type, enabled=False):
-                logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
-                scores_NV = positions.scores(logits_NV, part)
+        rows_of, columns_of = _tiles(features_NH, weight_VH)
+        # A caller may go backward inside autocast; forward was computed outside of it.
+        with torch.autocast(features_NH.device.type, enabled=False):
+            for rows, columns in product(rows_of, columns_of):
+                features, weight = features_NH[rows], weight_VH[columns]
+                bias = None if bias_V is None else bias_V[columns]
+                scores = positions.scores(F.linear(features, weight, bias), rows, columns)
+                place_N1, is_inside_N1 = positions.chosen(rows, columns)
                 # d log π(y) / d logit_v = ([v = y] − π(v)) / τ
-                slope_N1 = gradient_N[part, None] / positions.temperature
-                by_logit = scores_NV.sub_(normaliser_N[part, None]).exp_().mul_(-slope_N1)
-                by_logit.scatter_add_(-1, positions.tokens_N[part, None], slope_N1)
-                by_logit = by_logit.to(weight_VH.dtype)
-                to_features[part] = by_logit @ weight_VH
-                to_weight += by_logit.T @ features_NH[part]
+                slope_N1 = gradient_N[rows, None] / positions.temperature
+                by_logit = scores.sub_(normaliser_N[rows, None]).exp_().mul_(-slope_N1)
+                by_logit.scatter_add_(-1, place_N1, slope_N1 * is_inside_N1)
+                by_logit = by_logit.to(weight.dtype)
+                to_features[rows] += by_logit @ weight
+                to_weight[columns] += by_logit.T @ features
                 if to_bias is not None:
-                    to_bias += by_logit.sum(dim=0)
+                    to_bias[columns] += by_logit.sum(dim=0)
         if to_bias is not None:
             to_bias = to_bias.to(weight_VH.dtype)
-        return to_features, to_weight.to(weight_VH.dtype), to_bias, None
+        return to_features.to(features_NH.dtype), to_weight.to(weight_VH.dtype), to_bias, None
 
 
-def _parts(features_NH: torch.Tensor, weight_VH: torch.Tensor) -> Iterator[slice]:
-    limit = _GPU_CHUNK_LOGITS if features_NH.is_cuda else _CPU_CHUNK_LOGITS
-    size = max(_FEWEST_IN_CHUNK, limit // len(weight_VH))
-    for start in range(0, len(features_NH), size):
-        yield slice(start, start + size)
+class _RunningSoftmax(NamedTuple):
+    """What N softmaxes have come to after some of their columns; each [N, 1]."""
+
+    top_N1: torch.Tensor
+    """The highest score."""
+    total_N1: torch.Tensor
+    """Σ exp(s − top)."""
+    weighted_N1: torch.Tensor
+    """Σ (s − top) · exp(s − top)."""
+    chosen_N1: torch.Tensor
+    """Score of the row's token."""
+
+    @classmethod
+    def empty(cls, like_N1: torch.Tensor) -> "_RunningSoftmax":
+        zeros_N1 = torch.zeros_like(like_N1)
+        return cls(torch.full_like(like_N1, -torch.inf), zeros_N1, zeros_N1, zeros_N1)
+
+    def with_tile(
+        self, scores_NV: torch.Tensor, place_N1: torch.Tensor, is_inside_N1: torch.Tensor
+    ) -> "_RunningSoftmax":
+        """Take more columns; their scores are overwritten."""
+        top_N1 = torch.maximum(self.top_N1, scores_NV.amax(dim=-1, keepdim=True))
+        chosen_N1 = torch.where(is_inside_N1, scores_NV.gather(-1, place_N1), self.chosen_N1)
+        # The bound keeps 0 · ∞ away where all before are banned; its exponential is 0.
+        fall_N1 = (self.top_N1 - top_N1).clamp(min=_NO_WEIGHT)
+        kept_N1 = fall_N1.exp()
+        shifted_NV = scores_NV.sub_(top_N1)
+        weights_NV = shifted_NV.exp()
+        weighted_N1 = (weights_NV[:, None] @ shifted_NV[:, :, None])[:, 0]
+        return _RunningSoftmax(
+            top_N1,
+            self.total_N1 * kept_N1 + weights_NV.sum(dim=-1, keepdim=True),
+            (self.weighted_N1 + self.total_N1 * fall_N1) * kept_N1 + weighted_N1,
+            chosen_N1,
+        )
+
+
+_NO_WEIGHT = -1e4
+"""A score so far below the highest that its exponential is 0 in float32."""
+
+
+def _tiles(
+    features_NH: torch.Tensor, weight_VH: torch.Tensor
+) -> tuple[Sequence[slice], Sequence[slice]]:
+    """Cut the logits [N, V] into rows and columns."""
+    n, v = len(features_NH), len(weight_VH)
+    if features_NH.is_cuda:
+        height, width = max(_GPU_FEWEST_ROWS, _GPU_TILE_LOGITS // v), v
+    else:
+        height = max(1, min(n, _CPU_TILE_ROWS))
+        width = _CPU_TILE_LOGITS // height
+    return _cut(n, height), _cut(v, width)
+
+
+def _cut(n: int, size: int) -> list[slice]:
+    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
 
 
 _plain_heads: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
@@ -232,7 +296,7 @@ def has_plain_head(model: PreTrainedModel) -> bool:
 def _from_logits(
     logits_NV: torch.Tensor, positions: Positions
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    logprobs_NV = positions.scores(logits_NV, slice(None)).log_softmax(dim=-1)
+    logprobs_NV = positions.scores(logits_NV).log_softmax(dim=-1)
     known_NV = logprobs_NV.detach()
     entropy_N = -(known_NV.exp() * known_NV).sum(dim=-1)
     return logprobs_NV.gather(-1, positions.tokens_N[:, None])[:, 0], entropy_N
