@@ -204,6 +204,18 @@ def test_attention_that_is_not_plain_is_named(kind: str, build: Callable[..., An
     assert torch.allclose(way(model, batch), padded(model, batch), atol=1e-4)
 
 
+def test_a_base_model_that_is_the_whole_model_has_a_body(build: Callable[..., Any]) -> None:
+    """Of Llama 4 and, in older releases of the library, of Gemma 3."""
+    model, batch = build("llama4_text", **UNSHARED["llama4_text"][0]), batch_of([(5, [4, 3, 6])], 0)
+    assert model.base_model is model
+    found_BT = response_logprobs(model, batch).logprobs_BT[batch.response_mask_BT]
+    logits_BSV = model(input_ids=batch.input_ids_BS).logits
+    tokens_N = batch.response_tokens_BT[batch.response_mask_BT]
+    wanted_NV = logits_BSV[batch.predicting_positions].log_softmax(dim=-1)
+    wanted_N = wanted_NV.gather(1, tokens_N[:, None])[:, 0]
+    assert torch.allclose(found_BT, wanted_N, atol=1e-5)
+
+
 def test_logits_that_are_capped_are_named(build: Callable[..., Any]) -> None:
     model, batch = build("gemma2", head_dim=8), batch_of([(5, [4, 3, 6])], 0)
     with capture_logs() as logs:

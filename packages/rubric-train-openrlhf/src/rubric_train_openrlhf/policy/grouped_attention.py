@@ -336,17 +336,16 @@ def _attention(  # noqa: PLR0913, PLR0917 -- transformers' own call
 cast("Any", ALL_ATTENTION_FUNCTIONS).register(NAME, _attention)
 
 
-def row_states(model: PreTrainedModel, row: GroupedRow) -> torch.Tensor:
-    """Run a model's body over a row, and give the last hidden states [N, H].
+def row_states(body: PreTrainedModel, row: GroupedRow) -> torch.Tensor:
+    """Run a model without its head over a row, and give the last hidden states [N, H].
 
     Raises:
         NoGroupedAttentionError: its attention is not the plain one.
     """
     mask = torch.zeros(1, 1, 1, 1, device=row.token_ids_1N.device)
-    of_pass = _Pass(cast("Any", model.config).get_text_config(), row, mask)
+    of_pass = _Pass(cast("Any", body.config).get_text_config(), row, mask)
     with of_pass.running():
-        body: Callable[..., Any] = model.base_model
-        return body(
+        return cast("Any", body)(
             input_ids=row.token_ids_1N,
             attention_mask=mask,
             position_ids=row.positions_1N,

@@ -13,7 +13,12 @@ from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.holding import hold_rope
 from rubric_train_openrlhf.policy.rollouts import TokenBatch
-from rubric_train_openrlhf.policy.sharing import has_groups, response_states, tell_unshared
+from rubric_train_openrlhf.policy.sharing import (
+    body_of,
+    has_groups,
+    response_states,
+    tell_unshared,
+)
 
 # Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. A CPU multiplies tiles of fewer
 # columns twice as fast as rows of a whole vocabulary; on a GPU each row stays whole.
@@ -286,7 +291,7 @@ def has_plain_head(model: PreTrainedModel) -> bool:
         probe_BS = torch.arange(2, device=model.device)[None]
         with torch.no_grad():
             full_BSV = model(input_ids=probe_BS, use_cache=False).logits
-            hidden_BSH = model.base_model(input_ids=probe_BS, use_cache=False)[0]
+            hidden_BSH = body_of(model)(input_ids=probe_BS, use_cache=False)[0]
             known = type(head) is torch.nn.Linear and torch.equal(head(hidden_BSH), full_BSV)
         torch.clear_autocast_cache()  # as after sampling
         _plain_heads[model] = known

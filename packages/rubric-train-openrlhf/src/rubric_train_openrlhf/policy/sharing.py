@@ -56,27 +56,36 @@ def has_groups(batch: TokenBatch) -> bool:
     return len(batch.prompts.encoded) < len(batch.prompt_index_B)
 
 
+def body_of(model: PreTrainedModel) -> PreTrainedModel:
+    """Find the model without its output embedding.
+
+    `base_model` is the whole model where an architecture names a part that it does not have.
+    """
+    body = cast("PreTrainedModel", model.base_model)
+    return body if body is not model else getattr(model, "model", model)
+
+
 Way = Callable[[PreTrainedModel, TokenBatch], torch.Tensor]
 
 
 def padded(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     """Each response reads its own prompt."""
-    hidden_BSH: torch.Tensor = model.base_model(input_ids=batch.input_ids_BS, use_cache=False)[0]
+    hidden_BSH: torch.Tensor = body_of(model)(input_ids=batch.input_ids_BS, use_cache=False)[0]
     return hidden_BSH[batch.predicting_positions]
 
 
 def grouped(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     """All prompts and responses stand in one row, each once."""
     row = GroupedRow.of(batch)
-    return row_states(model, row).index_select(0, row.predicting_N)
+    return row_states(body_of(model), row).index_select(0, row.predicting_N)
 
 
 def handed(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
     """Each response is handed the keys and values of its prompt."""
-    prompts, index_B = batch.prompts, batch.prompt_index_B
+    prompts, index_B, body = batch.prompts, batch.prompt_index_B, body_of(model)
     cache = DynamicCache(config=model.config)
-    given: dict[str, Any] = {str(cache_name(type(model.base_model).forward)): cache}
-    prompt_PSH = model.base_model(
+    given: dict[str, Any] = {str(cache_name(type(body).forward)): cache}
+    prompt_PSH = body(
         input_ids=prompts.token_ids_PS,
         attention_mask=prompts.mask_PS.long(),
         position_ids=prompts.positions_PS,
@@ -92,7 +101,7 @@ def handed(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
         layer.keys = layer.keys.index_select(0, index_B)
         layer.values = layer.values.index_select(0, index_B)
     steps_T = torch.arange(read_BT.shape[1], device=read_BT.device)
-    later_BTH = model.base_model(
+    later_BTH = body(
         input_ids=read_BT,
         attention_mask=torch.cat((prompts.mask_PS[index_B], torch.ones_like(read_BT)), dim=1),
         position_ids=prompts.lengths_P[index_B, None] + steps_T,
@@ -151,13 +160,13 @@ def _no_handed(model: PreTrainedModel) -> str:
     layers = DynamicCache(config=model.config).layers
     if not all(type(layer) is DynamicLayer for layer in layers):
         return "a cache that is no list of keys and values"
-    if cache_name(type(model.base_model).forward) is None:
+    if cache_name(type(body_of(model)).forward) is None:
         return "no cache by a known name"
     return _no_positions(model)
 
 
 def _no_positions(model: PreTrainedModel) -> str:
-    accepted = inspect.signature(type(model.base_model).forward).parameters
+    accepted = inspect.signature(type(body_of(model)).forward).parameters
     return "" if "position_ids" in accepted else "takes no positions"
 
 
