@@ -306,8 +306,11 @@ def test_responses_beyond_the_positions_are_refused(
     share_prompts: bool,  # noqa: FBT001
     build: Callable[..., Any],
 ) -> None:
-    model = build("llama", max_position_embeddings=24)
+    model = build("gpt2", **{**KINDS["gpt2"], "n_positions": 24, "max_position_embeddings": 24})
     told = "row 1 .*20 tokens of prompt and 5 of response.* 24 positions"
     batch = pack_responses([EncodedPrompt(tuple(range(3, 23)))] * 2, [(4,) * 4, (4,) * 5])
     with pytest.raises(PolicyInputError, match=told):
         response_logprobs(model, batch, share_prompts=share_prompts)
+    rotated = build("llama", max_position_embeddings=24)  # as in `sft` on a long reference
+    found_BT = response_logprobs(rotated, batch, share_prompts=share_prompts).logprobs_BT
+    assert bool(found_BT.isfinite().all())
