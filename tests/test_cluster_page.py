@@ -97,7 +97,7 @@ def test_ray_and_the_command_accept_what_the_slurm_script_gives_them(tmp_path: P
     ray = pytest.importorskip("ray.scripts.scripts")
     from ray.scripts.symmetric_run import curate_and_validate_ray_start_args
 
-    assert _start(tmp_path, lasts_s=0).wait(timeout=60) == 0
+    assert _start(tmp_path, lasts_s=0).wait(timeout=600) == 0
 
     name, *words = json.loads((tmp_path / "words.json").read_text())
     before, after = words[: words.index("--")], words[words.index("--") + 1 :]
@@ -123,7 +123,7 @@ def test_the_slurm_script_hands_its_signal_on_and_waits(tmp_path: Path) -> None:
         assert job.poll() is None
         time.sleep(0.02)
     job.send_signal(signal.SIGTERM)
-    assert job.wait(timeout=60) == 128 + signal.SIGTERM
+    assert job.wait(timeout=600) == 128 + signal.SIGTERM
     assert (tmp_path / "ended").exists()
 
 

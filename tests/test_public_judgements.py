@@ -24,6 +24,7 @@ FIGURES = {
     "WildBench": 2,
     "HealthBench": 2,
     "CJE": 7,
+    "corrections": 2,
 }
 Command = Callable[..., None]
 

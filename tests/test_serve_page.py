@@ -56,7 +56,7 @@ def _served(folder: Path, block: str) -> Iterator[str]:
         yield found[0]
     finally:
         process.terminate()
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
     assert process.returncode == 0
 
 

@@ -110,7 +110,7 @@ BENCHMARKS = (
     ),
     Benchmark(
         "public_judgements",
-        "published figures of judges and people that our functions do not reproduce, of 24",
+        "published figures of judges and people that our functions do not reproduce, of 28",
         ("numpy", "scipy", "krippendorff"),
         data="--data",
     ),

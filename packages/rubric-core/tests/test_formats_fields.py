@@ -1,6 +1,7 @@
 """Every value of a foreign row is read, left out on purpose, or refused."""
 
 import json
+import re
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -274,6 +275,8 @@ def _values(value: object) -> int:
         return sum(map(_values, value))
     if isinstance(value, str) and value.startswith(("[{", "{")):
         return _values(json.loads(value))
+    if isinstance(value, str) and value.startswith("###"):  # the parts of a judge's prompt
+        return sum(1 for part in re.split(r"(?m)^###.+:", value)[1:] if part.strip())
     return 0 if value is None or value == "" else 1
 
 

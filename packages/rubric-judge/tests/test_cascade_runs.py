@@ -196,8 +196,9 @@ def test_what_the_ledger_holds_is_not_asked_again_after_kill_9(
         keys = [ledger.key(view, judge=judge) for view in views]
         held = {number for number, key in enumerate(keys) if ledger.find(key) is not None}
     assert N / 2 - 10 < len(held) < N
-    time.sleep(0.1)  # what was in flight reaches the endpoints' records
-    marks = [len(one.records) for one in (cheap, strong)]
+    marks: list[int] = []
+    while marks != (marks := [len(one.records) for one in (cheap, strong)]):
+        time.sleep(0.5)  # what was in flight may still reach the endpoints' records
 
     again = _start("--out", "killed.jsonl", "--ledger", "ledger", folder=folder)
     assert again.wait() == 0

@@ -16,7 +16,7 @@ from rubric_judge.testing import FakeEndpointProcess, marked, marked_share
 PROGRAM = Path(sys.executable).with_name("rubric-judge")
 N_RESPONSES = 40
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def start(folder: Path, endpoint: FakeEndpointProcess, *words: str) -> subproces
 
 def test_judging_is_told_on_standard_error_alone(folder: Path) -> None:
     with FakeEndpointProcess(marked_share, latency=0.1) as endpoint:
-        output, errors = start(folder, endpoint).communicate(timeout=120)
+        output, errors = start(folder, endpoint).communicate(timeout=600)
     lines = [line for line in errors.splitlines() if line.startswith("rubric-judge: judging: ")]
     assert len(lines) >= 2, errors
     assert " of 40, " in lines[0]
@@ -61,13 +61,13 @@ def test_a_stopped_command_says_what_is_kept_and_what_goes_on(
 ) -> None:
     with FakeEndpointProcess(marked_share, latency=0.5) as endpoint:
         run = start(folder, endpoint, *ledger)
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 600
         while endpoint.counts.total() < 3:
             assert run.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)
         run.send_signal(signal.SIGTERM)
-        _, errors = run.communicate(timeout=120)
+        _, errors = run.communicate(timeout=600)
         assert run.returncode == 128 + signal.SIGTERM
         assert "Traceback" not in errors
         last = errors.splitlines()[-1]

@@ -20,7 +20,6 @@ from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, replies
 ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio
 
-ONE_ATTEMPT = {"max_transport_attempts": 1, "timeout_s": 0.6}
 FAST = {"backoff_s": 0.001}
 WAYS: dict[str, dict[str, object]] = {
     "openai": {"model": "openai/fake", "transport": "litellm"},
@@ -175,9 +174,14 @@ async def test_a_prompt_that_the_provider_refuses_is_a_refusal(
 async def test_a_call_that_brings_no_answer_is_unavailable_with_its_reason(
     make_view: ViewFactory, fault: Fault, way: str
 ) -> None:
+    reason = UNAVAILABLE[fault]
+    one_attempt = {
+        "max_transport_attempts": 1,
+        "timeout_s": 0.6 if reason is Reason.TIMEOUT else 60,
+    }
     with FakeEndpoint(1.0, faults=[fault] * 2) as endpoint:  # litellm's route to vLLM asks twice
-        result = await _judge(endpoint, make_view(), way, **ONE_ATTEMPT)
-    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, UNAVAILABLE[fault])
+        result = await _judge(endpoint, make_view(), way, **one_attempt)
+    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, reason)
     assert (result.scores, result.attempts) == ({}, 1)
     assert result.detail
 
@@ -200,7 +204,7 @@ async def test_a_broken_transfer_is_tried_again(
     make_view: ViewFactory, way: str, fault: Fault
 ) -> None:
     with FakeEndpoint(0.5, faults=[fault]) as endpoint:
-        result = await _judge(endpoint, make_view(), way, timeout_s=1.0)
+        result = await _judge(endpoint, make_view(), way, timeout_s=4.0)
     assert result.outcome is Outcome.SCORED
     assert result.attempts == 2
 
@@ -249,9 +253,9 @@ async def test_a_retry_after_beyond_the_deadline_ends_the_judgement_at_once(
 ) -> None:
     started_s = time.monotonic()
     with FakeEndpoint(faults=[Fault.RATE_LIMIT_RETRY_AFTER] * 2, retry_after_s=3600) as endpoint:
-        result = await _judge(endpoint, make_view(), way, timeout_s=20, deadline_s=20)
+        result = await _judge(endpoint, make_view(), way, timeout_s=600, deadline_s=600)
     assert (result.reason, len(endpoint.calls)) == (Reason.RATE_LIMITED, 1)
-    assert time.monotonic() - started_s < 10
+    assert time.monotonic() - started_s < 300
 
 
 async def test_the_deadline_ends_a_judgement_in_the_middle_of_an_attempt(
@@ -259,10 +263,10 @@ async def test_the_deadline_ends_a_judgement_in_the_middle_of_an_attempt(
     way: str,
 ) -> None:
     with FakeEndpoint(faults=[Fault.OVERLOADED, Fault.HANG]) as endpoint:
-        result = await _judge(endpoint, make_view(), way, timeout_s=1.0, deadline_s=1.0)
+        result = await _judge(endpoint, make_view(), way, timeout_s=4.0, deadline_s=4.0)
     assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.TIMEOUT)
     assert result.attempts == 2
-    assert result.detail.startswith("no answer within deadline_s=1: check that the server is up")
+    assert result.detail.startswith("no answer within deadline_s=4: check that the server is up")
 
 
 @every_way
@@ -288,7 +292,7 @@ async def test_an_endpoint_that_is_not_there_is_a_connection_fault(
 ) -> None:
     with FakeEndpoint() as endpoint:
         pass
-    result = await _judge(endpoint, make_view(), way, **ONE_ATTEMPT)
+    result = await _judge(endpoint, make_view(), way, max_transport_attempts=1)
     assert (result.reason, result.attempts) == (Reason.CONNECTION, 1)
     assert "check `api_base`" in result.detail
 

@@ -122,7 +122,7 @@ def test_a_pool_that_two_loops_use_at_once_says_so_and_stays_usable(
     both = threading.Barrier(2)
 
     async def work() -> int:
-        both.wait(5)
+        both.wait(600)
         return len(await pool.judge_all([make_view(str(n)) for n in range(100)]))
 
     ends = _in_threads(work, work)
@@ -144,7 +144,7 @@ def test_pools_of_two_loops_that_share_a_judge_are_told(make_view: ViewFactory) 
     judge, both = _LimitedJudge(), threading.Barrier(2)
 
     async def work() -> int:
-        both.wait(5)
+        both.wait(600)
         return len(await JudgePool(judge).judge_all([make_view(str(n)) for n in range(100)]))
 
     ends = _in_threads(work, work)
@@ -170,7 +170,7 @@ def test_a_fork_in_the_middle_of_a_step_leaves_the_child_a_clean_count(
     pool = JudgePool(_Waiting(), workers=1, micro_batch=1)
     parent = threading.Thread(target=lambda: asyncio.run(pool.judge_all([make_view()])))
     parent.start()
-    began.wait(5)
+    began.wait(600)
     if not (child := os.fork()):
         done.set()
         os._exit(asyncio.run(_judge_after_all(pool, make_view())))

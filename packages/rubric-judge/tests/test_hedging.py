@@ -45,7 +45,7 @@ class Scene:
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    with anyio.fail_after(60):
+    with anyio.fail_after(600):
         while not condition():  # noqa: ASYNC110  # it depends on the clock
             await anyio.sleep(0.005)
 

@@ -137,7 +137,7 @@ async def test_tokens_a_minute_hold_attempts_back_until_the_true_count_is_known(
             assert order == []  # for about a minute
             limiter.succeeded(tokens=500)
             limiter.succeeded(tokens=500)  # said twice, corrected once
-        with anyio.fail_after(30):
+        with anyio.fail_after(600):
             while not order:  # noqa: ASYNC110  # it depends on the clock
                 await anyio.sleep(0.01)
         release.set()
@@ -201,7 +201,7 @@ async def test_cancellation_anywhere_leaks_no_slot(seed: int) -> None:
     statistics = limiter.statistics()
     assert (statistics.in_flight, statistics.waiting) == (0, 0)
     assert statistics.peak_in_flight <= 3
-    with anyio.fail_after(30):
+    with anyio.fail_after(600):
         async with limiter.attempt(tokens=1):
             assert limiter.statistics().in_flight == 1
 

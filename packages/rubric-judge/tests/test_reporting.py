@@ -20,7 +20,7 @@ async def test_each_result_is_there_before_the_next_is_made() -> None:
     def work(report: Report[int]) -> None:
         for number in range(3):
             report(number)
-            assert taken.acquire(timeout=60)
+            assert taken.acquire(timeout=600)
 
     found: list[int] = []
     async for number in reported(work):

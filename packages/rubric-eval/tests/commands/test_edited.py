@@ -204,7 +204,6 @@ def test_what_only_digests_can_see_is_refused_with_its_file(
         assert f"{folder.root / changed}: is not as the evaluation's end left it" in shown
 
 
-@pytest.mark.timeout(60)
 def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(
     command: Command, evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
 ) -> None:

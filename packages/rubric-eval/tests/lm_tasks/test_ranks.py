@@ -93,7 +93,7 @@ def _evaluated(folder: Path, metadata: dict[str, str], *, processes: int) -> tup
         )
         for rank in range(processes)
     ]
-    said = [process.communicate(timeout=500)[0] for process in started]
+    said = [process.communicate(timeout=600)[0] for process in started]
     assert [process.returncode for process in started] == [0] * processes, "\n".join(said)
     return json.loads((folder / f"done_by_{processes}.json").read_text("utf-8")), said[0]
 

@@ -250,7 +250,7 @@ async def test_an_answer_is_given_while_longer_ones_of_its_batch_are_written(
 
     def held(self: SeededDraw, input_ids: Any, scores: Any) -> Any:
         is_last = input_ids.shape[1] >= POSITIONS + 2
-        assert not is_last or going_on.wait(20), f"nothing was given in {next(steps)} steps"
+        assert not is_last or going_on.wait(600), f"nothing was given in {next(steps)} steps"
         return draw(self, input_ids, scores)
 
     monkeypatch.setattr(SeededDraw, "__call__", held)

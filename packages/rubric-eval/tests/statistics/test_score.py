@@ -13,7 +13,10 @@ def test_one_answer_an_item_has_wilsons_interval() -> None:
     assert found == wilson_interval(5, 19)
 
 
-@pytest.mark.parametrize(("n", "least"), [(3, 0.91), (8, 0.91), (40, 0.925), (150, 0.93)])
+@pytest.mark.parametrize(
+    ("n", "least"),
+    [(2, 0.95), (3, 0.95), (4, 0.95), (7, 0.95), (8, 0.91), (40, 0.925), (150, 0.93)],
+)
 def test_every_share_is_held_the_smallest_too(n: int, least: float) -> None:
     """Exact coverage; Wilson's own interval holds 83 % at the smallest shares."""
     found = [limits(wilson_interval(right, n)) for right in range(n + 1)]

@@ -146,11 +146,14 @@ def wilson(share: float, n: float, quantile: float) -> tuple[float, float]:
 
 
 def binomial_limits(count: int, n: int, confidence: float) -> tuple[float, float]:
-    """Return Wilson's modified interval of a share of n independent decisions.
+    """Return Wilson's modified interval of a share of n independent decisions, or the exact one.
 
     Wilson's own lower limit of 1 to 3 decisions is too high for the smallest shares, and his
     interval then holds as few as 83 % of them; there the limit of a Poisson count takes its place,
-    and 1 minus that of the others where few decisions do not count. It needs scipy.
+    and 1 minus that of the others where few decisions do not count. At 95 % it then
+    covers every share in at least 90.9 % of samples. With fewer than 8 decisions it would fall to
+    87 %: they have Clopper and Pearson's interval, which covers every share as often as it says.
+    It needs scipy.
 
     Args:
         count: decisions that count, at most n.
@@ -158,10 +161,14 @@ def binomial_limits(count: int, n: int, confidence: float) -> tuple[float, float
         confidence: nominal coverage, in (0, 1).
 
     Source: Brown, Cai and DasGupta, Interval estimation for a binomial proportion, Statistical
-        Science 16 (2001), section 4.1.1.
+        Science 16 (2001), section 4.1.1; Clopper and Pearson, The use of confidence or fiducial
+        limits illustrated in the case of the binomial, Biometrika 26 (1934).
     """
     from scipy import stats
 
+    if n < _FEWEST_FOR_WILSON:
+        exact = cast("Any", stats).binomtest(count, n).proportion_ci(confidence, method="exact")
+        return float(exact.low), float(exact.high)
     chi2, norm = cast("Any", stats).chi2, cast("Any", stats).norm  # no type stubs
     few = 2 if n <= _SMALL_SAMPLE else 3
     low, high = wilson(count / n, n, float(norm.ppf((1 + confidence) / 2)))
@@ -172,5 +179,7 @@ def binomial_limits(count: int, n: int, confidence: float) -> tuple[float, float
     return low, high
 
 
+_FEWEST_FOR_WILSON: Final = 8
+"""Decisions below which the interval is exact."""
 _SMALL_SAMPLE: Final = 50
 """Decisions up to which the limit of 3 is Wilson's."""

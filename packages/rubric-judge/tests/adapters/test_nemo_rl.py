@@ -197,8 +197,8 @@ def test_the_actor_runs_on_ray(
         environment = actor.options(num_cpus=0).remote({"judge": judge, "tasks": tasks})
         log = [{"role": "assistant", "content": "It is the cross entropy."}]
         steps = [environment.step.remote([log] * 2, [{"task_id": task_id}] * 2) for _ in range(3)]
-        rewards = [step.rewards.tolist() for step in ray.get(steps, timeout=120)]
-        metrics = ray.get(environment.global_post_process_and_metrics.remote({}), timeout=60)[1]
+        rewards = [step.rewards.tolist() for step in ray.get(steps, timeout=600)]
+        metrics = ray.get(environment.global_post_process_and_metrics.remote({}), timeout=600)[1]
         print(json.dumps([rewards, metrics["rubric/score"]]))
     """)
 

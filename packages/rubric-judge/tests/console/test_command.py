@@ -113,4 +113,4 @@ def test_a_closed_pipe_ends_quietly() -> None:
         assert writer.stdout
         assert writer.stderr
         writer.stdout.close()
-        assert (writer.wait(60), writer.stderr.read()) == (141, b"")
+        assert (writer.wait(600), writer.stderr.read()) == (141, b"")

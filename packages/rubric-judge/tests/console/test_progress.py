@@ -172,7 +172,7 @@ def test_the_thread_tells_while_the_code_does_not(said_lines: list[str]) -> None
     clock = Clock()
     progress = Progress(Quick("rubric-x", clock=clock, every_s=0, write=write), clock=clock)
     with progress, progress.phase("loading libraries"):
-        assert is_told.wait(timeout=60)
+        assert is_told.wait(timeout=600)
     assert set(said_lines) == {"rubric-x: loading libraries\n"}
     assert not [one for one in threading.enumerate() if one.name == "progress"]
 

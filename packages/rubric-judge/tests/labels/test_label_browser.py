@@ -77,7 +77,7 @@ class Typist:
         playwright_api.expect(self.page.locator("#progress")).not_to_have_text(before)
 
     def saved(self) -> None:
-        playwright_api.expect(self.page.locator("#saved")).to_have_text("saved", timeout=20_000)
+        playwright_api.expect(self.page.locator("#saved")).to_have_text("saved", timeout=600_000)
 
     def given(self, path: Path, source: LabelSource) -> dict[tuple[int, str], float | None]:
         labels = [one for one in read_labels(path, source) if one.rater == self.rater]
@@ -137,7 +137,7 @@ def test_500_labels_are_typed_while_the_server_is_killed_twice_and_another_types
         assert [*anna.typed][:20] != [*ben.typed][:20]
         assert anna.harm == ben.harm == []
         server.send_signal(signal.SIGTERM)
-        assert server.wait(30) == 0
+        assert server.wait(600) == 0
     assert len(path.read_text().splitlines()) == 500 + len(ben.typed)
     assert not list(tmp_path.glob(".*"))
 

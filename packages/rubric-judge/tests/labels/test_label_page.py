@@ -43,7 +43,7 @@ def _served(app: FastAPI) -> Generator[httpx.Client]:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
         try:
-            with httpx.Client(base_url=address, timeout=60) as client:
+            with httpx.Client(base_url=address, timeout=600) as client:
                 yield client
         finally:
             server.should_exit = True
@@ -254,7 +254,7 @@ def test_a_second_host_is_not_answered(client: httpx.Client) -> None:
     place = client.base_url.host, client.base_url.port or 0
     for hosts in (two, two[::-1], [two[0], two[0]]):
         lines = ["GET /v1/responses/1 HTTP/1.1", *hosts, "Connection: close", "", ""]
-        with socket.create_connection(place, timeout=60) as asking, asking.makefile("rb") as reply:
+        with socket.create_connection(place, timeout=600) as asking, asking.makefile("rb") as reply:
             asking.sendall("\r\n".join(lines).encode())
             assert reply.readline().split()[1] in {b"400", b"421"}
 
@@ -343,7 +343,7 @@ def test_the_command_keeps_others_out_and_goes_on_where_it_was_stopped(
         assert status == 2
         assert f"in use by another process, pid {process.pid}" in complaint
         process.send_signal(signal.SIGTERM)
-        printed, complaint = process.communicate(timeout=60)
+        printed, complaint = process.communicate(timeout=600)
     assert (process.returncode, complaint) == (0, "")
     assert "Anna" in printed
     with labelling(tmp_path, "--port", "0") as (_, address):

@@ -93,7 +93,7 @@ def test_equal_weights_leave_every_bit(hits: list[tuple[float, float]]) -> None:
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
-def test_rates_are_shares_in_wilsons_intervals(tp: int, fp: int, fn: int, tn: int) -> None:
+def test_rates_are_shares_in_wilsons_or_exact_intervals(tp: int, fp: int, fn: int, tn: int) -> None:
     found = rates.youden(tp, fp, fn, tn)
 
     for rate, right, n in (
@@ -105,11 +105,16 @@ def test_rates_are_shares_in_wilsons_intervals(tp: int, fp: int, fn: int, tn: in
             assert rate.value is None
             assert found.youden_j.value is None
             continue
-        wilson = cast("Any", stats).binomtest(right, n).proportion_ci(0.95, method="wilson")
         assert rate.value == pytest.approx(right / n, abs=1e-15)
         low, high = _bounds(rate)
         assert low is not None
         assert high is not None
+        tested = cast("Any", stats).binomtest(right, n)
+        if n < 8:
+            exact = tested.proportion_ci(0.95, method="exact")
+            assert (low, high) == pytest.approx((exact.low, exact.high), abs=1e-12)
+            continue
+        wilson = tested.proportion_ci(0.95, method="wilson")
         # Of 1 to 3 decisions the limit may be that of a Poisson count, which is farther out.
         near_0, near_1 = 0 < right <= 3, 0 < n - right <= 3
         assert low <= wilson.low + 1e-12

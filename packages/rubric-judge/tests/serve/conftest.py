@@ -56,7 +56,7 @@ def _running(service: JudgeService) -> Generator[httpx.Client]:
         port = bound.getsockname()[1]
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
         thread.start()
-        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600) as client:
             yield client
         server.should_exit = True
         thread.join(20)

@@ -37,7 +37,7 @@ WHOLE = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 def _connected(client: httpx.Client, *sent: bytes, source: str = "") -> Generator[socket.socket]:
     to = (client.base_url.host, client.base_url.port or 0)
     came_from = (source, 0) if source else None
-    with socket.create_connection(to, timeout=60, source_address=came_from) as one:
+    with socket.create_connection(to, timeout=600, source_address=came_from) as one:
         for data in sent:
             one.sendall(data)
         yield one
@@ -134,7 +134,7 @@ def test_a_connection_too_many_is_told_so(serving: Serving, task: Task) -> None:
         capture_logs() as logged,
         _connected(client, whole) as first,
     ):
-        assert asked.wait(20)
+        assert asked.wait(600)
         with _connected(client) as second:
             status, refused = _read(second)
         answered.set()
@@ -225,7 +225,7 @@ def test_a_process_with_few_files_serves_on(tmp_path: Path) -> None:
     ) as process:
         assert process.stdout is not None
         with (
-            httpx.Client(base_url=process.stdout.readline().split()[-1], timeout=60) as client,
+            httpx.Client(base_url=process.stdout.readline().split()[-1], timeout=600) as client,
             ExitStack() as stack,
         ):
             for _ in range(8):
@@ -233,7 +233,7 @@ def test_a_process_with_few_files_serves_on(tmp_path: Path) -> None:
                     stack.enter_context(_connected(client, UNFINISHED))
                 assert httpx.get(f"{client.base_url}/healthz").status_code == 200
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=600)
     assert process.returncode == 0
     assert "serve.connections.fewer" in said
     assert len(said.splitlines()) < 10

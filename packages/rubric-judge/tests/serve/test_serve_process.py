@@ -80,7 +80,7 @@ def test_the_command_serves_and_ends_with_0_on_sigterm(serving: Serving) -> None
         }
         answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1))
         served.process.send_signal(signal.SIGTERM)
-        _, log = served.process.communicate(timeout=60)
+        _, log = served.process.communicate(timeout=600)
     assert (answer.status_code, served.process.returncode) == (200, 0)
     events = [json.loads(line) for line in log.splitlines()]
     assert [event["path"] for event in events] == ["/healthz", "/v1/judge"]
@@ -97,7 +97,7 @@ def test_a_listwise_judge_scores_the_items_of_a_task_together_and_refuses_too_ma
                 for numbers in ((1, 2), (1, 2, 3))
             )
             served.process.send_signal(signal.SIGTERM)
-            served.process.communicate(timeout=60)
+            served.process.communicate(timeout=600)
         asked = [len(call.responses) for call in endpoint.calls]
     assert asked == [0, 2]  # the first asks whether it is there
     assert [one["reward"] for one in two.json()["results"]] == [0.001, 0.002]
@@ -115,7 +115,7 @@ def test_a_ledger_answers_what_was_asked_before(serving: Serving) -> None:
                 metrics = httpx.get(f"{served.url}/metrics").text
                 rows.append(answer.json()["results"])
                 served.process.send_signal(signal.SIGINT)
-                served.process.communicate(timeout=60)
+                served.process.communicate(timeout=600)
                 assert served.process.returncode == 0
     assert rows[0] == rows[1]
     assert len(endpoint.calls) == 2 + 2  # one question before each start
@@ -174,9 +174,9 @@ def test_a_replica_that_is_not_there_is_named_and_the_other_serves(serving: Serv
         FakeEndpoint(0.5) as endpoint,
         serving(_judge_of(endpoint, "http://127.0.0.1:9/v1")) as served,
     ):
-        answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1), timeout=60)
+        answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1), timeout=600)
         served.process.send_signal(signal.SIGTERM)
-        _, said = served.process.communicate(timeout=60)
+        _, said = served.process.communicate(timeout=600)
     assert [row["reward"] for row in answer.json()["results"]] == [0.5]
     assert said.startswith("rubric-judge: one replica is not there: the judge 'fake' at ")
     assert said.count("\n") == 1
@@ -201,7 +201,7 @@ async def test_a_signal_under_load_loses_no_answer(serving: Serving) -> None:
         FakeEndpoint(_by_number, latency=0.5) as endpoint,
         serving(_judge_of(endpoint), "--workers", "4", "--drain-s", "30") as served,
     ):
-        async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
+        async with httpx.AsyncClient(base_url=served.url, timeout=600) as client:
 
             async def ask(number: int) -> None:
                 body = _body(served.task, number, number + 500)
@@ -215,7 +215,7 @@ async def test_a_signal_under_load_loses_no_answer(serving: Serving) -> None:
                 health = await _health(client, lambda health: not health["ready"])
                 live = await client.get("/healthz/live")
                 refused = await client.post("/v1/judge", json=_body(served.task, 1))
-        served.process.communicate(timeout=60)
+        served.process.communicate(timeout=600)
     assert served.process.returncode == 0
     assert [answer.status_code for answer in answers] == [200] * 40
     assert health.status_code == 503
@@ -235,7 +235,7 @@ async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
         FakeEndpoint(latency=lambda _: next(latencies_s, 60.0)) as endpoint,
         serving(_judge_of(endpoint), "--drain-s", drain_s) as served,
     ):
-        async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
+        async with httpx.AsyncClient(base_url=served.url, timeout=600) as client:
 
             async def ask() -> None:
                 answers.append(await client.post("/v1/judge", json=_body(served.task, 1)))
@@ -246,7 +246,7 @@ async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
                 for _ in range(signals):
                     served.process.send_signal(signal.SIGTERM)
                     await anyio.sleep(0.3)
-        _, log = served.process.communicate(timeout=60)
+        _, log = served.process.communicate(timeout=600)
     assert served.process.returncode == 1
     assert [answer.json()["error"]["kind"] for answer in answers] == ["draining"]
     assert "serve.drain.unanswered" in log
@@ -264,7 +264,7 @@ def test_a_signal_while_bodies_are_on_their_way_is_no_fault_of_ours(serving: Ser
             client.sendall(head)
         assert httpx.get(f"{served.url}/healthz").status_code == 200  # the others came before it
         served.process.send_signal(signal.SIGTERM)
-        _, log = served.process.communicate(timeout=60)
+        _, log = served.process.communicate(timeout=600)
     assert served.process.returncode == 0
     assert "Traceback" not in log
 
@@ -278,7 +278,7 @@ async def test_two_hundred_clients_are_all_answered_in_their_order(serving: Serv
         FakeEndpoint(_by_number, latency=0.05) as endpoint,
         serving(_judge_of(endpoint), "--max-queued", "300", "--workers", "32") as served,
     ):
-        async with httpx.AsyncClient(base_url=served.url, timeout=60, limits=limits) as client:
+        async with httpx.AsyncClient(base_url=served.url, timeout=600, limits=limits) as client:
 
             async def ask(number: int) -> None:
                 body = _body(served.task, *range(number, number + 4))
@@ -301,7 +301,6 @@ async def test_two_hundred_clients_are_all_answered_in_their_order(serving: Serv
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_service_keeps_to_its_own_description(serving: Serving, tmp_path: Path) -> None:
     # Rubrics can break rules that JSON Schema cannot state (unique ids, a weight above 0), and ids
     # of tasks are not in it: for those, 422 and 404 answer what the schema allows.
@@ -322,7 +321,7 @@ def test_the_service_keeps_to_its_own_description(serving: Serving, tmp_path: Pa
             capture_output=True,
             text=True,
             check=False,
-            timeout=280,
+            timeout=600,
         )
         assert served.process.poll() is None
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

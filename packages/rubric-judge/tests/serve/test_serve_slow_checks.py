@@ -38,16 +38,16 @@ def test_the_deadline_holds_and_others_are_answered_meanwhile(
 
         def ask() -> None:
             body = _body(slow_task, "aaa", SLOW)
-            answers.append(httpx.post(f"{url}/v1/judge", json=body, timeout=60))
+            answers.append(httpx.post(f"{url}/v1/judge", json=body, timeout=600))
 
         asking = threading.Thread(target=ask)
         asking.start()
         answered = 0
         while asking.is_alive():
-            answered += httpx.get(f"{url}/healthz", timeout=60).status_code == 200
+            answered += httpx.get(f"{url}/healthz", timeout=600).status_code == 200
         asking.join()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
 
     (answer,) = answers
     assert answer.status_code == 200
@@ -67,15 +67,15 @@ def test_a_service_that_ends_says_so_to_whoever_waits(
 
         def ask() -> None:
             body = _body(slow_task, SLOW)
-            answers.append(httpx.post(f"{url}/v1/judge", json=body, timeout=60))
+            answers.append(httpx.post(f"{url}/v1/judge", json=body, timeout=600))
 
         asking = threading.Thread(target=ask)
         asking.start()
-        while not httpx.get(f"{url}/healthz", timeout=60).json()["queued"]:
+        while not httpx.get(f"{url}/healthz", timeout=600).json()["queued"]:
             pass
         process.send_signal(signal.SIGTERM)
         asking.join()
-        process.communicate(timeout=60)
+        process.communicate(timeout=600)
 
     (answer,) = answers
     assert (answer.status_code, answer.json()["error"]["kind"]) == (503, "draining")

@@ -167,7 +167,7 @@ class Command:
             text=True,
         )
 
-    def wait(self, timeout_s: float = 120) -> tuple[int, str]:
+    def wait(self, timeout_s: float = 600) -> tuple[int, str]:
         """Return the exit status and what was written to standard error."""
         _, errors = self.process.communicate(timeout=timeout_s)
         return self.process.returncode, errors

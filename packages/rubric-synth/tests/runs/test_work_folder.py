@@ -59,7 +59,6 @@ def _fill(path: Path) -> None:
             work.add_outcome(_outcome(document), _SETTINGS)
 
 
-@pytest.mark.timeout(60)
 def test_a_pipe_in_place_of_a_file_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     _fill(whole)

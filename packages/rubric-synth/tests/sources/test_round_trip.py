@@ -200,3 +200,38 @@ def test_numbers_in_brackets(
     path = tmp_path / "a.md"
     path.write_text(f"# Loops\n\n{written}\n")
     assert _said(read, path) == [said or written]
+
+
+def test_code_of_a_page_raises_and_names_tags(tmp_path: Path, read: Callable) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(
+        "<h1>Tags</h1><p>Write <code>10<sup>3</sup></code> or <code>&lt;div&gt;</code>, of "
+        "<math><mfrac><mn>1</mn><mn>2</mn></mfrac></math> and <math><msqrt><mn>2</mn></msqrt>"
+        "</math>, <del>12</del>13 or <mark>14</mark>.</p>"
+    )
+    assert _said(read, path) == ["Write `10^3` or `<div>`, of 1/2 and √2, 13 or 14."]
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (
+            "The `<div>` holds `10<sup>3</sup>`, not <b>10</b>.",
+            "The `<div>` holds `10<sup>3</sup>`, not 10.",
+        ),
+        ("Read `x[1]` and `a*b*c`, says [2].", "Read `x[1]` and `a*b*c`, says."),
+        ("Of ![`z`](a.png) all, **use `y`**.", "Of all, use `y`."),
+        (r"It is 5\*6 for \$7, ~~12~~13 of $a<b>c$.", "It is 5*6 for $7, 13 of $a<b>c$."),
+        (
+            r"$\Theta^*$ and $Q^*$ of $\tilde{h}_{k}$, ${r}_{w}$.",
+            r"$\Theta^*$ and $Q^*$ of $\tilde{h}_{k}$, ${r}_{w}$.",
+        ),
+        ("For $5 to $6, ~5 to ~7 and `\\*`.", "For $5 to $6, ~5 to ~7 and `\\*`."),
+    ],
+)
+def test_code_formulas_and_escapes_of_markdown(
+    tmp_path: Path, read: Callable, written: str, said: str
+) -> None:
+    path = tmp_path / "a.md"
+    path.write_text(f"# Tags\n\n{written}\n")
+    assert _said(read, path) == [said]

@@ -134,7 +134,6 @@ def test_compressed_lines_are_read_and_a_broken_end_is_counted(
     assert only.reason == "unreadable"
 
 
-@pytest.mark.timeout(60)
 def test_lines_without_end_are_given_up(
     tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,14 +25,14 @@ def test_results_come_in_order_while_the_caller_goes_on(tasks: tuple[Task, ...])
     seen_threads: set[str] = set()
 
     def score(view: JudgeView) -> float:
-        assert caller_is_past_submit.wait(timeout=60)
+        assert caller_is_past_submit.wait(timeout=600)
         seen_threads.add(threading.current_thread().name)
         return len(view.response) / 10
 
     with background_judge(ScriptedJudge(score), config=LIMITS) as judge:
         future = judge.submit(views(tasks, ["a", "bbb", "cc"]))
         caller_is_past_submit.set()
-        judged = future.result(timeout=60)
+        judged = future.result(timeout=600)
 
     assert [result.scores["named"] for result in judged.results] == pytest.approx([0.2, 0.6, 0.4])
     assert judged.judge_s > 0
@@ -42,6 +42,6 @@ def test_results_come_in_order_while_the_caller_goes_on(tasks: tuple[Task, ...])
 def test_an_exception_of_a_judge_is_an_unavailable_result(tasks: tuple[Task, ...]) -> None:
 
     with background_judge(FailingJudge(RuntimeError("boom")), config=LIMITS) as judge:
-        (result,) = judge.submit(views(tasks, ["a"])).result(timeout=60).results
+        (result,) = judge.submit(views(tasks, ["a"])).result(timeout=600).results
 
     assert result.reason is Reason.JUDGE_ERROR

@@ -130,7 +130,6 @@ def test_a_run_killed_in_the_middle_of_any_write_ends_as_if_it_had_not_been(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_full_disk_is_one_clear_line_and_the_run_goes_on_after_it(
     make_config: Callable[..., TrainConfig], tmp_path: Path, forks: Any
 ) -> None:
@@ -182,7 +181,6 @@ def test_a_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_of_two_runs_in_one_folder_one_runs(
     make_config: Callable[..., TrainConfig], tmp_path: Path, forks: Any
 ) -> None:

@@ -170,7 +170,6 @@ def test_a_damaged_run_folder_is_refused_and_left_as_it_is(
     assert files(config.out) == before
 
 
-@pytest.mark.timeout(60)
 def test_a_pipe_in_place_of_any_file_is_refused_or_replaced_and_never_waited_for(
     make_config: MakeConfig, made_run: MadeRun, spread_judge: ScriptedJudge, tmp_path: Path
 ) -> None:
@@ -321,7 +320,6 @@ class Breaking:
         raise self._fault
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

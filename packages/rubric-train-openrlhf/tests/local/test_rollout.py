@@ -47,7 +47,7 @@ class WaitingCodec:
     def completion(self, view: PolicyView, token_ids: Sequence[int]) -> Completion:
         self._first = self._first or view.task_id
         if view.task_id != self._first:
-            assert self._judged.wait(timeout=60), "judging waits for all of the sampling"
+            assert self._judged.wait(timeout=600), "judging waits for all of the sampling"
         return self._codec.completion(view, token_ids)
 
     def save(self, path: Path) -> None:

@@ -36,7 +36,6 @@ def test_no_folder_is_said(tmp_path: Path) -> None:
     assert "no such run folder" in str(error)
 
 
-@pytest.mark.timeout(60)
 def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(
     make_run: Callable[..., Path],
 ) -> None:

@@ -87,7 +87,8 @@ class Account:
         self._left_out[path] = _reasons()[reason]
 
     def add_decoded(self, path: FieldPath, value: object) -> None:
-        """Take down that a text is JSON, whose own values count in place of it."""
+        """Take down that a text has parts, as JSON has, which count in place of it."""
+        self._read.discard(path)
         self._decoded[path] = value
 
     def has(self, path: FieldPath) -> bool:

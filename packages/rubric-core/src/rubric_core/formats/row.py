@@ -177,6 +177,24 @@ class Row:
         """
         self.account.leave_out(self._path(name), reason)
 
+    def take_parts(
+        self, name: str, parts: Mapping[str, str], *, left_out: Mapping[str, str]
+    ) -> None:
+        """Take down that a text was read in parts.
+
+        Args:
+            name: of the field.
+            parts: of the text, by their titles.
+            left_out: the parts that are left out on purpose, with their reasons; see `leave_out`.
+        """
+        path = self._path(name)
+        self.account.add_decoded(path, parts)
+        for title in parts:
+            if title in left_out:
+                self.account.leave_out((*path, title), left_out[title])
+            else:
+                self.account.add((*path, title))
+
     def has_read(self, name: str) -> bool:
         """Whether a field was read."""
         return self.account.has(self._path(name))

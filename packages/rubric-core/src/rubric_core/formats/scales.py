@@ -152,8 +152,9 @@ def read_feedback_collection(row: Row) -> Draft:
 _SECTION: Final = re.compile(r"^###([^:\n]+):[ \t]*\n?", re.MULTILINE)
 _LEVEL: Final = re.compile(r"^Score (\d):\s*(.+)$", re.MULTILINE)
 _ASKED, _SCALE, _REFERENCE = "The instruction to evaluate", "Score Rubric", "Reference Answer"
-_NOT_RUBRIC: Final = ("Task Description", "Response", "Feedback")
-"""How the sections of a prompt begin that are the judge's instructions, or an answer."""
+_NOT_RUBRIC: Final = {"Task Description": "setting", "Response": "answer", "Feedback": "answer"}
+"""How the sections of a prompt begin that are left out, and why: the judge's instructions, and an
+answer with its judgement."""
 
 
 def read_prometheus(row: Row) -> Draft:
@@ -191,6 +192,13 @@ def _of_prompt(row: Row, name: str) -> Draft:
     unread = [title for title in sections if not title.startswith(known)]
     if unread or before.strip():
         raise row.error("has a part that is none of a Prometheus prompt", name)
+    left_out = {
+        title: reason
+        for title in sections
+        for start, reason in _NOT_RUBRIC.items()
+        if title.startswith(start)
+    }
+    row.take_parts(name, sections, left_out=left_out)
     criterion = scale.partition("\n")[0].strip().removeprefix("[").removesuffix("]")
     reference = _starting(sections, _REFERENCE)
     return Draft(_levelled(criterion, levels), (("user", asked),), reference=reference)

@@ -51,7 +51,7 @@ class Heldout(BaseModel):
         return mean
 
     def interval(self, *, confidence: float = 0.95) -> Interval:
-        """Mean reward over questions with its interval in [0, 1]; the documents are drawn.
+        """Mean reward over questions with its interval in [0, 1], documents as the unit.
 
         Raises:
             EvalShapeError: no question has a reward.

@@ -17,6 +17,8 @@ from rubric_synth.cleaning.scripts import plain_scripts
 from rubric_synth.tables import read_table, word_set
 
 _MARKDOWN: Final = patterns(read_table("patterns")["markdown"])
+_ASIDE: Final = 0xF0000
+"""First of the private characters that stand for code and formulas: a paragraph has fewer."""
 _LETTERS: Final = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
 
 
@@ -24,7 +26,7 @@ def normal_characters(text: str) -> str:
     """Return a text in NFC, with one kind of line end, without control characters.
 
     Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space, and
-    a control character within a word U+FFFD: there was a letter, or a gap.
+    a control character within a word U+FFFD: there was a letter, or a gap. Ligatures are letters.
     Of the marks on one letter, 30 are kept.
     """
     if "\x1b" in text:
@@ -32,11 +34,15 @@ def normal_characters(text: str) -> str:
     text = _MARKDOWN["line_ends"].sub("\n", text)
     text = _MARKDOWN["lost_letter"].sub("\ufffd", text)
     text = _MARKDOWN["invisible"].sub("", text).replace("\u00a0", " ")
-    return composed(text)
+    return composed(without_ligatures(text))
 
 
 def without_ligatures(text: str) -> str:
-    """Write the letters that a ligature of print stands for."""
+    """Write the letters that a ligature of print stands for, without a gap that print put behind.
+
+    No word ends in fi, fl, ffi or ffl, but for wifi and its like.
+    """
+    text = _MARKDOWN["gap_of_ligature"].sub(r"\1", text)
     return _MARKDOWN["ligature"].sub(lambda found: _LETTERS[ord(found[0]) - 0xFB00], text)
 
 
@@ -91,8 +97,21 @@ def sections(text: str) -> tuple[Section, ...]:
 
 
 def inline_text(text: str) -> str:
-    """Remove links, images, tags, emphasis and lost references from one run of text."""
-    bare = _without_citations(_WITHOUT_MARKUP(_MARKUP["tag"].sub("", text)))
+    """Remove links, images, tags, emphasis, struck text and lost references from one run of text.
+
+    Code and formulas stay as they are: `x[1]` cites nothing, and `<div>` is a word of its page.
+    """
+    kept: dict[str, str] = {}
+
+    def put_aside(found: re.Match[str]) -> str:
+        mark = chr(_ASIDE + len(kept))
+        kept[mark] = found[0]
+        return mark
+
+    bare = _MARKDOWN["as_written"].sub(put_aside, text) if "`" in text or "$" in text else text
+    bare = _without_citations(_WITHOUT_MARKUP(_MARKUP["tag"].sub("", bare)))
+    if kept:
+        bare = bare.translate(str.maketrans(kept))
     return " ".join(html.unescape(bare).split())
 
 

@@ -7,7 +7,7 @@ parted at the end of a line are whole again.
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from statistics import median
 from typing import Final, NamedTuple
 
@@ -29,6 +29,11 @@ _MAX_HEADING_CHARS: Final = 120
 _MAX_PAGE_NUMBER_CHARS: Final = 60
 _TABLE_PARTS: Final = 3
 _MIN_LETTERS: Final = 3
+_MIN_NUMBERED: Final = 3
+_MOST_LABEL_WORDS: Final = 6
+_SAME_HEIGHT: Final = 0.15
+_CHAPTER_SCALE: Final = 1.3
+_MIN_TITLE_LETTERS: Final = 0.7
 _MIN_LETTER_FRAC: Final = 0.5
 _MIN_LINE_LETTERS: Final = 0.25
 _PATTERNS: Final = patterns(read_table("patterns")["pages"])
@@ -60,6 +65,8 @@ class _Measures(NamedTuple):
     height: float
     gap: float
     chars: float
+    numbered: frozenset[float] = frozenset()
+    """Heights of numbered headings, where these are of more than one line in a print."""
 
 
 def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str] = ()) -> str:
@@ -80,6 +87,7 @@ def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str]
         and _letter_frac(line.text) >= _MIN_LINE_LETTERS
     ]
     known = frozenset(_key(title) for title in outline)
+    usual = usual._replace(numbered=_numbered_heights(lines, usual))
     blocks = _without_references(_blocks(lines, usual, known))
     text = "\n\n".join(filter(_is_text, blocks))
     return without_ligatures(_whole_words(text))
@@ -139,15 +147,23 @@ def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> l
     before: Line | None = None
     heading_height = 0.0
     is_open = False  # whether the last block is a paragraph that may go on
-    for line in lines:
+    is_numbered = False  # whether there was a numbered heading; before it stands the title
+    tallest = 0.0  # of the headings so far
+    for line, after in zip_longest(lines, lines[1:]):
         bullet = _PATTERNS["bullet"].match(line.text)
         is_heading = _is_heading(line, before, usual, known)
+        is_heading = is_heading and not _goes_on(line, after, usual)
+        tallest = max(tallest, line.height) if is_heading else tallest
+        is_numbered = is_numbered or (is_heading and line.height in usual.numbered)
+        is_title = not is_numbered and line.height >= tallest
+        is_label = is_heading and not is_title and _is_label(line, usual, known)
+        is_heading = is_heading and not is_label
         is_close = before and 0 < before.top - line.top <= 2.0 * line.height
         if is_heading and is_close and heading_height == line.height:
             blocks[-1][0] += f" {line.text}"
         elif is_heading:
             blocks.append([f"## {line.text}"])
-        elif line.parts >= _TABLE_PARTS:
+        elif is_label or line.parts >= _TABLE_PARTS:
             blocks.append([f"| {line.text} |"])
         else:
             text = f"- {line.text[bullet.end() :]}" if bullet else line.text
@@ -155,7 +171,7 @@ def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> l
                 blocks[-1].append(text)
             else:
                 blocks.append([text])
-        is_open = not is_heading and line.parts < _TABLE_PARTS
+        is_open = not (is_heading or is_label) and line.parts < _TABLE_PARTS
         heading_height = line.height if is_heading else 0.0
         before = line
     return ["\n".join(block) for block in blocks]
@@ -174,6 +190,40 @@ def _is_heading(line: Line, before: Line | None, usual: _Measures, known: frozen
         return True
     stands_off = before is None or not 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
     return stands_off and _PATTERNS["numbered_heading"].match(text) is not None
+
+
+def _numbered_heights(lines: Sequence[Line], usual: _Measures) -> frozenset[float]:
+    """Return the heights of numbered headings that are taller than text, if they are a habit."""
+    found = [
+        line.height
+        for line in lines
+        if line.height >= _HEADING_SCALE * usual.height
+        and _PATTERNS["numbered_heading"].match(line.text)
+    ]
+    return frozenset(found) if len(found) >= _MIN_NUMBERED else frozenset()
+
+
+def _is_label(line: Line, usual: _Measures, known: frozenset[str]) -> bool:
+    """Tell the large print of a figure from a heading, in a print that numbers its headings."""
+    is_short = len(line.text.split()) <= _MOST_LABEL_WORDS
+    is_ranked = any(abs(line.height - height) <= _SAME_HEIGHT for height in usual.numbered)
+    is_named = _key(line.text) in known or _NAMED_HEADING.fullmatch(line.text) is not None
+    is_tall = line.height >= _HEADING_SCALE * usual.height
+    if not (usual.numbered and is_tall and is_short):
+        return False
+    is_chapter = line.height >= _CHAPTER_SCALE * max(usual.numbered)
+    is_worded = _letter_frac(line.text) >= _MIN_TITLE_LETTERS
+    return not (is_ranked or is_named or (is_chapter and is_worded))
+
+
+def _goes_on(line: Line, after: Line | None, usual: _Measures) -> bool:
+    """Tell a numbered point of a list, whose sentence goes on in the next line."""
+    if after is None or not _PATTERNS["numbered_heading"].match(line.text):
+        return False
+    is_close = 0 < _gap(line, after, usual) <= _PARAGRAPH_GAP * usual.gap
+    is_alike = abs(line.height - usual.height) <= _SAME_HEIGHT
+    is_full = len(line.text) >= usual.chars
+    return is_close and is_alike and (after.text[:1].islower() or is_full)
 
 
 def _is_row(line: Line) -> bool:

@@ -9,6 +9,7 @@ import re
 from typing import Final
 
 from rubric_core.rewriting import patterns
+from rubric_synth.cleaning.mathml import plain_mathml
 from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("scripts")
@@ -31,7 +32,8 @@ def plain_scripts(text: str) -> str:
     """
     if "<" not in text and "{su" not in text and "$" not in text:
         return text
-    text = _PATTERNS["linked_note"].sub("", text)
+    text = plain_mathml(_PATTERNS["linked_note"].sub("", text))
+    text = _PATTERNS["fraction"].sub(_fraction, text)
     text = _PATTERNS["power"].sub(_from_mathml, text)
     pieces: list[str] = []
     place, before = 0, ""
@@ -45,11 +47,32 @@ def plain_scripts(text: str) -> str:
 
 
 def with_script_tags(page: str) -> str:
-    """Return a page of HTML that has tags where it raised or lowered text by its style."""
-    return _PATTERNS["styled"].sub(r"<su\g<kind>>\g<inside></su\g<kind>>", page)
+    """Return a page of HTML that has tags where it raised or lowered text by its style.
+
+    Its MathML is plain, and so is what its code raises and lowers.
+    """
+    page = _PATTERNS["styled"].sub(r"<su\g<kind>>\g<inside></su\g<kind>>", plain_mathml(page))
+    return _PATTERNS["html_code"].sub(_plain_code, page)
+
+
+def _plain_code(code: re.Match[str]) -> str:
+    def shown(found: re.Match[str]) -> str:
+        return f"{'^' if found['kind'] in 'pP' else '_'}{found[2]}"
+
+    return _PATTERNS["html_code_script"].sub(shown, code[0])
+
+
+def _fraction(found: re.Match[str]) -> str:
+    """Write 4<sup>1</sup>/<sub>2</sub> as 4 1/2."""
+    if found["code"]:
+        return found[0]
+    gap = " " if found["before"] else found["gap"]
+    return f"{found['before']}{gap}{found['over']}/{found['under']}"
 
 
 def _from_mathml(found: re.Match[str]) -> str:
+    if found["code"]:
+        return found[0]
     script = _PATTERNS["tag"].sub("", found["script"])
     return (
         f"{found['base'].strip()}<su{found['kind']}>{''.join(script.split())}</su{found['kind']}>"
@@ -209,6 +232,7 @@ def _is_power_of_word(word: str, bare: str, *, is_apart: bool) -> bool:
             or is_measure
             or word in _FUNCTIONS
             or (is_short and not word.islower() and not word.isupper())
+            or (bare in {"2", "3", "4"} and _PATTERNS["no_word"].fullmatch(word) is not None)
         )
     is_letter = len(bare) == 1 and bare.islower()
     return not is_letter or len(word) == 1 or word in _FUNCTIONS

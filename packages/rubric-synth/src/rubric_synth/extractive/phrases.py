@@ -323,6 +323,7 @@ def _is_verb_there(tokens: Sequence[str], place: int, terms: CorpusTerms) -> boo
 
 _ALL_VERBS: Final = VERBS | PROSE_VERBS
 _CLAUSE_OPENERS: Final = word_set("clause_openers")
+_EMPTY_NOUNS: Final = word_set("empty_nouns")
 
 
 def _same_clause(word: str) -> bool:
@@ -353,7 +354,7 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
                     best, best_weight = " ".join(run), weight
     if not best:
         chunks = (_TOKEN.findall(chunk) for chunk in _CHUNK.split(sentence))
-        verbs = {
+        no_names = _EMPTY_NOUNS | {
             tokens[place].lower()
             for tokens in chunks
             for place in range(len(tokens))
@@ -364,7 +365,7 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
             (
                 word.capitalize() if terms.is_name(word.capitalize()) else word
                 for word in alone
-                if word.lower() not in verbs
+                if word.lower() not in no_names
                 and terms.is_noun(word)
                 and not terms.is_common(word)
                 and _is_nameable([word], terms)

@@ -26,6 +26,7 @@ from rubric_synth.cleaning.scripts import plain_scripts, with_script_tags
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, RejectionReason
 from rubric_synth.sources import raw_text
+from rubric_synth.sources.latex import plain_latex
 from rubric_synth.sources.raw_text import NotTextError
 from rubric_synth.tables import phrase
 
@@ -248,6 +249,8 @@ class Converter:
             raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
         if kind == "rst":
             data = markup.with_titles_of_labels(_OTHER_FILES.sub("", data.decode())).encode()
+        if kind == "latex":
+            data = plain_latex(data.decode()).encode()
         markdown = _pandoc(data, kind, most=self._most_markup, timeout_s=self._timeout_s)
         return self._document(file, markdown, "")
 

@@ -26,10 +26,13 @@ class ModelShape(BaseModel):
     hidden: PositiveInt = Field(validation_alias="hidden_size")
     intermediate: PositiveInt = Field(validation_alias="intermediate_size")
     heads: PositiveInt = Field(validation_alias="num_attention_heads")
+    # Pydantic 2.12 asks for these defaults also where `heads` or `hidden` was refused.
     kv_heads: PositiveInt = Field(
-        default_factory=lambda read: read["heads"], validation_alias="num_key_value_heads"
+        default_factory=lambda read: read.get("heads", 1), validation_alias="num_key_value_heads"
     )
-    head_dim: PositiveInt = Field(default_factory=lambda read: read["hidden"] // read["heads"])
+    head_dim: PositiveInt = Field(
+        default_factory=lambda read: read.get("hidden", 1) // read.get("heads", 1)
+    )
     vocabulary: PositiveInt = Field(validation_alias="vocab_size")
     tied: bool = Field(default=False, validation_alias="tie_word_embeddings")
     """One matrix for the first and the last layer."""

@@ -25,4 +25,4 @@ def test_a_process_ends_once_what_it_stands_for_is_over(tmp_path: Path) -> None:
         assert one.stdout.readline() == "up\n"
         assert one.poll() is None
         sign.touch()
-        assert one.wait(timeout=60) == 1
+        assert one.wait(timeout=600) == 1
