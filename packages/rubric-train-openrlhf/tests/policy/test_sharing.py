@@ -118,6 +118,40 @@ def test_every_way_gives_the_states_of_the_padded_batch(
         assert torch.allclose(way(model, batch), padded(model, batch), atol=1e-5)
 
 
+def test_a_group_of_one_response_reads_its_prompt_as_ever(build: Callable[..., Any]) -> None:
+    """There is nothing to share: the same numbers to the bit, and no word of it."""
+    model = built(build, "llama")
+    for sizes in ([(9, [4])], [(9, [4]), (3, [1]), (1, [7])]):
+        batch = batch_of(sizes, 0)
+        with capture_logs() as logs:
+            found_BT, found = logprobs_and_gradients(model, batch, share_prompts=True)
+        wanted_BT, wanted = logprobs_and_gradients(model, batch, share_prompts=False)
+        assert not logs
+        assert torch.equal(found_BT, wanted_BT)
+        assert all(torch.equal(found[name], gradient) for name, gradient in wanted.items())
+    with_another = batch_of([(9, [4]), (6, [3, 5])], 0)
+    assert shared_way(model, with_another) is grouped
+    assert_equal_by_both(model, with_another)
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [
+        ("gpt2", {"n_positions": 24, "max_position_embeddings": 24}),
+        ("llama", {"max_position_embeddings": 24}),
+        ("mistral", {"sliding_window": 24}),
+    ],
+)
+def test_a_group_may_be_longer_than_the_limit_of_a_row(
+    kind: str, limit: dict[str, int], build: Callable[..., Any]
+) -> None:
+    """16 tokens and three responses of 8 are 40 in one row; what counts is each response's own."""
+    model = build(kind, **{**KINDS[kind], **limit})
+    batch = batch_of([(16, [8, 8, 8])], 0)
+    assert shared_way(model, batch) is grouped
+    assert_equal_by_both(model, batch)
+
+
 def test_rows_wider_than_a_window_are_read_one_by_one(build: Callable[..., Any]) -> None:
     """Within the window all is seen; the sliding mask beyond is the padded batch's."""
     model = build("mistral", sliding_window=12)
