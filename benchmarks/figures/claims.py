@@ -101,6 +101,14 @@ BENCHMARKS = (
         ("transformers", "torch"),
     ),
     Benchmark(
+        "shared_prompt",
+        "response tokens per second of CPU of a whole step with the prompt of a group read once a"
+        " pass over without, SmolLM2, prompt 512, response 80, 8 to a prompt; passes with six times"
+        " TRL's and half of the memory",
+        ("trl", "transformers", "torch"),
+        stacks=True,
+    ),
+    Benchmark(
         "judge_admission",
         "points between the gains in true held-out reward with and without admission, a judge"
         " that turns half of the weight upside down, the least of three seeds",

@@ -105,6 +105,10 @@ def test_a_cpu_takes_what_runs_there() -> None:
         ),
         ({"precision": "float32"}, r"flash attention computes in 16 bits"),
         (
+            {"optim": {"share_prompts": False, "micro_batch": 1}},
+            r"optim\.share_prompts=false is of backend: local",
+        ),
+        (
             {"cluster": {"ray": {"address": "auto", "dashboard": "http://h:8265"}}},
             r"give one",
         ),

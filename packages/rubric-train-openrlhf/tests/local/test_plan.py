@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -79,16 +80,18 @@ def test_the_memory_of_an_update_is_that_which_autograd_keeps() -> None:
     batch = pack_responses(
         [prompt for prompt in prompts for _ in range(4)], [tuple(range(7, 39))] * 8
     )
-    kept: dict[int, int] = {}
     weights = {one.untyped_storage().data_ptr() for one in model.parameters()}
 
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
-        return tensor
+    def counted(**options: bool) -> int:
+        kept: dict[int, int] = {}
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        response_logprobs(model, batch)
-    counted = sum(size for place, size in kept.items() if place not in weights)
+        def keep(tensor: torch.Tensor) -> torch.Tensor:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+            response_logprobs(model, batch, **options)
+        return sum(size for place, size in kept.items() if place not in weights)
 
     config = parse_config(
         {
@@ -103,10 +106,48 @@ def test_the_memory_of_an_update_is_that_which_autograd_keeps() -> None:
     sizes = _shape(config.model)
     assert sizes is not None
     head = 4 * shape.vocab_size * shape.hidden_size
-    assert _update_bytes(config, sizes, 60) / _ALLOCATED - head == pytest.approx(counted, rel=0.1)
+    once, each = (
+        _update_bytes(config, sizes, 60, way) / _ALLOCATED - head for way in ("grouped", "each")
+    )
+    assert once == pytest.approx(counted(), rel=0.1)
+    assert each == pytest.approx(counted(share_prompts=False), rel=0.1)
+    assert once < 0.6 * each
     cache = 2 * shape.layers * 2 * 16 * 4 * 8 * 4 * (60 + 32)  # micro_batch of 8 prompts × 4
     assert _cache_bytes(config, sizes, 60) == cache + 4 * sizes.parameters
     assert _cache_bytes(config.model_copy(update={"device": "cuda"}), sizes, 60) == cache
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, "prompts are read once a pass, in one row with all responses to them"),
+        ({"optim": {"share_prompts": False}}, "prompts are read once for each response"),
+        ({"optim": {"micro_batch": 1}}, "prompts are read once for each response"),
+        ({"precision": "bfloat16"}, "prompts are read once a pass, and their keys and values"),
+        (
+            {"precision": "bfloat16", "optim": {"gradient_checkpointing": True}},
+            "prompts are read once for each response",
+        ),
+    ],
+)
+def test_a_plan_says_how_often_prompts_are_read(
+    changes: dict[str, Any], told: str, make_config: Callable[..., TrainConfig]
+) -> None:
+    assert told in describe_plan(make_config(**changes))
+
+
+def test_a_plan_says_where_a_window_is_too_narrow(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    kept = {"model_type": "mistral", "sliding_window": 16, "vocab_size": 90, "hidden_size": 32}
+    kept |= {"num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    for window, told in ((16, "may be longer than the model's sliding_window"), (4096, "one row")):
+        (tmp_path / "config.json").write_text(json.dumps({**kept, "sliding_window": window}))
+        assert told in describe_plan(make_config(model={"path": tmp_path}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "mamba"}))
+    assert "once a pass where the architecture allows" in describe_plan(
+        make_config(model={"path": tmp_path})
+    )
 
 
 def test_the_paper_preset_says_that_its_model_is_not_there_yet(

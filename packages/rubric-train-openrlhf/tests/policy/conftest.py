@@ -130,7 +130,7 @@ KINDS: dict[str, dict[str, dict[str, Any]]] = tomllib.loads(
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def build() -> Callable[..., PreTrainedModel]:
     """Make a tiny model of a kind, whose logits differ well from token to token."""
 

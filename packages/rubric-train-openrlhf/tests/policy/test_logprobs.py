@@ -16,7 +16,6 @@ from rubric_train_openrlhf.policy import (
     sample_groups,
     sampling,
 )
-from rubric_train_openrlhf.policy.holding import recompute_layers
 from rubric_train_openrlhf.policy.logprobs import has_plain_head
 
 if TYPE_CHECKING:
@@ -76,8 +75,9 @@ def test_recomputed_logprobs_equal_the_samplers(
 def test_values_and_gradients_equal_the_plain_formula(
     model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(logprobs, "_CPU_CHUNK_LOGITS", 90 * 7)
-    monkeypatch.setattr(logprobs, "_FEWEST_IN_CHUNK", 1)
+    # Tiles of seven rows and two columns; all of the first and of many others is banned somewhere.
+    monkeypatch.setattr(logprobs, "_CPU_TILE_LOGITS", 7 * 2)
+    monkeypatch.setattr(logprobs, "_CPU_TILE_ROWS", 7)
     rollouts = draw(model, prompts)
     batch = pack_rollouts(rollouts, range(3, 20))
     slopes_BT = torch.randn(
@@ -100,30 +100,6 @@ def test_values_and_gradients_equal_the_plain_formula(
     for name, gradient in gradients(model, loss).items():
         scale = float(gradient.abs().max()) + 1e-6
         assert torch.allclose(our_gradients[name], gradient, atol=1e-4 * scale), name
-
-
-def test_reading_the_prompt_once_changes_nothing(
-    model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rollouts = draw(model, prompts)
-    batch = pack_rollouts(rollouts, [5, 3, 20, 22, 4, 18, 23, 2, 19])
-    shared = response_logprobs(model, batch).logprobs_BT
-    shared_gradients = gradients(model, shared.sum())
-    monkeypatch.setattr(logprobs, "_can_share", lambda *_: False)
-    whole = response_logprobs(model, batch).logprobs_BT
-    assert torch.allclose(shared, whole, atol=1e-4)
-    for name, gradient in gradients(model, whole.sum()).items():
-        scale = float(gradient.abs().max()) + 1e-6
-        assert torch.allclose(shared_gradients[name], gradient, atol=1e-4 * scale), name
-
-
-def test_only_full_attention_shares_prompts(model: PreTrainedModel) -> None:
-    prompt = EncodedPrompt((4, 5, 6))
-    group = pack_responses([prompt] * 4, [(7, 8)] * 4)
-    assert logprobs._can_share(model, group) == (model.config.model_type != "gemma2")
-    assert not logprobs._can_share(model, pack_responses([prompt], [(7,)]))
-    recompute_layers(model)
-    assert not logprobs._can_share(model, group)
 
 
 def test_capped_logits_do_not_pass_for_a_plain_head(model: PreTrainedModel) -> None:

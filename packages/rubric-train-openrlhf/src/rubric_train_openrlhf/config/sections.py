@@ -138,6 +138,9 @@ class OptimConfig(OptimizerConfig):
     """Responses per forward and backward pass; changes memory, not the update."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: slower, less memory."""
+    share_prompts: bool = True
+    """Read the prompt of a group once per pass instead of once per response, forward and backward,
+    where the architecture allows; changes time and memory, not the update. The local backend's."""
 
 
 class ValidationConfig(Section):

@@ -138,6 +138,7 @@ class TrainConfig(PolicySettings):
             "null_in_train": "\0" in str(self.data.train),
             "other_device": on_cluster and self.device not in {"auto", self.cluster.device},
             "listwise_on_cluster": on_cluster and isinstance(spec, ListwiseConfig),
+            "unshared_on_cluster": on_cluster and not self.optim.share_prompts,
             "flash_in_float32": is_flash and self.precision == "float32",
         }
 

@@ -6,7 +6,7 @@ Neither torch nor a weight is loaded; `full` reads the tokenizer too.
 from collections.abc import Mapping
 from math import ceil
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from rubric_core import read_tasks
 from rubric_core.files import read_file
@@ -31,9 +31,22 @@ _TOKEN_CHARACTERS = 3
 """Of a token of technical English, as few as a vocabulary of a few thousand has."""
 _TEMPLATE_TOKENS = 40
 """What a chat template puts around a question, its usual system message included."""
+_SHARING_ROWS = 2
+"""Responses of a group in a pass, from which on they share their prompt."""
 _ALLOCATED = 1.4
 """What the process holds of a pass, to what is in use: measured 1.2 after two steps, 1.5 after
 four."""
+
+
+Reading = Literal["grouped", "handed", "windowed", "each", "unknown"]
+"""How an update reads prompts: see `rubric_train_openrlhf.policy.sharing`."""
+_READINGS: Final[Mapping[Reading, str]] = {
+    "grouped": "once a pass, in one row with all responses to them",
+    "handed": "once a pass, and their keys and values are handed to each response",
+    "windowed": "once for each response: rows may be longer than the model's sliding_window",
+    "each": "once for each response",
+    "unknown": "once a pass where the architecture allows, else once for each response",
+}
 
 
 class Memory(NamedTuple):
@@ -69,6 +82,7 @@ def describe_plan(config: TrainConfig, *, full: bool = False) -> str:
         "heldout": heldout_questions(config),
         "admission": admission_lines(config),
         "memory": _memory(config, full=full),
+        "prompts": _READINGS[_reading(config, full=full)],
         "missing": (*judge_lines(config), *missing_lines(config)),
         "traps": (*config.traps(), *shared_lines(config)),
     }
@@ -109,7 +123,8 @@ def _memory(config: TrainConfig, *, full: bool) -> Memory | None:
     if (shape := _shape(config.model)) is None:
         return Memory(count, held)
     tokens = _prompt_tokens(config, counted=full)
-    cache, update = _cache_bytes(config, shape, tokens), _update_bytes(config, shape, tokens)
+    cache = _cache_bytes(config, shape, tokens)
+    update = _update_bytes(config, shape, tokens, _reading(config, full=full))
     return Memory(count, held, cache, update, tokens)
 
 
@@ -148,25 +163,42 @@ def _cache_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) -> 
     return tokens * shape.kv_bytes_per_token(number_bytes=number) + copied
 
 
-def _update_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) -> float:
+def _reading(config: TrainConfig, *, full: bool) -> Reading:
+    optim = config.optim
+    if not optim.share_prompts or min(optim.micro_batch, config.rollout.group_size) < _SHARING_ROWS:
+        return "each"
+    if (shape := _shape(config.model)) is None:
+        return "unknown"
+    if config.precision == "float32" and config.device != "cuda":
+        longest = _prompt_tokens(config, counted=full) + config.rollout.max_new_tokens
+        return "grouped" if shape.window is None or longest <= shape.window else "windowed"
+    return "each" if optim.gradient_checkpointing or shape.window else "handed"
+
+
+def _update_bytes(
+    config: TrainConfig, shape: ModelShape, prompt_tokens: int, reading: Reading
+) -> float:
     """What a pass with gradients holds, all responses at their longest.
 
     With B responses of T tokens that share P prompts of S, per layer: 11·h + 4·I numbers of each of
-    P·S + B·T tokens, and the (a + 2·k)·d numbers of a prompt's keys and values, B·S times. Counted
-    on SmolLM2, the tensors that autograd keeps are within 4 % of it.
+    P·S + B·T tokens (B·S + B·T where each response reads its own prompt), and where a prompt is
+    handed on, the (a + 2·k)·d numbers of its keys and values, B·S times. Counted on SmolLM2, the
+    tensors that autograd keeps are within 4 % of it.
     """
     optim, rollout, number = config.optim, config.rollout, _number_bytes(config)
     rows, answers = optim.micro_batch, optim.micro_batch * rollout.max_new_tokens
     head_gradient = 4 * shape.vocabulary * shape.hidden
     layer = 11 * shape.hidden + 4 * shape.intermediate
-    if optim.gradient_checkpointing:  # of the others one input; each response reads its prompt
-        tokens = rows * prompt_tokens + answers
+    is_shared = reading in {"grouped", "handed"}
+    prompts = ceil(rows / rollout.group_size) if is_shared else rows
+    tokens = prompts * prompt_tokens + answers
+    if optim.gradient_checkpointing:  # of all layers but one their input
         return _ALLOCATED * (
             tokens * (shape.layers * shape.hidden + layer) * number + head_gradient
         )
-    tokens = ceil(rows / rollout.group_size) * prompt_tokens + answers
     handed = rows * prompt_tokens * (shape.heads + 2 * shape.kv_heads) * shape.head_dim
-    return _ALLOCATED * (shape.layers * (tokens * layer + handed) * number + head_gradient)
+    beside = handed if reading == "handed" else 0
+    return _ALLOCATED * (shape.layers * (tokens * layer + beside) * number + head_gradient)
 
 
 def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:

@@ -205,7 +205,12 @@ class Learner:
     ) -> policies.ResponseLogprobs:
         temperature = self.config.rollout.temperature
         with bfloat16_if(self.config.precision == "bfloat16", device=self.model.device):
-            return policies.response_logprobs(model, tokens, temperature=temperature)
+            return policies.response_logprobs(
+                model,
+                tokens,
+                temperature=temperature,
+                share_prompts=self.config.optim.share_prompts,
+            )
 
     def _micro_batches(
         self, rollouts: policies.Rollouts, rows: Sequence[int]

@@ -109,6 +109,9 @@ class Answers:
         """Ask how likely each choice is behind the prompt, without an end token."""
         policy, view = self._policy, self._asks[question.asks[0]].view
         texts = [policy.codec.encode_answer(view, choice)[:-1] for choice in question.choices]
+        longest = len(question.prompt.token_ids) + max(len(text) for text in texts)
+        if self._positions is not None and longest > self._positions:
+            return Reply.too_long(longest, self._positions)
         batch = pack_responses([question.prompt] * len(texts), texts, device=policy.device)
         with evaluating(policy.model), torch.inference_mode():
             logprobs_B = response_logprobs(policy.model, batch).logprobs_BT.sum(dim=1)

@@ -22,6 +22,7 @@ from transformers import PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from rubric_core.data.model_files import read_settings
+from rubric_train_openrlhf.policy.grouped_attention import resuming
 
 _Module = TypeVar("_Module", bound=torch.nn.Module)
 
@@ -48,7 +49,8 @@ def recompute_layers(model: torch.nn.Module) -> None:
     """Keep the input of each layer alone, and compute the rest again in the backward pass.
 
     The library's own switch works in training mode only. A layer that is given a cache would write
-    it twice: whoever passes one asks `is_recomputed` first.
+    it twice: whoever passes one asks `is_recomputed` first. One that attends by groups does so
+    again in the backward pass.
     """
     if model in _RECOMPUTED:
         return
@@ -59,8 +61,11 @@ def recompute_layers(model: torch.nn.Module) -> None:
 
 def is_recomputed(model: torch.nn.Module) -> bool:
     """Whether layers are computed again in the backward pass, by us or by the library."""
-    if model in _RECOMPUTED:
-        return True
+    return model in _RECOMPUTED or is_recomputed_by_library(model)
+
+
+def is_recomputed_by_library(model: torch.nn.Module) -> bool:
+    """Whether layers are computed again in the backward pass by the library's own switch."""
     # Called otherwise since transformers 5.23, which warns of the old name.
     names = ("is_activation_checkpointing", "is_gradient_checkpointing")
     known = next((name for name in names if hasattr(type(model), name)), None)
@@ -83,7 +88,7 @@ def _recomputed(forward: Callable[..., Any], *inputs: Any, **named: Any) -> Any:
         return forward(*inputs, **named)
     # In evaluation mode no layer draws random numbers, whose state would have to be kept.
     kept = {"use_reentrant": False, "preserve_rng_state": False}
-    return checkpoint(forward, *inputs, **kept, **named)
+    return checkpoint(resuming(forward), *inputs, **kept, **named)
 
 
 ROTARY_FILE: Final = "rotary.json"

@@ -1,126 +1,29 @@
 """Log-probabilities of given responses under a policy, with gradients, never holding all logits."""
 
-import inspect
-from collections.abc import Iterator
+from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from transformers import PreTrainedModel
-from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
-from rubric_train_openrlhf.policy.forward_decoding import cache_name
-from rubric_train_openrlhf.policy.holding import hold_rope, is_recomputed
-from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, TokenBatch, pack_responses
+from rubric_train_openrlhf.policy.holding import hold_rope
+from rubric_train_openrlhf.policy.rollouts import TokenBatch
+from rubric_train_openrlhf.policy.sharing import (
+    body_of,
+    has_groups,
+    response_states,
+    tell_unshared,
+)
 
-# Reading prompts apart from responses pays once each prompt serves this many rows.
-_SHARING_ROWS = 2
-
-
-def response_states(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    """Run the model's body over a batch.
-
-    Rows of one group share their prompt: where the architecture allows, it is read once and its
-    keys and values are handed to each response, gradients included.
-
-    Args:
-        model: any Hugging Face causal language model.
-        batch: B sequences on the model's device.
-
-    Returns:
-        Shape [N, H], one row per True in the response mask, in its order.
-    """
-    if _can_share(model, batch):
-        return _shared(model, batch)[batch.response_mask_BT]
-    return _plain(model, batch)
-
-
-def _plain(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    hidden_BSH: torch.Tensor = model.base_model(input_ids=batch.input_ids_BS, use_cache=False)[0]
-    return hidden_BSH[batch.predicting_positions]
-
-
-def _can_share(model: PreTrainedModel, batch: TokenBatch) -> bool:
-    if len(batch.prompts.mask_PS) * _SHARING_ROWS > len(batch.prompt_index_B):
-        return False
-    if is_recomputed(model):
-        return False  # keys and values would be written again in the backward pass
-    layers = DynamicCache(config=model.config).layers
-    forward = type(model.base_model).forward
-    takes_positions = "position_ids" in inspect.signature(forward).parameters
-    is_plain = all(type(layer) is DynamicLayer for layer in layers)
-    if not takes_positions or not is_plain or cache_name(forward) is None:
-        return False
-    return _shares_well(model, batch)
-
-
-_sharing: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
-_SHARED_TOLERANCE = 0.2
-"""Mean distance of hidden states to their spread; arithmetic of 8 bits of mantissa stays below."""
-
-
-def _shares_well(model: PreTrainedModel, batch: TokenBatch) -> bool:
-    """Try once whether a few tokens have the same hidden states by a shared prompt as without."""
-    if (known := _sharing.get(model)) is None:
-        ids = (batch.prompts.encoded[0].token_ids * _TRIED_TOKENS)[:_TRIED_TOKENS]
-        prompts = [EncodedPrompt(ids), EncodedPrompt(ids[1:])]
-        tried = pack_responses(
-            [one for one in prompts for _ in range(_SHARING_ROWS)],
-            [ids] * (len(prompts) * _SHARING_ROWS),
-            device=model.device,
-        )
-        with torch.no_grad():
-            shared_NH = _shared(model, tried)[tried.response_mask_BT].float()
-            plain_NH = _plain(model, tried).float()
-        distance_N = (shared_NH - plain_NH).abs().mean(dim=1)
-        spread_N = plain_NH.std(dim=1)
-        known = bool((distance_N <= _SHARED_TOLERANCE * spread_N).all())
-        torch.clear_autocast_cache()  # as after sampling
-        _sharing[model] = known
-    return known
-
-
-_TRIED_TOKENS = 4
-
-
-def _shared(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
-    prompts, index_B = batch.prompts, batch.prompt_index_B
-    cache = DynamicCache(config=model.config)
-    given: dict[str, Any] = {str(cache_name(type(model.base_model).forward)): cache}
-    prompt_PSH = model.base_model(
-        input_ids=prompts.token_ids_PS,
-        attention_mask=prompts.mask_PS.long(),
-        position_ids=prompts.positions_PS,
-        use_cache=True,
-        **given,
-    )[0]
-    # Where indices repeat, only `index_select` adds gradients up in a fixed order.
-    first_B1H: torch.Tensor = prompt_PSH[:, -1:].index_select(0, index_B)
-    read_BT = batch.response_tokens_BT[:, :-1]
-    if read_BT.shape[1] == 0:
-        return first_B1H
-    for layer in cast("list[Any]", cache.layers):
-        layer.keys = layer.keys.index_select(0, index_B)
-        layer.values = layer.values.index_select(0, index_B)
-    steps_T = torch.arange(read_BT.shape[1], device=read_BT.device)
-    later_BTH = model.base_model(
-        input_ids=read_BT,
-        attention_mask=torch.cat((prompts.mask_PS[index_B], torch.ones_like(read_BT)), dim=1),
-        position_ids=prompts.lengths_P[index_B, None] + steps_T,
-        use_cache=True,
-        **given,
-    )[0]
-    return torch.cat((first_B1H, later_BTH), dim=1)
-
-
-# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. Each chunk also goes once
-# through the head's weights and their gradient, which pays from so many positions on.
-_CPU_CHUNK_LOGITS = 2**20
-_GPU_CHUNK_LOGITS = 2**26
-_FEWEST_IN_CHUNK = 128
+# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU. A CPU multiplies tiles of fewer
+# columns twice as fast as rows of a whole vocabulary; on a GPU each row stays whole.
+_CPU_TILE_LOGITS, _CPU_TILE_ROWS = 2**20, 512
+_GPU_TILE_LOGITS, _GPU_FEWEST_ROWS = 2**26, 128
 
 
 class Positions(NamedTuple):
@@ -132,10 +35,20 @@ class Positions(NamedTuple):
     banned_PV: torch.Tensor | None
     temperature: float
 
-    def scores(self, logits_NV: torch.Tensor, part: slice) -> torch.Tensor:
-        """Scores of some of the positions, under the policy's own distribution."""
-        banned = None if self.banned_PV is None else self.banned_PV[self.prompts_N[part]]
+    def scores(
+        self, logits_NV: torch.Tensor, rows: slice = slice(None), columns: slice = slice(None)
+    ) -> torch.Tensor:
+        """Scores of some of the positions and tokens, under the policy's own distribution."""
+        banned = None
+        if self.banned_PV is not None:
+            banned = self.banned_PV[:, columns][self.prompts_N[rows]]
         return distribution.scores(logits_NV, banned, temperature=self.temperature)
+
+    def chosen(self, rows: slice, columns: slice) -> tuple[torch.Tensor, torch.Tensor]:
+        """Place of each row's token among the columns, and whether it is one of them; [N, 1]."""
+        place_N1 = self.tokens_N[rows, None] - columns.start
+        width = columns.stop - columns.start
+        return place_N1.clamp(0, width - 1), (place_N1 >= 0) & (place_N1 < width)
 
 
 def head_logprobs(
@@ -174,18 +87,18 @@ class _HeadLogprobs(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         logprobs_N = features_NH.new_empty(len(features_NH), dtype=torch.float32)
         entropy_N, normaliser_N = torch.empty_like(logprobs_N), torch.empty_like(logprobs_N)
-        for part in _parts(features_NH, weight_VH):
-            logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
-            scores_NV = positions.scores(logits_NV, part)
-            top = scores_NV.amax(dim=-1, keepdim=True)
-            shifted = scores_NV.sub_(top)
-            chosen = shifted.gather(-1, positions.tokens_N[part, None])[:, 0]
-            weights = shifted.exp()
-            total = weights.sum(dim=-1)
-            logprobs_N[part] = chosen - total.log()
-            mean = (weights[:, None] @ shifted[:, :, None])[:, 0, 0] / total
-            entropy_N[part] = total.log() - mean
-            normaliser_N[part] = top[:, 0] + total.log()
+        rows_of, columns_of = _tiles(features_NH, weight_VH)
+        for rows in rows_of:
+            softmax = _RunningSoftmax.empty(logprobs_N[rows, None])
+            for columns in columns_of:
+                bias = None if bias_V is None else bias_V[columns]
+                logits = F.linear(features_NH[rows], weight_VH[columns], bias)
+                scores = positions.scores(logits, rows, columns)
+                softmax = softmax.with_tile(scores, *positions.chosen(rows, columns))
+            log_total = softmax.total_N1.log()
+            logprobs_N[rows] = (softmax.chosen_N1 - softmax.top_N1 - log_total)[:, 0]
+            entropy_N[rows] = (log_total - softmax.weighted_N1 / softmax.total_N1)[:, 0]
+            normaliser_N[rows] = (softmax.top_N1 + log_total)[:, 0]
         ctx.save_for_backward(features_NH, weight_VH, bias_V, normaliser_N)
         ctx.positions = positions
         ctx.mark_non_differentiable(entropy_N)
@@ -197,33 +110,87 @@ class _HeadLogprobs(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, None]:
         features_NH, weight_VH, bias_V, normaliser_N = ctx.saved_tensors
         positions: Positions = ctx.positions
-        to_features = torch.empty_like(features_NH)
+        to_features = torch.zeros_like(features_NH, dtype=torch.float32)
         to_weight = torch.zeros_like(weight_VH, dtype=torch.float32)
         to_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
-        for part in _parts(features_NH, weight_VH):
-            # A caller may go backward inside autocast; forward was computed outside of it.
-            with torch.autocast(features_NH.device.type, enabled=False):
-                logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
-                scores_NV = positions.scores(logits_NV, part)
+        rows_of, columns_of = _tiles(features_NH, weight_VH)
+        # A caller may go backward inside autocast; forward was computed outside of it.
+        with torch.autocast(features_NH.device.type, enabled=False):
+            for rows, columns in product(rows_of, columns_of):
+                features, weight = features_NH[rows], weight_VH[columns]
+                bias = None if bias_V is None else bias_V[columns]
+                scores = positions.scores(F.linear(features, weight, bias), rows, columns)
+                place_N1, is_inside_N1 = positions.chosen(rows, columns)
                 # d log π(y) / d logit_v = ([v = y] − π(v)) / τ
-                slope_N1 = gradient_N[part, None] / positions.temperature
-                by_logit = scores_NV.sub_(normaliser_N[part, None]).exp_().mul_(-slope_N1)
-                by_logit.scatter_add_(-1, positions.tokens_N[part, None], slope_N1)
-                by_logit = by_logit.to(weight_VH.dtype)
-                to_features[part] = by_logit @ weight_VH
-                to_weight += by_logit.T @ features_NH[part]
+                slope_N1 = gradient_N[rows, None] / positions.temperature
+                by_logit = scores.sub_(normaliser_N[rows, None]).exp_().mul_(-slope_N1)
+                by_logit.scatter_add_(-1, place_N1, slope_N1 * is_inside_N1)
+                by_logit = by_logit.to(weight.dtype)
+                to_features[rows] += by_logit @ weight
+                to_weight[columns] += by_logit.T @ features
                 if to_bias is not None:
-                    to_bias += by_logit.sum(dim=0)
+                    to_bias[columns] += by_logit.sum(dim=0)
         if to_bias is not None:
             to_bias = to_bias.to(weight_VH.dtype)
-        return to_features, to_weight.to(weight_VH.dtype), to_bias, None
+        return to_features.to(features_NH.dtype), to_weight.to(weight_VH.dtype), to_bias, None
 
 
-def _parts(features_NH: torch.Tensor, weight_VH: torch.Tensor) -> Iterator[slice]:
-    limit = _GPU_CHUNK_LOGITS if features_NH.is_cuda else _CPU_CHUNK_LOGITS
-    size = max(_FEWEST_IN_CHUNK, limit // len(weight_VH))
-    for start in range(0, len(features_NH), size):
-        yield slice(start, start + size)
+class _RunningSoftmax(NamedTuple):
+    """What N softmaxes have come to after some of their columns; each [N, 1]."""
+
+    top_N1: torch.Tensor
+    """The highest score."""
+    total_N1: torch.Tensor
+    """Σ exp(s − top)."""
+    weighted_N1: torch.Tensor
+    """Σ (s − top) · exp(s − top)."""
+    chosen_N1: torch.Tensor
+    """Score of the row's token."""
+
+    @classmethod
+    def empty(cls, like_N1: torch.Tensor) -> "_RunningSoftmax":
+        zeros_N1 = torch.zeros_like(like_N1)
+        return cls(torch.full_like(like_N1, -torch.inf), zeros_N1, zeros_N1, zeros_N1)
+
+    def with_tile(
+        self, scores_NV: torch.Tensor, place_N1: torch.Tensor, is_inside_N1: torch.Tensor
+    ) -> "_RunningSoftmax":
+        """Take more columns; their scores are overwritten."""
+        top_N1 = torch.maximum(self.top_N1, scores_NV.amax(dim=-1, keepdim=True))
+        chosen_N1 = torch.where(is_inside_N1, scores_NV.gather(-1, place_N1), self.chosen_N1)
+        # The bound keeps 0 · ∞ away where all before are banned; its exponential is 0.
+        fall_N1 = (self.top_N1 - top_N1).clamp(min=_NO_WEIGHT)
+        kept_N1 = fall_N1.exp()
+        shifted_NV = scores_NV.sub_(top_N1)
+        weights_NV = shifted_NV.exp()
+        weighted_N1 = (weights_NV[:, None] @ shifted_NV[:, :, None])[:, 0]
+        return _RunningSoftmax(
+            top_N1,
+            self.total_N1 * kept_N1 + weights_NV.sum(dim=-1, keepdim=True),
+            (self.weighted_N1 + self.total_N1 * fall_N1) * kept_N1 + weighted_N1,
+            chosen_N1,
+        )
+
+
+_NO_WEIGHT = -1e4
+"""A score so far below the highest that its exponential is 0 in float32."""
+
+
+def _tiles(
+    features_NH: torch.Tensor, weight_VH: torch.Tensor
+) -> tuple[Sequence[slice], Sequence[slice]]:
+    """Cut the logits [N, V] into rows and columns."""
+    n, v = len(features_NH), len(weight_VH)
+    if features_NH.is_cuda:
+        height, width = max(_GPU_FEWEST_ROWS, _GPU_TILE_LOGITS // v), v
+    else:
+        height = max(1, min(n, _CPU_TILE_ROWS))
+        width = _CPU_TILE_LOGITS // height
+    return _cut(n, height), _cut(v, width)
+
+
+def _cut(n: int, size: int) -> list[slice]:
+    return [slice(start, min(n, start + size)) for start in range(0, n, size)]
 
 
 _plain_heads: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
@@ -239,7 +206,11 @@ class ResponseLogprobs(NamedTuple):
 
 
 def response_logprobs(
-    model: PreTrainedModel, batch: TokenBatch, *, temperature: float = 1.0
+    model: PreTrainedModel,
+    batch: TokenBatch,
+    *,
+    temperature: float = 1.0,
+    share_prompts: bool = True,
 ) -> ResponseLogprobs:
     """Recompute the log-probabilities of sampled responses.
 
@@ -254,16 +225,19 @@ def response_logprobs(
             rotary embedding that follows the length is held to one, as by `hold_rope`.
         batch: B sequences on the model's device.
         temperature: τ > 0, the one the responses were drawn with (1 for greedy ones).
+        share_prompts: read the prompt of several rows once where the architecture allows.
 
     Returns:
         Log-probabilities and entropies, both [B, T].
 
     Raises:
-        PolicyInputError: a temperature that is not positive.
+        PolicyInputError: a temperature that is not positive, or a row with more tokens than the
+            model has learned positions.
     """
     if not temperature > 0:
         raise PolicyInputError.told("temperature_not_positive", temperature=temperature)
-    hold_rope(model)
+    if hold_rope(model) is None:
+        _check_lengths(model, batch)
     mask_BT = batch.response_mask_BT
     rows_N, steps_N = mask_BT.nonzero(as_tuple=True)
     tokens_N = batch.response_tokens_BT[rows_N, steps_N]
@@ -272,8 +246,11 @@ def response_logprobs(
         head = cast("torch.nn.Linear", model.get_output_embeddings())
         banned_PV = batch.prompts.banned_PV(len(head.weight))
         positions = Positions(tokens_N, prompts_N, banned_PV, temperature)
-        logprobs_N, entropy_N = head_logprobs(response_states(model, batch), head, positions)
+        states_NH = response_states(model, batch, share_prompts=share_prompts)
+        logprobs_N, entropy_N = head_logprobs(states_NH, head, positions)
     else:
+        if share_prompts and has_groups(batch):
+            tell_unshared(model, {"head": "logits are more than the output embedding"})
         logits_BSV = model(input_ids=batch.input_ids_BS, use_cache=False).logits
         banned_PV = batch.prompts.banned_PV(logits_BSV.shape[-1])
         positions = Positions(tokens_N, prompts_N, banned_PV, temperature)
@@ -283,6 +260,29 @@ def response_logprobs(
         blank_BT.index_put((rows_N, steps_N), logprobs_N),
         blank_BT.index_put((rows_N, steps_N), entropy_N),
     )
+
+
+def _check_lengths(model: PreTrainedModel, batch: TokenBatch) -> None:
+    config: Any = model.config.get_text_config()
+    positions: int | None = getattr(config, "max_position_embeddings", None)
+    if positions is None or batch.input_ids_BS.shape[1] <= positions:
+        return
+    if not _has_table(model, positions):
+        return  # a rotation or a slope goes on; the sampler refuses what no response may reach
+    row = int((batch.prompt_lengths_B + batch.response_mask_BT.sum(1)).argmax())
+    prompt, response = int(batch.prompt_lengths_B[row]), int(batch.response_mask_BT[row].sum())
+    told = {"row": row, "prompt": prompt, "response": response, "positions": positions}
+    raise PolicyInputError.told("row_too_long", **told)
+
+
+def _has_table(model: PreTrainedModel, positions: int) -> bool:
+    """Whether positions are learned, a row each; some architectures leave a few rows out."""
+    tables = (one for one in model.modules() if isinstance(one, torch.nn.Embedding))
+    words = model.get_input_embeddings()
+    return any(0 <= len(one.weight) - positions < _SPARE for one in tables if one is not words)
+
+
+_SPARE = 8
 
 
 def has_plain_head(model: PreTrainedModel) -> bool:
@@ -303,7 +303,7 @@ def has_plain_head(model: PreTrainedModel) -> bool:
         probe_BS = torch.arange(2, device=model.device)[None]
         with torch.no_grad():
             full_BSV = model(input_ids=probe_BS, use_cache=False).logits
-            hidden_BSH = model.base_model(input_ids=probe_BS, use_cache=False)[0]
+            hidden_BSH = body_of(model)(input_ids=probe_BS, use_cache=False)[0]
             known = type(head) is torch.nn.Linear and torch.equal(head(hidden_BSH), full_BSV)
         torch.clear_autocast_cache()  # as after sampling
         _plain_heads[model] = known
@@ -313,7 +313,7 @@ def has_plain_head(model: PreTrainedModel) -> bool:
 def _from_logits(
     logits_NV: torch.Tensor, positions: Positions
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    logprobs_NV = positions.scores(logits_NV, slice(None)).log_softmax(dim=-1)
+    logprobs_NV = positions.scores(logits_NV).log_softmax(dim=-1)
     known_NV = logprobs_NV.detach()
     entropy_N = -(known_NV.exp() * known_NV).sum(dim=-1)
     return logprobs_NV.gather(-1, positions.tokens_N[:, None])[:, 0], entropy_N

@@ -36,6 +36,8 @@ class ModelShape(BaseModel):
     vocabulary: PositiveInt = Field(validation_alias="vocab_size")
     tied: bool = Field(default=False, validation_alias="tie_word_embeddings")
     """One matrix for the first and the last layer."""
+    window: PositiveInt | None = Field(default=None, validation_alias="sliding_window")
+    """Tokens that a position sees at the most."""
     family: str = Field(default="llama", validation_alias="model_type")
     dtype: str | None = Field(default=None, validation_alias=AliasChoices("dtype", "torch_dtype"))
     """Number format of the weights in its folder, where config.json says."""
@@ -96,6 +98,8 @@ def _from_config(file: Path) -> ModelShape | None:
     if str(read.get("model_type")) not in _DENSE:
         return None
     said = {key: value for key, value in read.items() if value is not None}
+    if read.get("use_sliding_window") is False:
+        said.pop("sliding_window", None)
     try:
         return validated(ModelShape, said, source=source)
     except ConfigError as error:
