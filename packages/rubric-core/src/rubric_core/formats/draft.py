@@ -10,11 +10,10 @@ from rubric_core.errors import ConfigError
 from rubric_core.formats.fields import Fields
 from rubric_core.formats.turns import Turn, as_question
 from rubric_core.schema.answer import Thought, answer_of
+from rubric_core.schema.kinds import TO_AVOID
 from rubric_core.schema.rubric import Criterion, Grounding, Rubric
 from rubric_core.schema.task import Task
 
-_MARK: Final = "To avoid: "
-"""What the description of a criterion that takes points away for a fault begins with."""
 PENALTY_GUIDE: Final = (
     "A penalty. Full marks if the response does not do what is described; 0 if it does."
 )
@@ -38,12 +37,12 @@ class SourceScale:
 
 def fault_of(criterion: Criterion) -> str:
     """Return what a penalty takes points for, as the source says it."""
-    return criterion.description.removeprefix(_MARK)
+    return criterion.description.removeprefix(TO_AVOID)
 
 
 def is_penalty(criterion: Criterion) -> bool:
     """Return whether a criterion came from negative points."""
-    return criterion.description.startswith(_MARK)
+    return criterion.description.startswith(TO_AVOID)
 
 
 def source_scale(rubric: Rubric) -> SourceScale:
@@ -155,7 +154,7 @@ def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
             id=name,
             weight=abs(one.points),
             name=one.title,
-            description=_MARK + one.text if one.takes_away else one.text,
+            description=TO_AVOID + one.text if one.takes_away else one.text,
             scoring_guide=_guide(one),
         )
         for name, one in zip(ids, points, strict=True)
