@@ -46,7 +46,7 @@ def test_free_ids_are_measured_by_kind_and_ids_that_repeat_by_themselves() -> No
 
 @pytest.mark.parametrize(
     ("tasks", "holding", "is_own"),
-    [(1, 1, True), (3, 2, False), (3, 3, True), (40, 7, False), (40, 8, True), (200, 9, False),
+    [(1, 1, True), (7, 1, True), (8, 7, False), (8, 8, True), (40, 7, False), (40, 8, True), (200, 9, False),
      (200, 10, True)],
 )  # fmt: skip
 def test_an_id_repeats_from_eight_tasks_and_one_in_twenty_on(
@@ -60,7 +60,7 @@ def test_an_id_repeats_from_eight_tasks_and_one_in_twenty_on(
 
 def test_many_ids_make_few_pools() -> None:
     rubrics = [
-        [_one(f"id_{p // 3}_{m}", list(CriterionKind)[m]) for m in range(5)] for p in range(420)
+        [_one(f"id_{p // 3}_{m}", kind) for m, kind in enumerate(kinds)] for p in range(420)
     ]
     pooling = Pooling.of(tasks := _tasks(rubrics))
 

@@ -181,7 +181,7 @@ def test_rubrics_of_different_length_and_weight_zero_are_kept_apart() -> None:
     report = measure(collect(ratings, tasks), resamples=50)
 
     assert {one.criterion: one.tau2.value for one in report.criteria} == pytest.approx(
-        {"kind.none": 0.01}  # neither id stands in both tasks: (.02 + 0) / (1 + 1)
+        {"x": 0.02, "y": 0.0}
     )
     assert report.judges[0].measured.value == pytest.approx(0.01)
 

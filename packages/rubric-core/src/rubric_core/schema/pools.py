@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Protocol, Self
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 from pydantic import model_validator
 
@@ -18,8 +18,8 @@ from rubric_core.schema.rubric import Criterion, Rubric
 from rubric_core.schema.sealed import Identifier, Sealed
 
 FEWEST_TASKS: Final = 8
-"""That an id stands in to be measured by itself, or all tasks where there are fewer: an interval
-needs as many documents."""
+"""That an id stands in to be measured by itself: an interval needs as many documents. Of fewer
+tasks every id is: there are few."""
 _LEAST_FRAC: Final = 0.05
 """Share of the tasks likewise: of M criteria a task, at most 20 M ids are then kept."""
 _KINDS: Final = "kind."
@@ -41,6 +41,10 @@ class Pool(Sealed):
     """Whether it is met by avoiding a fault."""
     is_any: bool = False
     """All criteria of the id, whatever they ask for: what a file of an older version says."""
+
+    if TYPE_CHECKING:  # pydantic makes it of all fields
+
+        def __hash__(self) -> int: ...
 
     @model_validator(mode="after")
     def _is_one(self) -> Self:
@@ -113,9 +117,9 @@ class Pooling:
     def of(cls, tasks: Iterable[HasRubric]) -> Self:
         """Decide it on the tasks that are measured.
 
-        An id repeats where it stands in at least 8 tasks and in 5 % of them (in all where there are
-        fewer than 8), and asks for the same everywhere: one kind, or none, and said or avoided. One
-        that only numbers its kind (`cause_2`) says no more than the kind.
+        An id repeats where it stands in at least 8 tasks and in 5 % of them, and asks for the same
+        everywhere: one kind, or none, and said or avoided. One that only numbers its kind
+        (`cause_2`) says no more than the kind. Of fewer than 8 tasks each id may be its own.
 
         Args:
             tasks: each counts once; criteria without weight do not count.
@@ -128,7 +132,9 @@ class Pooling:
                 if criterion.weight > 0:
                     counts[own_pool(criterion)] += 1
                     meanings[criterion.id].add(own_pool(criterion))
-        least = max(min(FEWEST_TASKS, len(rubrics)), math.ceil(_LEAST_FRAC * len(rubrics)))
+        least = max(FEWEST_TASKS, math.ceil(_LEAST_FRAC * len(rubrics)))
+        if len(rubrics) < FEWEST_TASKS:
+            least = 1
         return cls(
             frozenset(
                 pool

@@ -173,7 +173,8 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
     admission = read_admission(judging, tasks, judge_fingerprint=own)
     yield described(admission, [task.rubric for task in tasks])
     if not _read(judging.calibration).labels_any(tasks):
-        yield "admission: none of these tasks was labelled; their criteria are matched by id or kind alone"
+        matched = "their criteria are matched by id or kind alone"
+        yield f"admission: none of these tasks was labelled; {matched}"
     if own is None:
         why = "the judge cannot be made here: a run refuses a calibration of another judge"
         yield f"admission: identity not checked, since {why}"
