@@ -10,7 +10,7 @@ from rubric_core.errors import ConfigError
 from rubric_core.formats.fields import Fields
 from rubric_core.formats.turns import Turn, as_question
 from rubric_core.schema.answer import Thought, answer_of
-from rubric_core.schema.kinds import TO_AVOID
+from rubric_core.schema.kinds import TO_AVOID, CriterionKind
 from rubric_core.schema.rubric import Criterion, Grounding, Rubric
 from rubric_core.schema.task import Task
 
@@ -81,6 +81,8 @@ class Points:
     """The criteria that it is part of, from the top."""
     evidence: tuple[str, ...] = ()
     """Passages that a judge may check against."""
+    kind: CriterionKind | None = None
+    """Where the source says one of ours; a label of its own is no kind."""
     avoidance: bool = False
     """The points are negative, but the text already says what a good response does."""
 
@@ -156,6 +158,7 @@ def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
             name=one.title,
             description=TO_AVOID + one.text if one.takes_away else one.text,
             scoring_guide=_guide(one),
+            kind=one.kind,
         )
         for name, one in zip(ids, points, strict=True)
     )
