@@ -219,11 +219,7 @@ async def calibrate_cascade(
     for threshold in GRID:
         on_threshold(threshold)
         trial = {group: threshold if group in rising else passed[group] for group in given.groups}
-        at = {
-            group: _NOTHING.model_copy(update={"threshold": t, "pool": group})
-            for group, t in trial.items()
-        }
-        results, last = await run.judge(given.views, _record(run, target, at))
+        results, last = await run.judge(given.views, _record(run, target, _untested(trial)))
         for group in [one for one in given.groups if one in rising]:
             test = given.test(group, results, delta=delta)
             if test.p_value > delta:
@@ -245,6 +241,13 @@ async def calibrate_cascade(
         if not rising:
             break
     return _record(run, target, found)
+
+
+def _untested(trial: _Thresholds) -> dict[_Group, Threshold]:
+    return {
+        group: _NOTHING.model_copy(update={"threshold": threshold, "pool": group})
+        for group, threshold in trial.items()
+    }
 
 
 def _record(
