@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_core import ConfigError, RubricFileError, group_advantages
+from rubric_core import ConfigError, CriterionKind, RubricFileError, group_advantages
 from rubric_core.formats import (
     Imported,
     ImportOptions,
@@ -51,6 +51,16 @@ def test_healthbench_keeps_order_points_and_signs(write: Write) -> None:
     assert [c.weight for c in found.task.rubric] == [6, 4, 2]
     assert [is_penalty(c) for c in found.task.rubric] == [False, True, False]
     assert found.task.reference_answer == "Yes, it is normal. How do you feel?"
+
+
+def test_a_kind_of_ours_is_kept_and_another_label_is_none(write: Write) -> None:
+    first, second, third = HEALTHBENCH["rubrics"]
+    row = {"question": "Is it?", "rubrics": [{**first, "kind": "limit"}, second, third]}
+    found = _one("checklist", write(row)).task.rubric
+    assert [c.kind for c in found] == [CriterionKind.LIMIT, None, None]
+    row["rubrics"][0]["kind"] = "accuracy"
+    with pytest.raises(RubricFileError, match="kind"):
+        _one("checklist", write(row))
 
 
 def test_source_scale_gives_healthbench_score(write: Write) -> None:

@@ -17,6 +17,7 @@ from scipy import stats
 from rubric_core import (
     ConfigError,
     Criterion,
+    CriterionKind,
     Grounding,
     JudgeResult,
     JudgeView,
@@ -538,3 +539,58 @@ def test_what_cannot_be_tested_is_refused(
 ) -> None:
     with pytest.raises(RewardError, match=told):
         risk_test(losses, risk=risk, delta=delta)
+
+
+async def test_ids_that_do_not_repeat_share_a_threshold_by_kind() -> None:
+    """Each response is of a task of its own, whose criterion has an id of its own."""
+    kinds = (CriterionKind.CAUSE, CriterionKind.LIMIT)
+    views: list[tuple[int, JudgeView]] = []
+    labels: list[Label] = []
+    for line in range(1, 201):
+        criterion = Criterion(id=f"free_{line}", weight=1.0, kind=kinds[line % 2])
+        task = Task(
+            question=f"Question {line}?",
+            grounding=Grounding(f"Passage {line}."),
+            rubric=Rubric(criteria=(criterion,)),
+        )
+        views.append((line, task.judge_view("An answer.")))
+        labels.append(
+            Label(line=line, task_id=task.task_id, criterion=criterion.id, score=1.0, rater="anna")
+        )
+    judges = [ScriptedJudge(1.0, name=name) for name in ("cheap", "last")]
+    found = await calibrate_cascade(
+        CascadeRun(judges, CONFIG, None),
+        labels,
+        views,
+        CascadeTarget(risk=0.1, per_criterion=True),
+    )
+
+    assert {name: one.n for name, one in found.criteria.items()} == {
+        "kind.cause": 100,
+        "kind.limit": 100,
+    }
+    again = CascadeCalibration.model_validate_json(found.model_dump_json())
+    assert again == found
+    new = Criterion(id="new", weight=1.0, kind=kinds[0])
+    assert again.threshold(new) == found.criteria["kind.cause"].threshold == 1.0
+    assert again.threshold(new.model_copy(update={"kind": CriterionKind.STEP})) is None
+
+
+def test_a_cascade_of_an_older_version_is_read_by_id() -> None:
+    """And has the fingerprint that it had: what it holds is the same."""
+    one = Threshold(threshold=0.4, n=9, risk=0, bound=0.1, escalated=0, last_risk=0)
+    assert "pool" not in one.model_dump()
+    found = CascadeCalibration(
+        version=1,
+        judges=("a", "b"),
+        uncertainty="margin",
+        k=1,
+        audit_frac=0,
+        unit="task",
+        risk=0.1,
+        confidence=0.95,
+        criteria={"claim": one},
+    )
+    of_kind = CLAIM.model_copy(update={"kind": CriterionKind.CAUSE})
+    assert found.threshold(CLAIM) == found.threshold(of_kind) == 0.4
+    assert found.threshold(PROOF) is None

@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -23,7 +24,9 @@ from rubric_judge.calibration.record import (
 from rubric_judge.estimates import UNKNOWN, Estimate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+    from rubric_core import Pool
 
 _CANARY = "zqcanary"
 """Begins every planted word; no other word has it."""
@@ -264,11 +267,13 @@ def write_calibration(tmp_path: Path) -> Callable[..., Path]:
     def write(
         factors: dict[str, float],
         rates: tuple[float | None, float | None] = (0.9, 0.2),
+        pools: Mapping[str, Pool] = MappingProxyType({}),
         **changed: Any,
     ) -> Path:
         criteria = tuple(
             CriterionCalibration(
                 criterion=name,
+                pool=pools.get(name),
                 labels=40,
                 positives=20,
                 share=0.5,

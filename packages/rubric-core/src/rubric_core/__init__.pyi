@@ -74,6 +74,9 @@ from rubric_core.schema.answer import answer_of as answer_of
 from rubric_core.schema.answer import answer_of_tokens as answer_of_tokens
 from rubric_core.schema.answer import opens_thought as opens_thought
 from rubric_core.schema.kinds import CriterionKind as CriterionKind
+from rubric_core.schema.pools import Pool as Pool
+from rubric_core.schema.pools import Pooling as Pooling
+from rubric_core.schema.pools import known_pool as known_pool
 from rubric_core.schema.rubric import Criterion as Criterion
 from rubric_core.schema.rubric import Grounding as Grounding
 from rubric_core.schema.rubric import Rubric as Rubric

@@ -15,6 +15,7 @@ from rubric_core.formats.pitfalls import Pitfalls, is_avoidance
 from rubric_core.formats.row import Row
 from rubric_core.formats.trees import Node, children_of, nodes_of
 from rubric_core.formats.turns import Turn
+from rubric_core.schema.kinds import CriterionKind
 
 _POLARITY: Final[dict[Pitfalls | None, str]] = {
     None: (
@@ -111,7 +112,9 @@ class Checklist:
         for setting in ("scale_type", "aggregation"):
             criterion.leave_out(setting, "setting")
         name = criterion.identifier("id", "criterion_id", "rubric_item_id")
-        found = Points(text, points, name, title, guide, (), evidence, avoidance)
+        found = Points(
+            text, points, name, title, guide, (), evidence, _kind_of(criterion), avoidance
+        )
         return Node(found, has_weight=has_weight)
 
     def _avoids(self, criterion: Row, text: str, pitfalls: Pitfalls | None) -> bool:
@@ -119,6 +122,18 @@ class Checklist:
             return told
         name = criterion.name_of(*self.weight)
         raise criterion.error(_POLARITY[pitfalls].format(criterion.number(name)), name)
+
+
+_KINDS: Final = {kind.value: kind for kind in CriterionKind}
+
+
+def _kind_of(criterion: Row) -> CriterionKind | None:
+    """Return a kind of ours that a row names; whatever else it calls so is not read."""
+    value = criterion.get("kind")
+    if not isinstance(value, str) or value not in _KINDS:
+        return None
+    criterion.take("kind")
+    return _KINDS[value]
 
 
 _TABLE: Final = toml_beside(__file__, "checklists.toml")

@@ -10,11 +10,10 @@ from rubric_core.errors import ConfigError
 from rubric_core.formats.fields import Fields
 from rubric_core.formats.turns import Turn, as_question
 from rubric_core.schema.answer import Thought, answer_of
+from rubric_core.schema.kinds import TO_AVOID, CriterionKind
 from rubric_core.schema.rubric import Criterion, Grounding, Rubric
 from rubric_core.schema.task import Task
 
-_MARK: Final = "To avoid: "
-"""What the description of a criterion that takes points away for a fault begins with."""
 PENALTY_GUIDE: Final = (
     "A penalty. Full marks if the response does not do what is described; 0 if it does."
 )
@@ -38,12 +37,12 @@ class SourceScale:
 
 def fault_of(criterion: Criterion) -> str:
     """Return what a penalty takes points for, as the source says it."""
-    return criterion.description.removeprefix(_MARK)
+    return criterion.description.removeprefix(TO_AVOID)
 
 
 def is_penalty(criterion: Criterion) -> bool:
     """Return whether a criterion came from negative points."""
-    return criterion.description.startswith(_MARK)
+    return criterion.description.startswith(TO_AVOID)
 
 
 def source_scale(rubric: Rubric) -> SourceScale:
@@ -82,6 +81,8 @@ class Points:
     """The criteria that it is part of, from the top."""
     evidence: tuple[str, ...] = ()
     """Passages that a judge may check against."""
+    kind: CriterionKind | None = None
+    """Where the source says one of ours; a label of its own is no kind."""
     avoidance: bool = False
     """The points are negative, but the text already says what a good response does."""
 
@@ -155,8 +156,9 @@ def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
             id=name,
             weight=abs(one.points),
             name=one.title,
-            description=_MARK + one.text if one.takes_away else one.text,
+            description=TO_AVOID + one.text if one.takes_away else one.text,
             scoring_guide=_guide(one),
+            kind=one.kind,
         )
         for name, one in zip(ids, points, strict=True)
     )

@@ -1,6 +1,10 @@
 """The kinds of claims that criteria state: one closed list, for rules and models alike."""
 
 from enum import StrEnum
+from typing import Final
+
+TO_AVOID: Final = "To avoid: "
+"""What the description of a criterion that is met by avoiding a fault begins with."""
 
 
 class CriterionKind(StrEnum):

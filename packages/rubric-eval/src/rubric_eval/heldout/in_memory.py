@@ -5,9 +5,16 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import Answer, Judge, Outcome, Task
+from rubric_core import Answer, Judge, JudgeResult, Outcome, Pooling, Rubric, Task
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
-from rubric_eval.records.run import criteria_z, mean_z, present_mean, reward_of
+from rubric_eval.records.run import (
+    criteria_z,
+    kinds_of,
+    mean_z,
+    pooled_z,
+    present_mean,
+    reward_of,
+)
 from rubric_eval.statistics import Interval, score_interval
 from rubric_judge import JudgePool
 
@@ -26,7 +33,8 @@ class Heldout(BaseModel):
     samples: int
     """Responses a question, K."""
     criteria: dict[str, float]
-    """Mean z over the judged responses whose rubric has the criterion; 0 in an invalid one."""
+    """Mean z over the judged responses whose rubric has the criterion, or one of the kind where ids
+    do not repeat; 0 in an invalid one."""
     zero_frac: float
     """Share of reward 0 among the responses with a scored or invalid judgement."""
     zero_by_reason: dict[str, float]
@@ -115,12 +123,22 @@ async def judge_heldout(
             present_mean(rewards[k : k + samples]) for k in range(0, len(rewards), samples)
         ),
         samples=samples,
-        criteria=mean_z(map(criteria_z, results, rubrics)),
+        criteria=_criteria(tasks, results, rubrics),
         zero_frac=sum(zeros.values()) / len(counted),
         zero_by_reason={reason: count / len(counted) for reason, count in sorted(zeros.items())},
         invalid_frac=sum(one.outcome is Outcome.INVALID for one in results) / len(counted),
         unavailable_frac=failed.total / len(results),
         unavailable_by_reason=dict(sorted(failed.by_reason.items())),
+    )
+
+
+def _criteria(
+    tasks: Sequence[Task], results: Sequence[JudgeResult], rubrics: Sequence[Rubric]
+) -> dict[str, float]:
+    pooling = Pooling.of(tasks)
+    return mean_z(
+        pooled_z(criteria_z(result, rubric), kinds_of(rubric, pooling))
+        for result, rubric in zip(results, rubrics, strict=True)
     )
 
 

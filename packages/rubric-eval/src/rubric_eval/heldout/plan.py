@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from rubric_core import Task
+from rubric_core import Pooling, Task
 from rubric_eval.errors import EvalConfigError, EvalFolderError
 from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions
+from rubric_eval.records.run import EvalPlan, EvalRun, ModelEntry, Questions, kinds_of
 from rubric_eval.scores.scoring import NamedJudge
 
 _TEMPLATE: Final = "{question}"
@@ -87,6 +87,7 @@ class HeldoutPlan(EvalPlan):
 
     def question_rows(self) -> list[QuestionRow]:
         """Return the questions, in their order."""
+        pooling = Pooling.of(self.by_id.values())
         return [
             QuestionRow(
                 task_id=task_id,
@@ -95,6 +96,7 @@ class HeldoutPlan(EvalPlan):
                 field=task.document_analysis.genre if task.document_analysis else "",
                 passage_sha256=task.grounding.sha256,
                 weights={one.id: one.weight for one in task.rubric if one.weight > 0},
+                kinds=kinds_of(task.rubric, pooling),
             )
             for task_id, task in self.by_id.items()
         ]

@@ -21,10 +21,10 @@ from lm_eval.api import metrics as harness_metrics
 from lm_eval.api.task import ConfigurableTask
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import JudgeResult, Outcome, Task, read_tasks
+from rubric_core import JudgeResult, Outcome, Pooling, Task, read_tasks
 from rubric_core.configuration import validated
 from rubric_eval.errors import EvalConfigError, HeldoutAbortError
-from rubric_eval.records.run import criteria_z, reward_of
+from rubric_eval.records.run import criteria_z, kinds_of, pooled_z, reward_of
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 from rubric_judge.capabilities import refuse_groups
 
@@ -67,7 +67,12 @@ class ScoredResponse:
 
 
 def verdict(
-    task: Task, result: JudgeResult, *, response: str, criteria: Collection[str]
+    task: Task,
+    result: JudgeResult,
+    *,
+    response: str,
+    criteria: Collection[str],
+    pooling: Pooling,
 ) -> ScoredResponse:
     """Return the verdict on a response.
 
@@ -75,9 +80,11 @@ def verdict(
         task: what it answers.
         result: its judgement.
         response: its text.
-        criteria: those to keep the score of.
+        criteria: those to keep the score of, as `shared_criteria` names them.
+        pooling: of the questions.
     """
-    scores = criteria_z(result, task.rubric).items()
+    kinds = kinds_of(task.rubric, pooling)
+    scores = pooled_z(criteria_z(result, task.rubric), kinds).items()
     return ScoredResponse(
         response=response,
         outcome=str(result.outcome),
@@ -94,13 +101,14 @@ def only(given: ScoredResponse, criteria: Collection[str]) -> ScoredResponse:
     return replace(given, criteria_z=kept)
 
 
-def shared_criteria(tasks: Collection[Task]) -> tuple[str, ...]:
-    """Return the criteria that at least one in twenty questions has.
+def shared_criteria(tasks: Collection[Task], pooling: Pooling) -> tuple[str, ...]:
+    """Return the criteria, or kinds of them, that at least one in twenty questions has.
 
     The mean over a criterion that one question has is that question's score; lm-eval's table would
     have thousands of rows of them.
     """
-    counts = Counter(name for task in tasks for name in task.rubric.ids)
+    named = ({pooling.pool(one).name for one in task.rubric} for task in tasks)
+    counts = Counter(name for of_task in named for name in of_task)
     least = max(_SHARED_FRAC * len(tasks), min(2, len(tasks)))
     return tuple(sorted(name for name, count in counts.items() if count >= least))
 
@@ -217,7 +225,8 @@ class HeldoutTask(ConfigurableTask):
         harness: Any = super()  # its annotations are partial
         harness.__init__(data_dir, cache_dir, download_mode, given)
         self._tasks = {task.task_id: task for task in read_tasks(self._settings.questions)}
-        self._criteria = shared_criteria(tuple(self._tasks.values()))
+        self._pooling = Pooling.of(self._tasks.values())
+        self._criteria = shared_criteria(tuple(self._tasks.values()), self._pooling)
 
     def build_all_requests(self, **options: Any) -> None:
         """Build the requests; a judge that is not there is found out before an hour of answers."""
@@ -241,7 +250,13 @@ class HeldoutTask(ConfigurableTask):
                 for one in instances
             ]
             found = [
-                verdict(task, result, response=response, criteria=self._criteria)
+                verdict(
+                    task,
+                    result,
+                    response=response,
+                    criteria=self._criteria,
+                    pooling=self._pooling,
+                )
                 for (task, response), result in zip(
                     pairs, run_async(self._judge, pairs), strict=True
                 )

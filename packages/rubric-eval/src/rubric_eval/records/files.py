@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from operator import not_
 from pathlib import Path
 from typing import Annotated, Self, TypedDict, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
-from rubric_core import Answer, Answerer, Finish, Outcome, Reason, Thought, answer_of
+from rubric_core import Answer, Answerer, Finish, Outcome, Pool, Reason, Thought, answer_of
 from rubric_core.files import read_file, replacing
 from rubric_core.rows import row_error
 from rubric_eval.errors import EvalFolderError
@@ -166,6 +167,10 @@ class QuestionRow(Record):
     weights: dict[str, PositiveFloat] = Field(default_factory=dict)
     """Of the rubric's criteria, by id, those of weight 0 left out. Empty for benchmarks, as is the
     next."""
+
+    kinds: dict[str, Pool] = Field(default_factory=dict, exclude_if=not_)
+    """Of criteria, by id, what they are measured with: all of their kind. Those whose ids repeat in
+    the questions, which are measured by themselves, are left out."""
 
     passage_sha256: str = ""
     """Of the passage that answers are judged against."""

@@ -287,7 +287,7 @@ class Measured(ModelQuality):
     """`rubric_judge`'s `hash_answer` of each answer; for rewards."""
 
     criteria_z_N: tuple[dict[str, float], ...] = ()
-    """Mean z over the K judged answers, by criterion; for rewards."""
+    """Mean z over the K judged answers, by id where that repeats, else by kind; for rewards."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -333,6 +333,27 @@ def criteria_z(result: rubric_core.JudgeResult, rubric: rubric_core.Rubric) -> d
         return {}
     scores = zip(rubric.ids, rubric_core.criterion_scores_z(result, rubric), strict=True)
     return {name: float(z) for name, z in scores if not math.isnan(z)}
+
+
+def kinds_of(
+    rubric: rubric_core.Rubric, pooling: rubric_core.Pooling
+) -> dict[str, rubric_core.Pool]:
+    """Return the pools of those criteria of a rubric that are not measured by their ids."""
+    pools = ((one.id, pooling.pool(one)) for one in rubric if one.weight > 0)
+    return {name: pool for name, pool in pools if pool.id is None}
+
+
+def pooled_z(
+    criteria: Mapping[str, float], kinds: Mapping[str, rubric_core.Pool]
+) -> dict[str, float]:
+    """Return the mean z of the criteria of each pool, by its name.
+
+    Args:
+        criteria: z by id.
+        kinds: as `kinds_of` gives them.
+    """
+    pools = ((kinds.get(name), name, z) for name, z in criteria.items())
+    return mean_z({pool.name if pool else name: z} for pool, name, z in pools)
 
 
 def mean_z(of_answers: Iterable[Mapping[str, float]]) -> dict[str, float]:

@@ -220,7 +220,10 @@ def measured_rewards(
             tuple(hash_answer(i, pairs[i, k][0].text or "") for pairs in pairs_S for k in samples)
             for i in ids
         ),
-        criteria_z_N=tuple(records.mean_z(row.criteria_z for row in row_K) for row_K in scores_NK),
+        criteria_z_N=tuple(
+            records.mean_z(records.pooled_z(row.criteria_z, question.kinds) for row in row_K)
+            for question, row_K in zip(questions, scores_NK, strict=True)
+        ),
         invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
         unavailable_frac=outcomes[Outcome.UNAVAILABLE] / len(rows),
         reasons=dict(sorted(reasons.items())),

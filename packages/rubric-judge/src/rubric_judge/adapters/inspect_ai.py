@@ -29,7 +29,7 @@ def rubric_scorer(**options: Unpack[scoring.ScorerOptions]) -> Any:  # an inspec
         row = {"task_id": state.sample_id, **state.metadata}
         submission = scoring.Submission(row, _response(state.output), state.input_text)
         (judgement,) = await scorer.judge([submission])
-        result, metadata = judgement.result, judgement.metrics | judgement.criteria
+        result, metadata = judgement.result, judgement.metrics | judgement.by_id
         why = None if result.reason is None else f"{result.reason}: {result.detail}"
         if judgement.reward is None:
             return inspect.Score.unscored(

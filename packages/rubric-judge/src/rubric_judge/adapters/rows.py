@@ -7,7 +7,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, cast
 
-from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, Task, read_tasks
+from rubric_core import (
+    ConfigError,
+    Grounding,
+    JudgeView,
+    Pooling,
+    Rubric,
+    SchemaError,
+    Task,
+    read_tasks,
+)
 from rubric_core.configuration import meant_by
 from rubric_core.errors import NotJsonError
 from rubric_core.files import decode
@@ -91,6 +100,8 @@ class TaskSource:
         self._tasks = tasks
         self._check = check
         self._unlike = 0
+        self.pooling = Pooling.of(tasks.values())
+        """Of which criteria a figure is one; by kind alone where the tasks are not known."""
 
     def view(self, row: Mapping[str, object], *, prompt: object, response: object) -> JudgeView:
         """Return what the judge sees of a response.

@@ -10,20 +10,32 @@ import asyncio
 import os
 import threading
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final, NamedTuple, TypeVar, Unpack
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel
 
-from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Thought, Thoughts, Unanswered
+from rubric_core import (
+    Criterion,
+    Judge,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Pooling,
+    Thought,
+    Thoughts,
+    Unanswered,
+)
 from rubric_core.configuration import validated
 from rubric_core.errors import ConfigError, MissingExtraError, UnavailableRewardError
 from rubric_core.reward.projection import OnUnavailable, criterion_scores_z, normalized_reward
@@ -93,6 +105,8 @@ class Judgement:
     on_unavailable: OnUnavailable
     name: str = "rubric"
     """What the names of its metrics begin with."""
+    pooling: Pooling = field(default_factory=Pooling)
+    """Of which criteria there is one metric."""
 
     @property
     def unavailable(self) -> bool:
@@ -126,18 +140,29 @@ class Judgement:
 
     @property
     def criteria(self) -> dict[str, float]:
+        """`rubric/<id>` or `rubric/kind.<kind>`: mean z_j of the criteria of an id or of a kind.
+
+        Of an id that repeats in the scorer's tasks, else of a kind; `by_id` has every criterion.
+        """
+        found: defaultdict[str, list[float]] = defaultdict(list)
+        for criterion, z in self._scored():
+            found[f"{self.name}/{self.pooling.pool(criterion).name}"].append(z)
+        return {name: fmean(z) for name, z in found.items() if name not in self.metrics}
+
+    @property
+    def by_id(self) -> dict[str, float]:
         """`rubric/<id>`: z_j of every criterion with a weight; nothing if it was not scored.
 
         A criterion whose id is one of the words of `metrics` is left to them.
         """
-        if self.result.outcome is not Outcome.SCORED:
-            return {}
-        z_M = criterion_scores_z(self.result, self.view.rubric).tolist()
-        return {
-            name: z
-            for criterion, z in zip(self.view.rubric, z_M, strict=True)
-            if criterion.weight and (name := f"{self.name}/{criterion.id}") not in self.metrics
-        }
+        found = {f"{self.name}/{criterion.id}": z for criterion, z in self._scored()}
+        return {name: z for name, z in found.items() if name not in self.metrics}
+
+    def _scored(self) -> Iterator[tuple[Criterion, float]]:
+        if self.result.outcome is Outcome.SCORED:
+            z_M = criterion_scores_z(self.result, self.view.rubric).tolist()
+            pairs = zip(self.view.rubric, z_M, strict=True)
+            yield from ((criterion, z) for criterion, z in pairs if criterion.weight)
 
 
 def metric_columns(judgements: Sequence[Judgement]) -> dict[str, list[float]]:
@@ -279,7 +304,7 @@ class RubricScorer:
         self, views: Sequence[JudgeView], results: Sequence[JudgeResult]
     ) -> list[Judgement]:
         judgements = [
-            Judgement(view, result, self._on_unavailable, self._name)
+            Judgement(view, result, self._on_unavailable, self._name, self._tasks.pooling)
             for view, result in zip(views, results, strict=True)
         ]
         lost = [one.result for one in judgements if one.unavailable]

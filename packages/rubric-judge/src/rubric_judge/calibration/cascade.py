@@ -6,7 +6,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome
+from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome, Pool, Pooling
 from rubric_judge.calibration.target import CascadeTarget
 from rubric_judge.calibration.thresholds import GRID, RiskTest, risk_test
 from rubric_judge.capabilities import fingerprint
@@ -19,8 +19,8 @@ from rubric_judge.labels.rows import Label
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
 
-_Group: TypeAlias = str | None
-"""Criteria that share a threshold: one id, or None for all of them."""
+_Group: TypeAlias = Pool | None
+"""Criteria that share a threshold: those of one pool, or None for all of them."""
 _Thresholds: TypeAlias = dict[_Group, float | None]
 
 
@@ -58,8 +58,16 @@ class _Labels:
         self.views = [by_line[line] for line in self.shares]
         self.target = target
         self.documents = documents
-        names = sorted({name for criteria in self.shares.values() for name in criteria})
-        self.groups: tuple[_Group, ...] = tuple(names) if target.per_criterion else (None,)
+        pooling = Pooling.of(self.views)
+        self.pools = {
+            line: {name: pooling.pool(by_line[line].rubric[name]) for name in criteria}
+            for line, criteria in self.shares.items()
+        }
+        """By line and criterion."""
+        pools = {pool for of_line in self.pools.values() for pool in of_line.values()}
+        self.groups: tuple[_Group, ...] = (None,)
+        if target.per_criterion:
+            self.groups = tuple(sorted(pools, key=lambda one: one.name))
 
     def test(self, group: _Group, results: Sequence[JudgeResult], *, delta: float) -> RiskTest:
         """Test whether the risk of a group of criteria is above α.
@@ -96,7 +104,7 @@ class _Labels:
                 tolerance=self.target.tolerance,
             )
             for name, share in self.shares[line].items()
-            if group in (None, name)
+            if group in (None, self.pools[line][name])
         ]
 
     def invalid_frac(self, group: _Group, results: Sequence[JudgeResult]) -> float:
@@ -105,7 +113,7 @@ class _Labels:
             result.outcome
             for line, result in zip(self.shares, results, strict=True)
             if result.outcome is not Outcome.UNAVAILABLE
-            and (group is None or group in self.shares[line])
+            and (group is None or group in self.pools[line].values())
         ]
         return sum(one is not Outcome.SCORED for one in outcomes) / len(outcomes)
 
@@ -116,7 +124,7 @@ class _Labels:
             for line, result in zip(self.shares, results, strict=True)
             if (trace := result.cascade) is not None and result.outcome is Outcome.SCORED
             for name in self.shares[line]
-            if group in (None, name)
+            if group in (None, self.pools[line][name])
         ]
         return sum(counted) / len(counted) if counted else 1.0
 
@@ -211,9 +219,8 @@ async def calibrate_cascade(
     for threshold in GRID:
         on_threshold(threshold)
         trial = {group: threshold if group in rising else passed[group] for group in given.groups}
-        at = {group: _NOTHING.model_copy(update={"threshold": t}) for group, t in trial.items()}
-        results, last = await run.judge(given.views, _record(run, target, at))
-        for group in sorted(rising, key=str):
+        results, last = await run.judge(given.views, _record(run, target, _untested(trial)))
+        for group in [one for one in given.groups if one in rising]:
             test = given.test(group, results, delta=delta)
             if test.p_value > delta:
                 if threshold is None:
@@ -223,6 +230,7 @@ async def calibrate_cascade(
             passed[group] = threshold
             found[group] = Threshold(
                 threshold=threshold,
+                pool=group,
                 n=test.n,
                 risk=test.risk,
                 bound=test.bound,
@@ -233,6 +241,13 @@ async def calibrate_cascade(
         if not rising:
             break
     return _record(run, target, found)
+
+
+def _untested(trial: _Thresholds) -> dict[_Group, Threshold]:
+    return {
+        group: _NOTHING.model_copy(update={"threshold": threshold, "pool": group})
+        for group, threshold in trial.items()
+    }
 
 
 def _record(
@@ -249,13 +264,13 @@ def _record(
         risk=target.risk,
         confidence=target.confidence,
         pooled=found.get(None),
-        criteria={name: one for name, one in found.items() if name is not None},
+        criteria={pool.name: one for pool, one in found.items() if pool is not None},
     )
 
 
 def _too_risky(group: _Group, test: RiskTest, target: CascadeTarget, delta: float) -> ConfigError:
     """Say why not even the last judge alone will do."""
-    whom = "the last judge" + ("" if group is None else f", on criterion {group!r},")
+    whom = "the last judge" + ("" if group is None else f", on criterion {group.name!r},")
     fewest = math.ceil(math.log(delta) / math.log1p(-target.risk))
     seen = f"it contradicts {test.risk:.1%} of the labels of {test.n} {target.unit}s"
     bound = f"up to {test.bound:.1%} at this confidence"

@@ -1,13 +1,13 @@
 """From a judge's judgements and people's labels to a calibration."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
 import numpy as np
 
-from rubric_core import ConfigError
+from rubric_core import ConfigError, Pool, Pooling
 from rubric_core.arrays import FloatArray
 from rubric_judge.calibration import pairing, record, report, verdicts
 from rubric_judge.calibration.reward import reward_calibration
@@ -17,7 +17,7 @@ from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.page.tables import counted
 from rubric_judge.reliability import agreement, noise, rates
 from rubric_judge.reliability.intervals import Intervals
-from rubric_judge.reliability.ratings import IntArray, ratio
+from rubric_judge.reliability.ratings import Cells, IntArray, ratio
 
 _FEWEST_SHARED: Final = 8
 """Responses that several raters labelled; fewer say too little of their agreement."""
@@ -58,25 +58,16 @@ def calibrate(
     """
     _require_scores(paired)
     ratings, settings = paired.ratings, settings or Settings()
-    study = Study(
-        paired,
-        settings,
-        Intervals(
-            documents_N=[task.doc_hash for task in ratings.tasks_N],
-            tasks_N=ratings.task_ids_N,
-            resamples=settings.resamples,
-            confidence=settings.confidence,
-            seed=settings.seed,
-            weights_N=paired.weights_N,
-        ),
-    )
-    cells = ratings.cells_by_criterion
+    study = Study(paired, settings)
+    cells, others = _pools(paired)
     criteria: list[record.CriterionCalibration] = []
-    with current().phase("measuring", total=len(cells) + 1) as phase:
-        for name in cells:
-            criteria.append(study.criterion(name))
-            phase.advance()
-        reward = reward_calibration(paired, study.intervals, answers)
+    kinds: list[record.CriterionCalibration] = []
+    with current().phase("measuring", total=len(cells) + len(others) + 1) as phase:
+        for found, pools in ((criteria, cells), (kinds, others)):
+            for pool, places in pools.items():
+                found.append(study.criterion(pool, places))
+                phase.advance()
+        reward = reward_calibration(paired, study.intervals(), answers)
         phase.advance()
     labelled: list[int] = np.flatnonzero(~np.isnan(paired.label_NM).all(axis=1)).tolist()
     return report.CalibrationReport(
@@ -87,11 +78,44 @@ def calibrate(
         answers=tuple((answers or {}).values()),
         raters=paired.raters,
         given=int((~np.isnan(paired.people_JNM) & ~np.isnan(paired.first_NM)).sum()),
+        pairs=int(paired.labelled_NM.sum()),
+        admitted=_admitted_frac(paired, criteria),
         criteria=tuple(sorted(criteria, key=_by_j)),
+        kinds=tuple(sorted(kinds, key=_by_j)),
         reward=reward,
         **asdict(settings),
         notes=tuple(_notes(paired, is_named=fingerprint is not None)),
     )
+
+
+def _pools(paired: pairing.Paired) -> tuple[Cells, Cells]:
+    """Return what is measured together, and kinds whose criteria have all a pool of their ids.
+
+    A kind is measured on all of its criteria, those with a pool of their own too: it is what other
+    ids are looked up under. Of criteria without a kind only those without one are alike, as far as
+    anybody has said.
+    """
+    parts = dict(paired.ratings.cells(paired.pooling))
+    whole = {
+        pool: places
+        for pool, places in paired.ratings.cells(Pooling()).items()
+        if pool.kind is not None
+    }
+    parts |= {pool: places for pool, places in whole.items() if pool in parts}
+    return parts, {pool: places for pool, places in whole.items() if pool not in parts}
+
+
+def _admitted_frac(
+    paired: pairing.Paired, criteria: list[record.CriterionCalibration]
+) -> float | None:
+    """Return the share of the labelled weight that enters the reward as it is."""
+    whole = {one.pooled for one in criteria if one.factor == 1}
+    kept = total = 0.0
+    for pool, (n, m) in paired.ratings.cells(paired.pooling).items():
+        weight = float(paired.ratings.alpha_NM[n, m][paired.labelled_NM[n, m]].sum())
+        total += weight
+        kept += weight if pool in whole else 0.0
+    return kept / total if total else None
 
 
 def _require_scores(paired: pairing.Paired) -> None:
@@ -111,7 +135,7 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
     notes: list[str] = []
     if not is_named:
         notes.append(report.WORDS["known_by_name"])
-    if unsure := sum(paired.unsure.values()):
+    if unsure := sum(paired.unsure.values()) + paired.unsure_unjudged:
         told = "says" if unsure == 1 else "say"
         notes.append(
             f"{counted(unsure, 'label')} more {told} that the rater cannot tell: not counted."
@@ -123,7 +147,24 @@ def _notes(paired: pairing.Paired, *, is_named: bool) -> list[str]:
         notes.append(f"{paired.unjudged:,} labels are of responses without a judgement: left out.")
     if paired.weights_N is not None:
         notes.append(report.WORDS["unequal_draws"])
+    notes += _pooled(paired)
     return notes
+
+
+def _pooled(paired: pairing.Paired) -> list[str]:
+    """Say which ids are not measured by themselves."""
+    found: dict[str, set[str]] = {}
+    labelled: list[int] = np.flatnonzero(paired.labelled_NM.any(axis=1)).tolist()
+    for n in labelled:
+        for criterion in paired.ratings.tasks_N[n].rubric:
+            pool = paired.pooling.pool(criterion)
+            if criterion.weight and pool.id is None:
+                found.setdefault(pool.name, set()).add(criterion.id)
+    if not found:
+        return []
+    ids = counted(len(set().union(*found.values())), "id")
+    kinds = ", ".join(f"{name} {len(names)}" for name, names in sorted(found.items()))
+    return [report.WORDS["pooled"].format(ids=ids, kinds=kinds)]
 
 
 @dataclass(frozen=True)
@@ -132,61 +173,96 @@ class Study:
 
     paired: pairing.Paired
     settings: Settings
-    intervals: Intervals
 
-    def criterion(self, name: str) -> record.CriterionCalibration:
-        """Measure one criterion over all tasks that share its id."""
-        ratings = self.paired.ratings
-        n, m = ratings.cells_by_criterion[name]
-        z_NR = np.full(ratings.rewards_JNR.shape[1:], np.nan)
-        label_N, first_N, said_N = np.full((3, len(z_NR)), np.nan)
-        z_NR[n], label_N[n] = self.paired.judge_NRM[n, :, m], self.paired.label_NM[n, m]
-        first_N[n], said_N[n] = self.paired.first_NM[n, m], self.paired.decided_NM[n, m]
+    def intervals(self, n: Sequence[int] | None = None) -> Intervals:
+        """Return how intervals are made over all responses, or over those of each cell."""
+        ratings, weights_N = self.paired.ratings, self.paired.weights_N
+        rows = range(len(ratings.tasks_N)) if n is None else n
+        return Intervals(
+            documents_N=[ratings.tasks_N[row].doc_hash for row in rows],
+            tasks_N=[ratings.task_ids_N[row] for row in rows],
+            resamples=self.settings.resamples,
+            confidence=self.settings.confidence,
+            seed=self.settings.seed,
+            weights_N=None if weights_N is None else weights_N[list(rows)],
+        )
+
+    def criterion(
+        self, pool: Pool, places: tuple[Sequence[int], Sequence[int]]
+    ) -> record.CriterionCalibration:
+        """Measure the criteria of a pool; every (n, m) of them is a row."""
+        ratings, (n, m) = self.paired.ratings, places
+        one = PoolOfCells(
+            self.intervals(n),
+            self.paired.judge_NRM[n, :, m],
+            self.paired.label_NM[n, m],
+            self.paired.people_JNM[:, n, m],
+        )
+        label_N, first_N = one.label_N, self.paired.first_NM[n, m]
         rows = np.flatnonzero(~np.isnan(label_N) & ~np.isnan(first_N))
-        shares_N = np.zeros(len(z_NR))
-        shares_N[n] = ratings.alpha_NM[n, m]
-        decided = rates.confusion(z_NR[:, :, None], said_N[:, None])
-        found = self.intervals.rates(decided)
+        shares_N = ratings.alpha_NM[n, m]
+        said_N = self.paired.decided_NM[n, m]
+        decided, found = one.decided(said_N)
         positives, negatives = int(decided.met_N.sum()), int(decided.not_met_N.sum())
-        people = self._people(n, m)
+        people = one.people()
+        unsure = sum(self.paired.unsure.get(place, 0) for place in zip(n, m, strict=True))
         decision = verdicts.decide(
             verdicts.Evidence(
                 found,
                 positives,
                 negatives,
-                self._slope(z_NR, label_N, rows),
+                one.slope(rows),
                 people,
                 self.settings.bound,
                 self.settings.confidence,
-                self.paired.unsure.get(name, 0) if np.isnan(label_N).all() else 0,
+                unsure if np.isnan(label_N).all() else 0,
             )
         )
         both_JN1 = np.stack([first_N, label_N])[:, :, None]
-        repeated = noise.retest(z_NR)
+        repeated = noise.retest(one.z_NR)
         return record.CriterionCalibration(
-            criterion=name,
+            criterion=pool.name,
+            pool=pool,
             labels=len(rows),
             positives=positives,
             divided=int(np.isnan(said_N[rows]).sum()),
-            share=float(shares_N[rows if len(rows) else n].mean()),
+            share=float((shares_N[rows] if len(rows) else shares_N).mean()),
             tpr=found.tpr,
             fpr=found.fpr,
             youden_j=found.youden_j,
-            bias=self.intervals.bias(repeated.mean - label_N, rows),
-            agreement=self.intervals.estimate(agreement.alpha(both_JN1, "ordinal"), rows),
-            noise=self._noise(repeated, np.flatnonzero(repeated.df)),
-            levels=self._levels(repeated, label_N, rows),
+            bias=one.intervals.bias(repeated.mean - label_N, rows),
+            agreement=one.intervals.estimate(agreement.alpha(both_JN1, "ordinal"), rows),
+            noise=one.variance(repeated, np.flatnonzero(repeated.df)),
+            levels=one.levels(repeated, rows),
             people=people,
             **decision._asdict(),
         )
 
-    def _noise(self, repeated: noise.Retest, rows: IntArray) -> Estimate:
+
+@dataclass(frozen=True)
+class PoolOfCells:
+    """What is known of the criteria of a pool; N counts their (n, m)."""
+
+    intervals: Intervals
+    z_NR: FloatArray
+    """The judge's."""
+    label_N: FloatArray
+    people_JN: FloatArray
+    """z of each rater."""
+
+    def decided(self, said_N: FloatArray) -> tuple[rates.Confusion, rates.Rates]:
+        """Return counts and rates against what people have decided."""
+        decided = rates.confusion(self.z_NR[:, :, None], said_N[:, None])
+        return decided, self.intervals.rates(decided)
+
+    def variance(self, repeated: noise.Retest, rows: IntArray) -> Estimate:
+        """Return the variance over replicates."""
         return self.intervals.estimate(ratio(repeated.squares, repeated.df), rows)
 
-    def _levels(
-        self, repeated: noise.Retest, label_N: FloatArray, rows: IntArray
-    ) -> tuple[record.LevelCalibration, ...]:
+    def levels(self, repeated: noise.Retest, rows: IntArray) -> tuple[record.LevelCalibration, ...]:
+        """Return bias and noise by what people gave."""
         found: list[record.LevelCalibration] = []
+        label_N = self.label_N
         for low, high in record.LEVELS:
             z_N = label_N[rows]
             inside = z_N == low if low == high else (z_N >= low) & (z_N < high) & (z_N > 0)
@@ -198,37 +274,36 @@ class Study:
                         high=high,
                         labels=len(mine),
                         bias=self.intervals.bias(repeated.mean - label_N, mine),
-                        noise=self._noise(repeated, mine[repeated.df[mine] > 0]),
+                        noise=self.variance(repeated, mine[repeated.df[mine] > 0]),
                     )
                 )
         return tuple(found)
 
-    def _slope(self, z_NR: FloatArray, label_N: FloatArray, rows: IntArray) -> float:
+    def slope(self, rows: IntArray) -> float:
         """Return the slope of the label on one judgement's z, within [0, 1]; 0 where z is constant.
 
             β = Cov(y, z) / Var(z)
 
         α β z is the linear function of z that is nearest to α y, in mean square.
         """
-        weights_N = self.paired.weights_N
+        weights_N = self.intervals.weights_N
         weights_n = np.ones(len(rows)) if weights_N is None else weights_N[rows]
-        z_nR = z_NR[rows]
+        z_nR = self.z_NR[rows]
         scored_nR = ~np.isnan(z_nR)
         z = z_nR[scored_nR]
         if not len(z) or not np.ptp(z):
             return 0.0
         label, weights = (
             np.broadcast_to(one_n[:, None], z_nR.shape)[scored_nR]
-            for one_n in (label_N[rows], weights_n)
+            for one_n in (self.label_N[rows], weights_n)
         )
         both = np.cov(label, z, bias=True, aweights=weights)
         slope = float(both[0, 1] / both[1, 1])
         return 0.0 if math.isnan(slope) else min(max(slope, 0.0), 1.0)
 
-    def _people(self, n: list[int], m: list[int]) -> Estimate:
-        """Return α between raters over the responses that at least two labelled."""
-        people_JN = np.full(self.paired.people_JNM.shape[:2], np.nan)
-        people_JN[:, n] = self.paired.people_JNM[:, n, m]
+    def people(self) -> Estimate:
+        """Return α between raters over what at least two labelled."""
+        people_JN = self.people_JN
         rows = np.flatnonzero((~np.isnan(people_JN)).sum(axis=0) > 1)
         if len(rows) < _FEWEST_SHARED:
             return UNKNOWN

@@ -7,13 +7,13 @@ from pathlib import Path
 from rubric_core.files import write_text
 from rubric_judge.calibration.record import Verdict
 from rubric_judge.calibration.report import WORDS, CalibrationReport, Files, by_reason, next_steps
-from rubric_judge.estimates import Estimate
 from rubric_judge.page.rendering import render_page
-from rubric_judge.page.tables import Cell, Figure, Row, Table
+from rubric_judge.page.tables import Cell, Figure, Row, Table, or_dash
 
 
 def headline(report: CalibrationReport) -> list[Figure]:
     """Return the numbers at the top."""
+    j = or_dash(report.reward.youden_j.value, ".2f")  # its interval is in the table
     counts, reward = Counter(one.verdict for one in report.criteria), report.reward
     figures = [
         Figure(
@@ -21,7 +21,7 @@ def headline(report: CalibrationReport) -> list[Figure]:
             f"{counts[Verdict.ADMIT]} of {len(report.criteria)}",
             note=f"J above {report.bound:g} with {report.confidence:.0%} confidence",
         ),
-        Figure("J of all criteria", Estimate(value=reward.youden_j.value).text(), note="TPR − FPR"),
+        Figure("J of all criteria", j.replace("-", "−"), note="TPR − FPR"),
         Figure("Labels", f"{report.given:,}", note=report.counts().split(maxsplit=2)[2]),
     ]
     if reward.flips.value is not None:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from rubric_core import ConfigError
+from rubric_core import ConfigError, Pooling
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label, LabelSource, Seen, read_labels
@@ -39,8 +39,10 @@ class Paired:
     """Labels of responses that the judge has no judgement of."""
     weights_N: FloatArray | None = None
     """1 / inclusion of each labelled response, over the greatest; None where all weigh the same."""
-    unsure: Mapping[str, int] = field(default_factory=dict[str, int])
-    """By criterion, labels that say that the rater cannot tell."""
+    unsure: Mapping[tuple[int, int], int] = field(default_factory=dict[tuple[int, int], int])
+    """By (n, m), labels that say that the rater cannot tell."""
+    unsure_unjudged: int = 0
+    """The same, of responses that the judge has no judgement of."""
 
     @property
     def judge_NRM(self) -> FloatArray:
@@ -63,11 +65,21 @@ class Paired:
         """The label where people have decided whether it is met: what a rate is counted of."""
         return np.where(self.divided_NM, np.nan, self.label_NM)
 
+    @cached_property
+    def labelled_NM(self) -> BoolArray:
+        """Where there is a label beside a score of the judge."""
+        return ~np.isnan(self.label_NM) & ~np.isnan(self.first_NM)
+
+    @cached_property
+    def pooling(self) -> Pooling:
+        """What is measured together, by the tasks that were labelled."""
+        labelled = np.flatnonzero((~np.isnan(self.label_NM)).any(axis=1)).tolist()
+        return Pooling.of(self.ratings.tasks_N[n] for n in labelled)
+
     @property
     def complete_N(self) -> BoolArray:
         """Whether every criterion with weight is labelled and judged."""
-        both_NM = ~np.isnan(self.label_NM) & ~np.isnan(self.first_NM)
-        return (both_NM | (self.ratings.alpha_NM == 0)).all(axis=1)
+        return (self.labelled_NM | (self.ratings.alpha_NM == 0)).all(axis=1)
 
 
 def read_all_labels(paths: Sequence[Path], source: LabelSource) -> list[Label]:
@@ -112,18 +124,32 @@ def pair(labels: Iterable[Label], ratings: Ratings, *, combining: Combining = "m
     raters = tuple(dict.fromkeys(label.rater for label in labels))
     rows = {line: n for n, line in enumerate(ratings.lines_N)}
     people_JNM = np.full((len(raters), *ratings.alpha_NM.shape), np.nan)
-    unjudged = 0
+    unjudged: list[Label] = []
+    unsure: Counter[tuple[int, int]] = Counter()
     for label in labels:
         n = rows.get(label.line)
-        unjudged += n is None
-        if n is not None and label.score is not None:
-            rubric = ratings.tasks_N[n].rubric
-            weight = rubric[label.criterion].weight
-            place = raters.index(label.rater), n, rubric.ids.index(label.criterion)
-            people_JNM[place] = label.score / weight if weight else np.nan
+        if n is None:
+            unjudged.append(label)
+            continue
+        rubric = ratings.tasks_N[n].rubric
+        place = n, rubric.ids.index(label.criterion)
+        weight = rubric[label.criterion].weight
+        if label.score is None:
+            unsure[place] += 1
+        else:
+            scored = label.score / weight if weight else np.nan
+            people_JNM[raters.index(label.rater), *place] = scored
     label_NM, weights_N = _combined(people_JNM, combining), _weights(labels, ratings)
-    unsure = Counter(label.criterion for label in labels if label.score is None)
-    return Paired(ratings, raters, people_JNM, label_NM, unjudged, weights_N, unsure)
+    return Paired(
+        ratings,
+        raters,
+        people_JNM,
+        label_NM,
+        len(unjudged),
+        weights_N,
+        unsure,
+        sum(label.score is None for label in unjudged),
+    )
 
 
 def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:

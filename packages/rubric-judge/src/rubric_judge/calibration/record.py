@@ -9,8 +9,9 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from rubric_core import ConfigError, Task
+from rubric_core import ConfigError, Pool, Task
 from rubric_core.configuration import read_written
+from rubric_core.schema.pools import pool_of_any
 from rubric_judge.errors import says
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_question, hash_rubric
@@ -80,6 +81,10 @@ Count: TypeAlias = Annotated[int, Field(ge=0)]
 Confidence: TypeAlias = Annotated[float, Field(gt=0, lt=1)]
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class LevelCalibration(Part):
     """What the judge adds where people give a criterion so much."""
 
@@ -94,9 +99,13 @@ class LevelCalibration(Part):
 
 
 class CriterionCalibration(Part):
-    """One criterion under one judge, over all tasks that share its id."""
+    """One criterion under one judge, over all tasks: those that share its id, or its kind."""
 
     criterion: str
+    """Name of its pool."""
+    pool: Pool | None = Field(default=None, exclude_if=_is_none)
+    """What was measured together; left out by an older version, whose rows are of one id each,
+    whatever the criteria of that id asked for."""
     labels: Count
     """Labelled responses that the judge scored, too."""
     positives: Count
@@ -130,6 +139,11 @@ class CriterionCalibration(Part):
     confidence; else the slope of the label on the judge's z."""
 
     @property
+    def pooled(self) -> Pool:
+        """What was measured together."""
+        return self.pool or pool_of_any(self.criterion)
+
+    @property
     def decision(self) -> str:
         """The verdict in words; a factor of 1.00 weighs nothing down."""
         is_kept = self.verdict is Verdict.WEIGH_DOWN and is_whole(self.factor)
@@ -137,6 +151,8 @@ class CriterionCalibration(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if self.pool is not None and self.pool.name != self.criterion:
+            raise ValueError(f"its pool is {self.pool.name!r}, and criterion {self.criterion!r}")
         if self.positives + self.divided > self.labels:
             divided = f" and divided {self.divided}" if self.divided else ""
             raise ValueError(f"positives is {self.positives}{divided}, of {self.labels} labels")
@@ -230,7 +246,11 @@ class Calibration(Part):
     reward they can correct. Empty in a calibration of an older version."""
     raters: tuple[str, ...]
     criteria: tuple[CriterionCalibration, ...]
-    """Lowest J first; those without one at the end."""
+    """Of each pool that a labelled criterion belongs to: its id where that repeats, else its kind.
+    Lowest J first; those without one at the end."""
+    kinds: tuple[CriterionCalibration, ...] = ()
+    """Of kinds whose labelled criteria have all a pool of their own ids: what other ids are looked
+    up under. A kind is measured on all of its criteria."""
     reward: RewardCalibration
     bound: float = Field(default=0.3, ge=-1, le=1)
     """Of J, for the verdicts."""
@@ -242,10 +262,15 @@ class Calibration(Part):
 
     @model_validator(mode="after")
     def _each_once(self) -> Self:
-        counts = Counter(one.criterion for one in self.criteria)
+        counts = Counter(one.criterion for one in (*self.criteria, *self.kinds))
         if repeated := [name for name, count in counts.items() if count > 1]:
             raise ValueError(f"criterion {repeated[0]!r} stands in it {counts[repeated[0]]} times")
         return self
+
+    @property
+    def by_pool(self) -> dict[Pool, CriterionCalibration]:
+        """All that was measured; `known_pool` finds a criterion's in it."""
+        return {one.pooled: one for one in (*self.criteria, *self.kinds)}
 
     def labels_any(self, tasks: Iterable[Task]) -> bool:
         """Whether a response to any of these tasks' questions was labelled."""

@@ -20,13 +20,16 @@ class CalibrationReport(record.Calibration, Report):
 
     given: int = Field(exclude=True)
     """Scores of all raters together: a response and criterion has one of each rater."""
+    pairs: int = Field(exclude=True)
+    """Of responses and criteria, that have a label and a score."""
+    admitted: float | None = Field(exclude=True)
+    """Share of their weight that enters the reward as it is."""
 
     def counts(self) -> str:
         """Return how many labels of how many raters there are, on how many pairs."""
-        pairs = sum(one.labels for one in self.criteria)
         return (
             f"{counted(self.given, 'label')} by {counted(len(self.raters), 'rater')} on "
-            f"{counted(pairs, 'response–criterion pair')}"
+            f"{counted(self.pairs, 'response–criterion pair')}"
         )
 
     def summary(self) -> str:
@@ -35,9 +38,8 @@ class CalibrationReport(record.Calibration, Report):
         by_verdict = sorted(self.criteria, key=lambda one: order.index(one.verdict))
         counts = Counter(one.decision for one in by_verdict)
         verdicts = ", ".join(f"{words} {count}" for words, count in counts.items())
-        total = sum(one.labels * one.share for one in self.criteria)
-        kept = sum(one.labels * one.share for one in self.criteria if one.factor == 1)
-        weight = f"; {kept / total:.0%} of the labelled weight is admitted" if kept else ""
+        kept = self.admitted
+        weight = f"; {kept:.0%} of the labelled weight is admitted" if kept else ""
         return (
             f"{self.judge}, against {self.counts()}. "
             f"{counted(len(self.criteria), 'criterion', 'criteria')}: {verdicts}{weight}."
@@ -56,6 +58,7 @@ class CalibrationReport(record.Calibration, Report):
     def score_tables(self) -> list[TextTable]:
         """Return what is too long for a terminal: graded scores, and the same by the label."""
         return [
+            TextTable.of(WORDS["kinds"], ([one] for one in self.kinds)),
             TextTable.of(WORDS["scores"], ([one] for one in self.criteria if one.labels)),
             _level_table("Bias by the label", self.criteria, lambda level: level.bias),
             _level_table("Noise τ_j² by the label", self.criteria, lambda level: level.noise),

@@ -40,7 +40,7 @@ def reward_calibration(
     )
     turned = noise.advantage_pairs(np.stack([judge_N, label_N], axis=1), groups_of(ratings))
     errors = shared_errors.centred_errors(
-        paired.first_NM - paired.label_NM, ratings.cells_by_criterion, paired.weights_N
+        paired.first_NM - paired.label_NM, ratings.cells(paired.pooling), paired.weights_N
     )
     if paired.weights_N is not None:  # each row counts by its square in both statistics
         errors *= np.sqrt(paired.weights_N)[:, None]

@@ -173,7 +173,7 @@ class CascadeJudge:
         for name, criterion in list(state.open.items()):
             seen = measured(results, criterion, self._config.uncertainty)
             state.found[name].append((number, seen))
-            threshold = self._calibration.threshold(name)
+            threshold = self._calibration.threshold(criterion)
             if threshold is not None and seen.uncertainty <= threshold + _ROUNDING:
                 state.kept[name] = number
                 del state.open[name]

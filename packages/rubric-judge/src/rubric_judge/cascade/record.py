@@ -1,21 +1,30 @@
 """The calibration of a cascade, as it is written to `cascade.json`, and whom it is valid for."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from rubric_core import ConfigError, Judge
+from rubric_core import ConfigError, Criterion, Judge, Pool, known_pool
 from rubric_core.configuration import read_written
+from rubric_core.schema.pools import pool_of_any
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.config import CascadeConfig, Uncertainty
 from rubric_judge.errors import says
 from rubric_judge.provider.model_config import Settings
 
 
+def _is_none(value: object) -> bool:
+    return value is None
+
+
 class Threshold(Settings):
     """How unsure a judge may be and keep its score, and what that was seen to cost."""
 
+    # Left out where there is none: an older cascade's fingerprint holds no such key.
+    pool: Pool | None = Field(default=None, exclude_if=_is_none)
+    """What it is of; an older version has one for each id, whatever its criteria ask for."""
     threshold: float | None = Field(default=None, ge=0, le=1)
     """Highest uncertainty at which a score is kept; None: every score is escalated."""
     n: int = Field(ge=1)
@@ -56,19 +65,33 @@ class CascadeCalibration(Settings):
     pooled: Threshold | None = None
     """For every criterion."""
     criteria: dict[str, Threshold] = Field(default_factory=dict)
-    """For each criterion by id, instead of `pooled`; one that is not here is always escalated."""
+    """For the criteria of each pool by its name, instead of `pooled`; one that is not here, nor its
+    kind, is always escalated."""
 
     @model_validator(mode="after")
     def _has_thresholds(self) -> Self:
         if (self.pooled is None) == (not self.criteria):
             found = "neither" if self.pooled is None else "both"
             raise ValueError(f"give pooled or criteria, one of the two: it has {found}")
+        for name, one in self.criteria.items():
+            if one.pool is not None and one.pool.name != name:
+                raise ValueError(f"the pool of {name!r} is {one.pool.name!r}")
         return self
 
-    def threshold(self, criterion: str) -> float | None:
+    def threshold(self, criterion: Criterion) -> float | None:
         """Return the highest uncertainty at which the criterion's score is kept; None for none."""
-        found = self.pooled or self.criteria.get(criterion)
+        name = self.name(criterion)
+        found = self.pooled if name is None else self.criteria[name]
         return found.threshold if found else None
+
+    def name(self, criterion: Criterion) -> str | None:
+        """Return the name of the threshold that is the criterion's among `criteria`."""
+        pool = known_pool(criterion, self._pools)
+        return None if pool is None else pool.name
+
+    @cached_property
+    def _pools(self) -> frozenset[Pool]:
+        return frozenset(one.pool or pool_of_any(name) for name, one in self.criteria.items())
 
     @property
     def bound(self) -> float:

@@ -207,7 +207,7 @@ def _thresholds(
         asked.configuration, target, given, ledger=asked.ledger, workers=asked.workers
     )
     write_text(out, found.model_dump_json(indent=2) + "\n")
-    classes = cascade.classes_of(labelled.labels, labelled.views)
+    classes = cascade.classes_of(labelled.labels, labelled.views, found)
     return _Found(partial(cascade.print_thresholds, found, out, classes), unwritten)
 
 

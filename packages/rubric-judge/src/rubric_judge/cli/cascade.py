@@ -134,7 +134,7 @@ def print_thresholds(
     Args:
         found: the thresholds.
         out: where they are written.
-        classes: by criterion, whether its labels are met: true and false, or one alone.
+        classes: by pool of criteria, whether their labels are met: true and false, or one alone.
     """
     from rubric_judge.page.tables import TextTable
 
@@ -173,11 +173,14 @@ def print_thresholds(
             print(f"rubric-judge: {name}: {said}", file=sys.stderr)
 
 
-def classes_of(labels: Iterable[Label], views: Mapping[int, JudgeView]) -> dict[str, set[bool]]:
-    """Return by criterion whether people call met what they labelled: true and false, or one."""
+def classes_of(
+    labels: Iterable[Label], views: Mapping[int, JudgeView], found: CascadeCalibration
+) -> dict[str, set[bool]]:
+    """Return by threshold whether people call met what they labelled: true and false, or one."""
     classes: dict[str, set[bool]] = {}
     for one in labels:
-        weight = views[one.line].rubric[one.criterion].weight
-        if one.score is not None and weight:
-            classes.setdefault(one.criterion, set()).add(one.score >= weight / 2)
+        criterion = views[one.line].rubric[one.criterion]
+        if one.score is not None and criterion.weight:
+            name = found.name(criterion) or criterion.id
+            classes.setdefault(name, set()).add(one.score >= criterion.weight / 2)
     return classes

@@ -171,7 +171,7 @@ class _Study:
         rows = np.flatnonzero(complete_N)
         if not len(rows):
             return {}
-        error_NM = shared_errors.centred_errors(error_NM, ratings.cells_by_criterion)
+        error_NM = shared_errors.centred_errors(error_NM, ratings.cells_by_pool)
         effective = shared_errors.effective_criteria(error_NM, ratings.alpha_NM)
         return {
             "m_eff": shared_errors.mean_effective(ratings.alpha_NM, rows),
@@ -182,21 +182,23 @@ class _Study:
         ratings = self.ratings
         one = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
         found: list[report.CriterionNoise] = []
-        for name, (n, m) in ratings.cells_by_criterion.items():
-            squares_N, df_N = np.zeros((2, len(ratings.tasks_N)))
-            squares_N[n], df_N[n] = one.squares[n, m], one.df[n, m]
+        for pool, (n, m) in ratings.cells_by_pool.items():
+            squares_N, df_N, share_N, count_N = np.zeros((4, len(ratings.tasks_N)))
+            # A response may have several criteria of a pool.
+            np.add.at(squares_N, n, one.squares[n, m])
+            np.add.at(df_N, n, one.df[n, m])
+            np.add.at(share_N, n, ratings.alpha_NM[n, m])
+            np.add.at(count_N, n, 1)
             rows = np.flatnonzero(df_N)
             if not len(rows):
                 continue
-            share_N = np.zeros(len(ratings.tasks_N))
-            share_N[n] = ratings.alpha_NM[n, m]
             found.append(
                 report.CriterionNoise(
                     judge=ratings.judges[j],
-                    criterion=name,
+                    criterion=pool.name,
                     tasks=len({ratings.task_ids_N[row] for row in n if df_N[row]}),
                     responses=len(rows),
-                    share=float(share_N[rows].mean()),
+                    share=float((share_N[rows] / count_N[rows]).mean()),
                     tau2=self.intervals.estimate(ratio(squares_N, df_N), rows),
                 )
             )
@@ -249,7 +251,7 @@ class _Study:
         """Hold every other judge against one: all criteria pooled, then those of the lowest J."""
         if self.place is None:
             return ()
-        cells, place = self.ratings.cells_by_criterion, self.place
+        cells, place = self.ratings.cells_by_pool, self.place
         found = [self._rates(*one) for one in confusions(self.single.z_JNM, place, cells)]
 
         def pooled_first(one: report.ReferenceRates) -> tuple[bool, float]:
@@ -273,7 +275,7 @@ class _Study:
     def _by_criterion(self, agree: Callable[[FloatArray], Statistic]) -> dict[str, float | None]:
         """Return an agreement on each criterion's scores, which are an array with M = 1."""
         values: dict[str, float | None] = {}
-        for name, (n, m) in self.ratings.cells_by_criterion.items():
+        for pool, (n, m) in self.ratings.cells_by_pool.items():
             value = agree(self.single.z_JNM[:, n, m][:, :, None])(np.arange(len(n)))
-            values[name] = None if math.isnan(value) else value
+            values[pool.name] = None if math.isnan(value) else value
         return values

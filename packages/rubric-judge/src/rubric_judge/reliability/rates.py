@@ -7,7 +7,7 @@ Wilson's is not. Decisions of one document that go together are counted for what
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
@@ -110,7 +110,7 @@ def confusion(z_NRM: FloatArray, label_NM: FloatArray) -> Confusion:
 
 
 def confusions(
-    z_JNM: FloatArray, reference: int, cells: Mapping[str, tuple[Sequence[int], Sequence[int]]]
+    z_JNM: FloatArray, reference: int, cells: ratings.Cells
 ) -> Iterator[tuple[int, str | None, Confusion]]:
     """Hold every other judge against the reference, on criteria that it finds met or not met.
 
@@ -119,17 +119,17 @@ def confusions(
     Args:
         z_JNM: one judgement of each judge; nan where missing.
         reference: its j.
-        cells: for each criterion, the (n, m) that it stands at.
+        cells: for each pool of criteria, the (n, m) that they stand at.
 
     Returns:
-        j, the criterion's id or None for all of them pooled, and the counts.
+        j, the pool's name or None for all of them pooled, and the counts.
     """
     labels_NM: dict[str | None, FloatArray] = {None: np.full_like(z_JNM[reference], np.nan)}
-    for name, (n, m) in cells.items():
+    for pool, (n, m) in cells.items():
         label_C = z_JNM[reference, n, m]
         if (np.isnan(label_C) | np.isin(label_C, (0, 1))).all():
-            labels_NM[name] = np.full_like(labels_NM[None], np.nan)
-            labels_NM[name][n, m] = labels_NM[None][n, m] = label_C
+            labels_NM[pool.name] = np.full_like(labels_NM[None], np.nan)
+            labels_NM[pool.name][n, m] = labels_NM[None][n, m] = label_C
     for j, z_NM in enumerate(z_JNM):
         if j != reference:
             for name, label_NM in labels_NM.items():

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Task, criterion_scores_z
+from rubric_core import JudgeResult, JudgeView, Outcome, Pool, Pooling, Task, criterion_scores_z
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_judge.labels.rows import LabelSource, holds_labels, read_labels
@@ -66,6 +66,10 @@ def judgement_cost(results: Sequence[JudgeResult]) -> JudgementCost:
 def _mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return fmean(known) if known else None
+
+
+Cells: TypeAlias = Mapping[Pool, tuple[Sequence[int], Sequence[int]]]
+"""By pool of criteria, the (n, m) that they stand at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +126,24 @@ class Ratings:
         rewards_JNR = np.einsum("jnrm,nm->jnr", np.nan_to_num(self.z_JNRM), self.alpha_NM)
         return np.where(scored_JNR, rewards_JNR, np.nan)
 
-    @cached_property
-    def cells_by_criterion(self) -> dict[str, tuple[list[int], list[int]]]:
-        """For each id of a criterion with weight, the (n, m) that it stands at."""
-        cells: defaultdict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    def cells(self, pooling: Pooling) -> Cells:
+        """For each pool of criteria with weight, the (n, m) that they stand at.
+
+        A response stands there as often as its rubric has criteria of the pool.
+        """
+        cells: defaultdict[Pool, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
         for n, task in enumerate(self.tasks_N):
             for m, criterion in enumerate(task.rubric):
                 if criterion.weight > 0:
-                    cells[criterion.id][0].append(n)
-                    cells[criterion.id][1].append(m)
+                    n_C, m_C = cells[pooling.pool(criterion)]
+                    n_C.append(n)
+                    m_C.append(m)
         return dict(cells)
+
+    @cached_property
+    def cells_by_pool(self) -> Cells:
+        """The same, by what repeats in these very tasks."""
+        return self.cells(Pooling.of(self.tasks_N))
 
 
 def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:

@@ -5,13 +5,12 @@ is so by the others, and for other judges.
 """
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
 from rubric_core.arrays import FloatArray
-from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
+from rubric_judge.reliability.ratings import Cells, IntArray, Statistic, ratio
 
 _FEWEST: Final = 2
 """Judges, and responses, of which something is correlated."""
@@ -19,7 +18,7 @@ _FEWEST: Final = 2
 
 def centred_errors(
     error_NM: FloatArray,
-    cells: Mapping[str, tuple[Sequence[int], Sequence[int]]],
+    cells: Cells,
     weights_N: FloatArray | None = None,
 ) -> FloatArray:
     """Return errors of each criterion, their mean over all responses taken off.
@@ -28,7 +27,7 @@ def centred_errors(
 
     Args:
         error_NM: judge − reference, nan where either is missing.
-        cells: for each criterion, the (n, m) that it stands at.
+        cells: for each criterion, or pool of criteria, the (n, m) that it stands at.
         weights_N: of each response in the mean.
     """
     centred_NM = error_NM.copy()

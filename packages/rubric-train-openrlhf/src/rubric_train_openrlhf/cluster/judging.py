@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import structlog
 
-from rubric_core import Answer, JudgeResult, JudgeView, Outcome, Reason, Task
+from rubric_core import Answer, JudgeResult, JudgeView, Outcome, Pooling, Reason, Task
 from rubric_judge import JudgePool, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
@@ -66,7 +66,7 @@ class JudgeSide:
             admission = read_admission(judge, tasks, judge_fingerprint=identity)
             admission.keep(self.folder)
             where_it_fails.pop_all()
-        self.crediting = Crediting(config, admission)
+        self.crediting = Crediting(config, admission, Pooling.of(tasks))
         self._under_way: dict[str, asyncio.Task[JudgeResult]] = {}
         self._warming: dict[str, asyncio.Task[JudgeResult]] = {}
         self._recent: dict[str, JudgeResult] = {}

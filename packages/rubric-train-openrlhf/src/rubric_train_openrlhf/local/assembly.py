@@ -108,7 +108,7 @@ class LocalRun:
     @property
     def crediting(self) -> Crediting:
         """What its judgements are worth."""
-        return Crediting(self.config, self.inputs.admission)
+        return Crediting(self.config, self.inputs.admission, self.inputs.pooling)
 
 
 @contextlib.contextmanager

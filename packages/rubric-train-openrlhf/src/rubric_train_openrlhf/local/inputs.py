@@ -5,7 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from rubric_core import Judge, RubricFileError, SchemaError
+from rubric_core import Judge, Pooling, RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
 from rubric_judge.capabilities import Checking, fingerprint
@@ -32,6 +32,8 @@ class RunInputs(NamedTuple):
     """Where the run goes on; None for one that begins."""
     admission: Admission = ALL
     """Which criteria count, and how much."""
+    pooling: Pooling = Pooling()
+    """Whose figures are one."""
     documents: tuple[str, ...] = ()
     """What a policy built from nothing is pre-trained on."""
 
@@ -60,12 +62,9 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     sets = read_task_sets(config, warn=True)
     tasks, heldout = sets["train"], sets.get("validation")
     judges = load_replicas(config.judge.spec) if judge is None else (judge,)
-    admission = read_admission(
-        config.judge,
-        [task for book in sets.values() for task in book.values()],
-        judge_fingerprint=fingerprint(judges[0]),
-    )
-    inputs = RunInputs(tasks, heldout, judges, checkpoint, admission)
+    every = [task for book in sets.values() for task in book.values()]
+    admission = read_admission(config.judge, every, judge_fingerprint=fingerprint(judges[0]))
+    inputs = RunInputs(tasks, heldout, judges, checkpoint, admission, Pooling.of(every))
     if checkpoint is not None:  # it holds the policy
         return inputs
     check_answers(config, tasks)

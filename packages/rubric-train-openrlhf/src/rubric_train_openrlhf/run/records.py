@@ -42,7 +42,8 @@ class ClusterStep(_Row):
     judge_restarts: int
     """Processes of the judge that died since the step before and were replaced."""
     attribution: dict[str, float]
-    """Mean |share of the advantage| of each criterion id; empty under the decoupled estimator."""
+    """Mean |share of the advantage| of the criteria of each pool; empty under the decoupled
+    estimator."""
 
 
 class _StepRow(_Row):
@@ -57,7 +58,7 @@ class JudgingFigures(_Row):
     """Shares of all responses with reward 0; "scored" are zeros that the judge gave, and
     "empty_answer" and "unclosed_thought" those of responses that it was not asked about."""
     criteria: dict[str, float]
-    """Mean z of each criterion id."""
+    """Mean z of the criteria of an id that repeats in the run's tasks, or of a kind."""
     m_eff_mean: float
     """Mean M_eff of the groups' rubrics."""
     invalid_frac: float
@@ -154,7 +155,7 @@ class HeldoutReward(_Row):
     n: int
     """Questions with at least one usable judgement."""
     criteria: dict[str, float]
-    """Mean z of each criterion id."""
+    """Mean z of the criteria of an id that repeats in the run's tasks, or of a kind."""
 
 
 class HeldoutRow(AnswerShares, HeldoutReward, _StepRow):
@@ -212,9 +213,9 @@ class AdmissionFile(_Row):
     """What of the rubrics a calibration admits to the reward: admission.json."""
 
     factors: dict[str, float]
-    """Those other than 1, by criterion id; 0 masks."""
+    """Those other than 1, by id or kind as calibrated; 0 masks."""
     rates: dict[str, tuple[float, float]]
-    """TPR and FPR that scores are corrected for, by criterion id."""
+    """TPR and FPR that scores are corrected for, likewise."""
 
 
 class RunSummary(_Row):

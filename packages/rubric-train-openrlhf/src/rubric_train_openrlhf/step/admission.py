@@ -9,12 +9,24 @@ from typing import Final
 import numpy as np
 
 import rubric_core as core
-from rubric_core import JudgeResult, RewardError, Rubric, RubricError, Task, read_tasks
+from rubric_core import (
+    JudgeResult,
+    Pool,
+    Pooling,
+    RewardError,
+    Rubric,
+    RubricError,
+    Task,
+    known_pool,
+    read_tasks,
+)
 from rubric_core.arrays import FloatArray
 from rubric_core.files import read_file
+from rubric_core.schema.pools import own_pool
 from rubric_judge.calibration.record import Calibration, CriterionCalibration, read_calibration
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.load import load_replicas
+from rubric_judge.page.tables import counted
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -33,26 +45,35 @@ _LEAST_J: Final = 0.01
 class Admission:
     """What each criterion's weight is multiplied by; all that is not named is 1."""
 
-    factors: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By criterion id; 0 masks."""
-    rates: Mapping[str, tuple[float, float]] = field(
-        default_factory=dict[str, "tuple[float, float]"]
+    factors: Mapping[Pool, float] = field(default_factory=dict[Pool, float])
+    """By what was calibrated together, where a criterion is found by its id, else by its kind; 0
+    masks."""
+    rates: Mapping[Pool, tuple[float, float]] = field(
+        default_factory=dict[Pool, "tuple[float, float]"]
     )
-    """TPR and FPR that binary scores are corrected for, by criterion id."""
+    """TPR and FPR that binary scores are corrected for, likewise."""
 
     def rubric(self, rubric: Rubric) -> Rubric:
         """The rubric that rewards are computed by."""
-        return core.admitted_rubric(rubric, self.factors) if self.factors else rubric
+        return core.admitted_rubric(rubric, self._of(rubric)) if self.factors else rubric
 
-    def result(self, result: JudgeResult) -> JudgeResult:
-        """A judgement as it counts."""
-        return core.admitted_result(result, self.factors) if self.factors else result
+    def result(self, result: JudgeResult, rubric: Rubric) -> JudgeResult:
+        """A judgement under a rubric, as it counts."""
+        return core.admitted_result(result, self._of(rubric)) if self.factors else result
+
+    def _of(self, rubric: Rubric) -> dict[str, float]:
+        """The factors of a rubric's criteria, by id."""
+        pools = ((one.id, known_pool(one, self.factors)) for one in rubric)
+        return {name: self.factors[pool] for name, pool in pools if pool is not None}
 
     def corrected_z(self, z_M: FloatArray, rubric: Rubric) -> FloatArray:
         """Criterion scores, corrected for the judge's errors where that was asked for."""
         if not self.rates:
             return z_M
-        rates_M2 = np.array([self.rates.get(name, (np.nan, np.nan)) for name in rubric.ids])
+        # Of the pool that admits it, and of no other that may have rates.
+        pools_M = [known_pool(one, self.factors) for one in rubric]
+        known_M = [self.rates.get(pool) if pool else None for pool in pools_M]
+        rates_M2 = np.array([(np.nan, np.nan) if one is None else one for one in known_M])
         return core.unbiased_z(z_M, rates_M2[:, 0], rates_M2[:, 1])
 
     def withheld_frac(self, rubrics: Sequence[Rubric]) -> float:
@@ -62,12 +83,9 @@ class Admission:
 
     @property
     def changed(self) -> dict[str, float]:
-        """Factors other than 1, the masked first."""
-        return {
-            name: factor
-            for name, factor in sorted(self.factors.items(), key=lambda one: one[::-1])
-            if factor != 1
-        }
+        """Factors other than 1 by the names of their pools, the masked first."""
+        named = [(factor, pool.name) for pool, factor in self.factors.items() if factor != 1]
+        return {name: factor for factor, name in sorted(named)}
 
     def keep(self, folder: RunFolder) -> None:
         """Write what is admitted to the run folder, or see that it is what the run began with.
@@ -78,7 +96,8 @@ class Admission:
         """
         if not self.factors:
             return
-        content = AdmissionFile(factors=self.changed, rates=dict(self.rates))
+        rates = {pool.name: rates for pool, rates in self.rates.items()}
+        content = AdmissionFile(factors=self.changed, rates=rates)
         text = content.model_dump_json(indent=2) + "\n"
         if not folder.admission.exists():
             write_text(folder.admission, text)
@@ -109,16 +128,22 @@ def read_admission(
     if judge_fingerprint is None:
         judge_fingerprint = calibration.judge_fingerprint
     calibration.require(judge_fingerprint, tasks, source=str(path))
-    known = {one.criterion: one for one in calibration.criteria}
-    weighty = dict.fromkeys(one.id for task in tasks for one in task.rubric if one.weight > 0)
-    missing = [name for name in weighty if name not in known]
-    counts = {"path": path, "n": len(missing), "of": len(weighty), "named": _named(missing)}
-    if missing and len(missing) == len(weighty):
+    known, pooling = calibration.by_pool, Pooling.of(tasks)
+    pools: dict[Pool, Pool | None] = {}
+    for task in tasks:
+        for one in task.rubric:
+            if one.weight > 0 and (own := own_pool(one)) not in pools:
+                pools[own] = known_pool(one, known)
+    missing = [own for own, pool in pools.items() if pool is None]
+    named = _named(list(dict.fromkeys(one.name for one in missing)))
+    counts = {"path": path, "n": len(missing), "of": len(pools), "named": named}
+    if missing and len(missing) == len(pools):
         raise TrainConfigError.told("no_criterion_calibrated", **counts)
     if missing and config.uncalibrated == "refuse":
         raise TrainConfigError.told("criteria_not_calibrated", **counts)
     left = 0.0 if config.uncalibrated == "mask" else 1.0
-    factors = {name: known[name].factor if name in known else left for name in weighty}
+    factors = {pool: known[pool].factor for pool in pools.values() if pool is not None}
+    factors |= {pooling.pool_of(own): left for own in missing}
     admission = Admission(factors, _rates(config, known, factors))
     _check_rubrics(admission, tasks)
     return admission
@@ -148,7 +173,8 @@ def admission_lines(config: TrainConfig) -> Iterator[str]:
     admission = read_admission(judging, tasks, judge_fingerprint=own)
     yield described(admission, [task.rubric for task in tasks])
     if not _read(judging.calibration).labels_any(tasks):
-        yield "admission: none of these tasks was labelled; their criteria are matched by id alone"
+        matched = "their criteria are matched by id or kind alone"
+        yield f"admission: none of these tasks was labelled; {matched}"
     if own is None:
         why = "the judge cannot be made here: a run refuses a calibration of another judge"
         yield f"admission: identity not checked, since {why}"
@@ -178,6 +204,7 @@ def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
     after = float(np.mean([admission.rubric(one).effective_criteria for one in rubrics]))
     parts = [
         f"{len(masked)} of {len(admission.factors)} criteria masked{_named(masked)}",
+        *_by_kind(admission, rubrics),
         f"{len(lowered)} weighed down{_named(lowered)}",
         f"{admission.withheld_frac(rubrics):.0%} of the weight kept from the reward",
         f"mean M_eff {before:.2f} → {after:.2f}",
@@ -185,6 +212,15 @@ def described(admission: Admission, rubrics: Sequence[Rubric]) -> str:
     corrected = len(admission.rates)
     parts += [f"{corrected} corrected for the judge's error rates{_BOUND}"] if corrected else []
     return f"admission: {'; '.join(parts)}"
+
+
+def _by_kind(admission: Admission, rubrics: Sequence[Rubric]) -> Iterator[str]:
+    """Say how many ids are found by their kind."""
+    pools = [(one.id, known_pool(one, admission.factors)) for rubric in rubrics for one in rubric]
+    found = {(name, pool) for name, pool in pools if pool is not None and pool.id is None}
+    kinds = len({pool for _, pool in found})
+    if found:
+        yield f"{counted(len(found), 'id')} by {counted(kinds, 'kind')}"
 
 
 def _named(names: Sequence[str]) -> str:
@@ -202,8 +238,10 @@ def _read(path: Path) -> Calibration:
 
 
 def _rates(
-    config: JudgingConfig, known: Mapping[str, CriterionCalibration], factors: Mapping[str, float]
-) -> dict[str, tuple[float, float]]:
+    config: JudgingConfig,
+    known: Mapping[Pool, CriterionCalibration],
+    factors: Mapping[Pool, float],
+) -> dict[Pool, tuple[float, float]]:
     """TPR and FPR of all that is admitted and was calibrated, where they are to be corrected for.
 
     Raises:
@@ -211,15 +249,17 @@ def _rates(
     """
     if config.correction == "none":
         return {}
-    found: dict[str, tuple[float, float]] = {}
-    for name, factor in factors.items():
-        if not factor or name not in known:
+    found: dict[Pool, tuple[float, float]] = {}
+    for pool, factor in factors.items():
+        if not factor or pool not in known:
             continue
-        tpr, fpr = known[name].tpr.value, known[name].fpr.value
+        tpr, fpr = known[pool].tpr.value, known[pool].fpr.value
         if tpr is None or fpr is None or tpr - fpr < _LEAST_J:
             told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
-            raise TrainConfigError.told("not_correctable", name=name, told=told, least=_LEAST_J)
-        found[name] = (tpr, fpr)
+            raise TrainConfigError.told(
+                "not_correctable", name=pool.name, told=told, least=_LEAST_J
+            )
+        found[pool] = (tpr, fpr)
     return found
 
 

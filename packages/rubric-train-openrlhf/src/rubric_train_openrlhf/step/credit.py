@@ -6,13 +6,13 @@ and names of reasons; the rows of the judgements stay with the judge.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
 
-from rubric_core import JudgeResult, Outcome, Rubric, Task
+from rubric_core import JudgeResult, Outcome, Pooling, Rubric, Task
 from rubric_core.arrays import BoolArray, FloatArray
 from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -42,7 +42,8 @@ class StepCredit:
     """What became of each judgement."""
     figures: JudgingFigures
     attribution_abs: dict[str, float]
-    """Mean |share of the advantage| of each criterion id; empty under the decoupled estimator."""
+    """Mean |share of the advantage| of the criteria of each pool; empty under the decoupled
+    estimator."""
     judge_restarts: int = 0
     """Processes of the judge that died since the step before and were replaced."""
 
@@ -53,6 +54,8 @@ class Crediting:
 
     config: TrainConfig
     admission: Admission = ALL
+    pooling: Pooling = field(default_factory=Pooling)
+    """Whose figures are one: of an id that repeats in the run's tasks, else of a kind."""
 
     def informative(self, results_PG: Results, tasks_P: Tasks, sizes: Sizes) -> list[bool]:
         """Tell which groups have a spread of rewards, penalties included.
@@ -92,7 +95,7 @@ class Crediting:
             outcomes_PG=tuple(tuple(one.outcome.value for one in group) for group in results_PG),
             figures=self._figures(results_PG, tasks_P, rewards, shaped_PG, dropped_PG),
             attribution_abs=criterion_means(
-                np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P
+                np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P, pooling=self.pooling
             ),
         )
         named_P = [(task.task_id, rubric) for task, rubric in zip(tasks_P, rubrics_P, strict=True)]
@@ -121,7 +124,9 @@ class Crediting:
             reward_std=float(means_N.std()),
             zero_reward_frac=sum(zeros.values()),
             n=int(judged_N.sum()),
-            criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_N),
+            criteria=criterion_means(
+                rewards.z_PGM, rewards.valid_PG, rubrics_N, pooling=self.pooling
+            ),
         )
 
     def _rewards(self, results_PG: Results, tasks_P: Tasks) -> Rewards:
@@ -153,7 +158,9 @@ class Crediting:
         judged = [*chain.from_iterable(results_PG), *chain.from_iterable(dropped_PG)]
         return JudgingFigures(
             zero_reward_by_reason=zero_reasons(judged[: rewards.valid_PG.size], rewards),
-            criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, admitted_P),
+            criteria=criterion_means(
+                rewards.z_PGM, rewards.valid_PG, admitted_P, pooling=self.pooling
+            ),
             m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in admitted_P])),
             invalid_frac=outcome_frac(judged, Outcome.INVALID),
             unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
@@ -243,13 +250,17 @@ def zero_reasons(results: Sequence[JudgeResult], rewards: Rewards) -> dict[str, 
 
 
 def criterion_means(
-    values_PGM: FloatArray, valid_PG: BoolArray, rubrics_P: Sequence[Rubric]
+    values_PGM: FloatArray, valid_PG: BoolArray, rubrics_P: Sequence[Rubric], *, pooling: Pooling
 ) -> dict[str, float]:
-    """Mean of each criterion id over the valid responses to the questions that have it."""
+    """Mean over the criteria of each pool and the valid responses to the questions that have them.
+
+    A criterion without a value in any of them, as a masked one, is in no mean.
+    """
     found: defaultdict[str, list[float]] = defaultdict(list)
     for values_GM, valid_G, rubric in zip(values_PGM, valid_PG, rubrics_P, strict=True):
-        for criterion_id, values_G in zip(rubric.ids, values_GM[valid_G].T, strict=False):
-            found[criterion_id].extend(values_G[~np.isnan(values_G)].tolist())
+        for criterion, values_G in zip(rubric, values_GM[valid_G].T, strict=False):
+            name = pooling.pool(criterion).name
+            found[name].extend(values_G[~np.isnan(values_G)].tolist())
     return {name: float(np.mean(values)) for name, values in found.items() if values}
 
 

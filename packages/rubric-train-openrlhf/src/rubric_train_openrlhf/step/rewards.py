@@ -70,8 +70,11 @@ def judge_rewards(
         RewardError: nothing of a rubric is admitted.
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
+    results_PG = [
+        [admission.result(one, rubric) for one in group]
+        for group, rubric in zip(results_PG, rubrics_P, strict=True)
+    ]
     rubrics_P = [admission.rubric(rubric) for rubric in rubrics_P]
-    results_PG = [[admission.result(one) for one in group] for group in results_PG]
     rewards_PG, valid_PG = core.group_rewards(results_PG, rubrics_P, on_unavailable=on_unavailable)
     # Whatever an absent judge counts as: what an engine left unfinished is not the policy's answer.
     absent_PG = [[one.reason is Reason.NO_RESPONSE for one in group] for group in results_PG]
