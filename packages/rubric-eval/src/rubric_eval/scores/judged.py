@@ -16,7 +16,7 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import files
 from rubric_eval.records import run as records
 from rubric_eval.records.digests import Edits
-from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.inputs import EvalFolder
 from rubric_judge.ledger.entry import hash_answer
 
 _ROUNDING: Final = 1e-9
@@ -94,7 +94,7 @@ class JudgedReader:
         self.questions = _questions(folder, run, edits)
         """In their order."""
         self._by_id = {question.task_id: question for question in self.questions}
-        self._prompts = {one.task_id: text_sha256(one.question) for one in self.questions}
+        self._prompts = {one.task_id: one.asked_sha256 for one in self.questions}
 
     def read(self, judges: Sequence[records.JudgeEntry] | None = None) -> Iterator[JudgedAnswers]:
         """Yield the answers of each model by each judge that has judged it.

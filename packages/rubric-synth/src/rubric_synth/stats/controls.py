@@ -14,12 +14,15 @@ import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
 from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge.context_answers import context_start, nearest_sentences
 from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
 from rubric_synth import language, stages, tables
 
 CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
 """Each control, and what it is."""
 
+OF_CONTEXT: Final = ("context_start", "nearest_sentences")
+"""Those that only open-book tasks have."""
 _WARNINGS: Final[dict[str, str]] = tables.read_table("control_warnings")
 _MUCH: Final = 0.5
 """Of what the reference earns; less is what any text of the subject picks up."""
@@ -160,7 +163,17 @@ def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
     }
     if others:
         answers[_OF_ANOTHER] = lambda task: others[task.task_id]
+    if all(task.context for task in tasks):
+        answers |= of_context()
     return answers
+
+
+def of_context() -> dict[str, Callable[[Task], str]]:
+    """Return what writes the controls that only open-book tasks have, by their names."""
+    return {
+        "context_start": lambda task: context_start(task.context or ()),
+        "nearest_sentences": lambda task: nearest_sentences(task.question, task.context or ()),
+    }
 
 
 async def _judged(views: Sequence[JudgeView], judge: Judge | Sequence[Judge]) -> list[JudgeResult]:
