@@ -5,15 +5,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_core import (
+    Criterion,
+    CriterionKind,
+    Grounding,
+    JudgeResult,
+    JudgeView,
+    Pooling,
+    Reason,
+    Rubric,
+    Task,
+)
 from rubric_eval import EvalShapeError, Heldout, HeldoutAbortError, judge_heldout
+from rubric_eval.records.files import QuestionRow
+from rubric_eval.records.run import kinds_of, pooled_z
 from rubric_judge import JudgePool
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from rubric_core import Task
 
 
 def _by_response(view: JudgeView) -> JudgeResult | dict[str, float]:
@@ -53,6 +63,42 @@ def test_criterion_means_weigh_up_to_the_reward(make_task: Callable[..., Task]) 
     heldout = _judge([make_task(0), make_task(1)], [["3 1", "not_json"], ["1.5 0", "0 0"]])
     assert heldout.criteria == {"purpose": 0.375, "returns": 0.25}
     assert pytest.approx(heldout.mean) == 0.75 * 0.375 + 0.25 * 0.25
+
+
+def test_ids_that_do_not_repeat_have_one_mean_a_kind() -> None:
+    kinds = CriterionKind.CAUSE, CriterionKind.LIMIT
+    tasks = [
+        Task(
+            question=f"Question {p}?",
+            grounding=Grounding("A passage."),
+            rubric=Rubric(
+                criteria=(
+                    Criterion(id=f"one_{p}", weight=1, kind=kinds[p % 2]),
+                    Criterion(id=f"two_{p}", weight=1, kind=kinds[p % 2]),
+                    Criterion(id="tone", weight=2),
+                )
+            ),
+        )
+        for p in range(20)
+    ]
+
+    def scores(view: JudgeView) -> dict[str, float]:
+        one, two, tone = view.rubric
+        return {one.id: 1.0, two.id: float(one.kind is kinds[0]), tone.id: 0.5}
+
+    found = asyncio.run(judge_heldout(ScriptedJudge(scores), tasks, [["An answer."]] * 20))
+    assert found.criteria == {"kind.cause": 1.0, "kind.limit": 0.5, "tone": 0.25}
+    # As the records keep it, by question.
+    row = QuestionRow(
+        task_id="t", doc_hash="d", question="q", kinds=kinds_of(tasks[0].rubric, Pooling.of(tasks))
+    )
+    again = QuestionRow.model_validate_json(row.model_dump_json())
+    assert again == row
+    assert pooled_z({"one_0": 1.0, "two_0": 0.5, "tone": 0.25}, again.kinds) == {
+        "kind.cause": 0.75,
+        "tone": 0.25,
+    }
+    assert "kinds" not in QuestionRow(task_id="t", doc_hash="d", question="q").model_dump()
 
 
 def test_zeros_are_counted_by_reason(make_task: Callable[..., Task]) -> None:

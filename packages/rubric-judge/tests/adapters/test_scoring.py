@@ -19,11 +19,15 @@ from structlog.testing import capture_logs
 
 from rubric_core import (
     ConfigError,
+    Criterion,
+    CriterionKind,
+    Grounding,
     Judge,
     JudgeResult,
     JudgeView,
     MissingExtraError,
     Reason,
+    Rubric,
     Task,
     UnavailableRewardError,
 )
@@ -92,6 +96,34 @@ def test_a_criterion_cannot_take_the_name_of_a_metric() -> None:
     assert judgement.metrics["rubric/score"] == 0.25
     assert judgement.by_id == {"rubric/depth": 0.0}
     assert judgement.criteria == {"rubric/kind.none": 0.5}  # of rows without tasks, ids may be any
+
+
+def test_ids_that_do_not_repeat_are_one_metric_a_kind() -> None:
+    kinds = CriterionKind.CAUSE, CriterionKind.LIMIT
+    tasks = [
+        Task(
+            question=f"Question {p}?",
+            grounding=Grounding("A passage."),
+            rubric=Rubric(
+                criteria=tuple(
+                    Criterion(id=f"free_{p}_{m}", weight=1, kind=kinds[m // 2]) for m in range(3)
+                )
+            ),
+        )
+        for p in range(140)
+    ]
+
+    def scores(view: JudgeView) -> dict[str, float]:
+        return {one.id: float(place == 0) for place, one in enumerate(view.rubric)}
+
+    scorer = RubricScorer(judge=ScriptedJudge(scores), tasks=tasks)
+    judged = scorer.judge_from_thread([Submission({"task_id": one.task_id}, "y") for one in tasks])
+
+    assert {name for one in judged for name in one.criteria} == {
+        "rubric/kind.cause", "rubric/kind.limit"
+    }  # fmt: skip
+    assert judged[0].criteria == {"rubric/kind.cause": 0.5, "rubric/kind.limit": 0.0}
+    assert len({name for one in judged for name in one.by_id}) == 420
 
 
 def test_tasks_that_can_be_gone_through_once_reach_a_copy_too(

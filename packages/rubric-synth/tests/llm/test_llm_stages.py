@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rubric_core import DocumentAnalysis
+from rubric_core import CriterionKind, DocumentAnalysis
 from rubric_judge import ChatModel
 from rubric_judge.testing import FakeEndpoint
 from rubric_synth import Document, Draft, StageRefusal
@@ -43,7 +43,10 @@ async def test_three_stages_make_typed_objects_of_three_replies(
     assert [criterion.id for criterion in draft.criteria] == ["c1", "c2", "c3", "c4", "c5"]
     assert draft.task_type == "open"
     assert len(endpoint.calls) == 3
-    assert to_task(document, analysis, draft).document_analysis == analysis
+    task = to_task(document, analysis, draft)
+    assert task.document_analysis == analysis
+    # What the model called each criterion's kind is published with it.
+    assert {criterion.kind for criterion in task.rubric} == {CriterionKind.CAUSE}
 
 
 async def test_the_passage_is_cut_out_of_the_document(
