@@ -73,6 +73,7 @@ from rubric_core.schema.answer import Unanswered as Unanswered
 from rubric_core.schema.answer import answer_of as answer_of
 from rubric_core.schema.answer import answer_of_tokens as answer_of_tokens
 from rubric_core.schema.answer import opens_thought as opens_thought
+from rubric_core.schema.context import Section as Section
 from rubric_core.schema.kinds import CriterionKind as CriterionKind
 from rubric_core.schema.rubric import Criterion as Criterion
 from rubric_core.schema.rubric import Grounding as Grounding

@@ -15,7 +15,7 @@ from rubric_train_openrlhf.config.train import TrainConfig, dump_config, parse_c
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.run.folder import RunFolder, describe_environment, first_changed
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
-from rubric_train_openrlhf.step.tasks import TEXTS
+from rubric_train_openrlhf.step.tasks import CONTEXTS, TEXTS
 
 _TABLE: Final = toml_beside(__file__, "resuming.toml")
 _MAY_CHANGE: Final[tuple[str, ...]] = (
@@ -135,11 +135,12 @@ def check_model(folder: RunFolder, *, path: Path) -> None:
 def _changed(before: object, now: Mapping[str, str]) -> str:
     """Name what is not as it was in a file of tasks; empty if all of it is."""
     known = cast("dict[str, object]", before) if isinstance(before, dict) else {}
-    changed = [part for part, sha256 in now.items() if known.get(part) != sha256]
-    texts = [part for part in changed if part in TEXTS]
+    parts = dict.fromkeys((*now, *known))
+    changed = [part for part in parts if known.get(part) != now.get(part)]
+    texts = [part for part in changed if part in {*TEXTS, CONTEXTS}]
     if "ids" in changed and "tasks" not in changed:
         return "the order of the tasks"
-    if len(texts) == len(TEXTS):
+    if {*TEXTS} <= {*texts}:
         return "the tasks"
     if changed and not texts:
         return "the hashes of the documents"

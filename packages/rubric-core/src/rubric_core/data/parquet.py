@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final, NamedTuple, cast, get_args, get_origin
 
 from pydantic import BaseModel
 
-from rubric_core.errors import RubricFileError, needing_extra
+from rubric_core.errors import RubricFileError, SchemaError, needing_extra
 from rubric_core.expansion import Expansion, TooLargeError
 from rubric_core.files import open_file
 from rubric_core.schema.task import TaskRow, without_nulls
@@ -171,15 +171,26 @@ def _size(pa: Any, array: Any) -> int:
 def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> int:
     """Write rows under the paper's names, a batch in memory at a time; return how many.
 
+    There is a column for contexts where one of the first rows has one.
+
     Raises:
+        SchemaError: only a later row has one, for which there is no column any more.
         MissingExtraError: pyarrow is not installed.
     """
     pa = _pyarrow()
-    schema, count = task_schema(), 0
+    batch = list(islice(rows, _BATCH_ROWS))
+    schema, count = task_schema(has_context=any(_CONTEXT in row for row in batch)), 0
     with pa.parquet.ParquetWriter(file, schema) as writer:
-        while batch := list(islice(rows, _BATCH_ROWS)):
+        while batch:
+            if _CONTEXT not in schema.names and any(_CONTEXT in row for row in batch):
+                raise SchemaError(
+                    f"a task behind the first {count} has a context and none of those has: write "
+                    "tasks with a context first, or a .jsonl file",
+                    field=_CONTEXT,
+                )
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
             count += len(batch)
+            batch = list(islice(rows, _BATCH_ROWS))
     return count
 
 
@@ -190,13 +201,23 @@ def _pyarrow() -> Any:
         return import_module("pyarrow")
 
 
-def task_schema() -> Any:
-    """Return the columns of a file of tasks, the same whatever the tasks hold.
+_CONTEXT: Final = "context"
+
+
+def task_schema(*, has_context: bool) -> Any:
+    """Return the columns of a file of tasks, the same whatever else the tasks hold.
+
+    Args:
+        has_context: whether there is a column for what the policy may look up; a file of
+            closed-book tasks is what it was before there were others.
 
     Raises:
         MissingExtraError: pyarrow is not installed.
     """
-    return _pyarrow().schema(_columns(TaskRow))
+    columns = _columns(TaskRow)
+    if not has_context:
+        del columns[_CONTEXT]
+    return _pyarrow().schema(columns)
 
 
 def _columns(model: type[BaseModel]) -> dict[str, Any]:

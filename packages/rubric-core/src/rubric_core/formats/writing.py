@@ -19,7 +19,7 @@ def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
     """Write tasks in a foreign format; return how many.
 
     All but `policy` hold the rubric, and belong on the judge's side. `policy` holds task id and
-    question alone, in the columns that verl and TRL read, for a reward that looks tasks up by id.
+    prompt alone (the question, with its context if there is one), in the columns that verl and TRL read, for a reward that looks tasks up by id.
 
     Args:
         name: one of `export_formats()`.
@@ -47,7 +47,7 @@ def _healthbench(task: Task) -> dict[str, object]:
     reference = task.reference_answer
     return {
         "prompt_id": task.task_id,
-        "prompt": as_messages(task.question),
+        "prompt": as_messages(task.policy_view().message),
         "rubrics": _points(task),
         "ideal_completions_data": {"ideal_completion": reference} if reference else None,
     }
@@ -65,7 +65,7 @@ def _rar(task: Task) -> dict[str, object]:
         for _, title, text, weight in _signed(task)
     ]
     return {
-        "question": task.question,
+        "question": task.policy_view().message,
         "reference_answer": task.reference_answer or "",
         "rubric": rubric,
         "rubric_count": len(rubric),
@@ -76,7 +76,7 @@ def _verl(task: Task, **reward: object) -> dict[str, object]:
     """A row in verl's columns, with what its reward is made of."""
     return {
         "data_source": "rubric",
-        "prompt": as_messages(task.question),
+        "prompt": as_messages(task.policy_view().message),
         "reward_model": {"style": "rubric", **reward},
         "extra_info": {"task_id": task.task_id},
     }
@@ -89,7 +89,7 @@ def _rubrichub(task: Task) -> dict[str, object]:
 def _nemo_gym(task: Task) -> dict[str, object]:
     return {
         "task_id": task.task_id,
-        "responses_create_params": {"input": as_messages(task.question)},
+        "responses_create_params": {"input": as_messages(task.policy_view().message)},
         "rubric": [
             {"id": name, "criteria": text, "weight": weight}
             for name, _, text, weight in _signed(task)

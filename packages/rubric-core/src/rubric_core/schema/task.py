@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from rubric_core.errors import NotJsonError, SchemaError
 from rubric_core.files import decode
 from rubric_core.schema.answer import Answer, Thought, Unanswered, answer_of, unanswered
+from rubric_core.schema.context import OptionalContext, as_message, as_plain_text
 from rubric_core.schema.rubric import Criteria, Grounding, Rubric
 from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text, not_blank
 
@@ -23,7 +24,20 @@ class PolicyView(Sealed):
     """Joins rollouts with their task."""
 
     question: Text
-    """The prompt."""
+    """What is asked."""
+
+    context: OptionalContext = Field(default=None, repr=False)
+    """What may be looked up; None where the question is all."""
+
+    @property
+    def message(self) -> str:
+        """The prompt as the one message of a chat: the question, behind its context if any."""
+        return as_message(self.question, self.context)
+
+    @property
+    def plain_text(self) -> str:
+        """The prompt for a model without a chat template, which goes on with it."""
+        return as_plain_text(self.question, self.context)
 
 
 class JudgeView(Sealed):
@@ -64,10 +78,17 @@ class SftExample(Sealed):
     """The task that the answer belongs to."""
 
     question: Text
-    """The prompt."""
+    """What is asked."""
 
     answer: Text = Field(repr=False)
     """What the policy learns to write."""
+
+    context: OptionalContext = Field(default=None, repr=False)
+    """What may be looked up."""
+
+    def policy_view(self) -> PolicyView:
+        """Return what the policy sees before it answers."""
+        return PolicyView(task_id=self.task_id, question=self.question, context=self.context)
 
 
 def paper_row(row: Mapping[str, object]) -> dict[str, object]:
@@ -190,14 +211,31 @@ class Task(Sealed):
     reference_answer: Text | None = Field(default=None, repr=False, exclude=True)
     """An answer written from the passage, for the warm start and as a ceiling."""
 
+    context: OptionalContext = Field(default=None, repr=False)
+    """What the policy may look up beside the question; None for a closed-book task."""
+
     @property
     def task_id(self) -> str:
-        """16 hex digits from the document's hash, the question and the whole rubric."""
+        """16 hex digits from the document's hash, the question and the whole rubric.
+
+        The context is no part of it: what is judged, and by what, stays the same.
+        """
         return task_id_of(self.doc_hash, self.question, self.rubric)
 
     def policy_view(self) -> PolicyView:
         """Return what the policy may see."""
-        return PolicyView(task_id=self.task_id, question=self.question)
+        return PolicyView(task_id=self.task_id, question=self.question, context=self.context)
+
+    def sft_example(self) -> SftExample | None:
+        """Return the question with its reference answer; None where there is none."""
+        if not self.reference_answer:
+            return None
+        return SftExample(
+            task_id=self.task_id,
+            question=self.question,
+            answer=self.reference_answer,
+            context=self.context,
+        )
 
     def judge_view(self, response: str | Answer) -> JudgeView:
         """Return what the judge needs to score this response.
@@ -238,14 +276,16 @@ class Task(Sealed):
             reveal_grounding: give every field. Such a row must not reach the policy's side.
 
         Returns:
-            With `reveal_grounding` the paper's keys, and `reference_answer` if there is one.
-            Without it `task_id`, `question`, `doc_hash`, and each criterion's id and weight.
+            With `reveal_grounding` the paper's keys, and `reference_answer` and `context` if there
+            are any. Without it `task_id`, `question`, `doc_hash`, each criterion's id and weight,
+            and `context` if there is one.
 
         Source: paper, §app:data_pipeline, Data schema.
         """
+        found = self.model_dump(mode="json", include={"context"})
         if not reveal_grounding:
             shown = {"task_id": self.task_id, "question": self.question, "doc_hash": self.doc_hash}
-            return {**shown, "criteria": [c.model_dump() for c in self.rubric]}
+            return {**shown, "criteria": [c.model_dump() for c in self.rubric], **found}
         analysis = self.document_analysis
         row: dict[str, object] = {
             "question": self.question,
@@ -257,7 +297,7 @@ class Task(Sealed):
         }
         if self.reference_answer is not None:
             row["reference_answer"] = self.reference_answer
-        return row
+        return row | found
 
 
 class TaskRow(Sealed):
@@ -283,6 +323,9 @@ class TaskRow(Sealed):
 
     reference_answer: Text | None = Field(default=None, repr=False)
     """An answer written from the passage."""
+
+    context: OptionalContext = Field(default=None, repr=False)
+    """What the policy may look up."""
 
     def task(self) -> Task:
         """Return the task, with its passage out of sight."""

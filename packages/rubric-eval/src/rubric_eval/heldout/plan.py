@@ -54,8 +54,8 @@ class HeldoutPlan(EvalPlan):
 
     @cached_property
     def prompts(self) -> tuple[str, ...]:
-        """Hashes of the questions, in their order."""
-        return tuple(text_sha256(task.policy_view().question) for task in self.tasks)
+        """Hashes of what the models are given, in the order of the questions."""
+        return tuple(text_sha256(task.policy_view().message) for task in self.tasks)
 
     @property
     def answers(self) -> int:
@@ -92,6 +92,7 @@ class HeldoutPlan(EvalPlan):
                 task_id=task_id,
                 doc_hash=task.doc_hash,
                 question=task.question,
+                prompt_sha256=text_sha256(task.policy_view().message) if task.context else "",
                 field=task.document_analysis.genre if task.document_analysis else "",
                 passage_sha256=task.grounding.sha256,
                 weights={one.id: one.weight for one in task.rubric if one.weight > 0},

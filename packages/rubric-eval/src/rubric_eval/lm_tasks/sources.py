@@ -246,14 +246,18 @@ _Documents = dict[str, Any]
 
 
 def heldout(questions: str, **_: object) -> _Documents:
-    """Questions of a file of tasks: ids and questions alone, for lm-eval logs its documents.
+    """Questions of a file of tasks: ids and prompts alone, for lm-eval logs its documents.
 
     Raises:
         BenchmarkDataError: it holds no task, or one twice.
         RubricFileError: it holds something else.
     """
     rows: list[dict[str, Any]] = [
-        {"task_id": task.task_id, "doc_hash": task.doc_hash, "question": task.question}
+        {
+            "task_id": task.task_id,
+            "doc_hash": task.doc_hash,
+            "question": task.policy_view().message,
+        }
         for task in read_tasks(Path(questions))
     ]
     if not rows:

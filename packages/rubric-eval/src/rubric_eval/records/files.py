@@ -1,6 +1,7 @@
 """The records of an evaluation on disk: rows in JSON Lines, one type per file, and the manifest."""
 
 import json
+import operator
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -170,6 +171,14 @@ class QuestionRow(Record):
     passage_sha256: str = ""
     """Of the passage that answers are judged against."""
 
+    prompt_sha256: str = Field(default="", exclude_if=operator.not_)
+    """Of what the models are given; empty where it is the question, so without a context."""
+
+    @property
+    def asked_sha256(self) -> str:
+        """Of what the models are given, a context included."""
+        return self.prompt_sha256 or text_sha256(self.question)
+
 
 class RowOfAnswer(Record):
     """A line about one answer."""
@@ -322,8 +331,11 @@ def thought_shares(thoughts: Iterable[Thought | None]) -> ThoughtShares:
 
 
 def questions_sha256(questions: Sequence[QuestionRow]) -> str:
-    """Return `Questions.sha256` of held-out questions: of ids, texts and passages."""
-    content = [[one.task_id, one.question, one.passage_sha256] for one in questions]
+    """Return `Questions.sha256` of held-out questions: of ids, texts, contexts and passages."""
+    content = [
+        [one.task_id, one.question, one.passage_sha256, *filter(None, [one.prompt_sha256])]
+        for one in questions
+    ]
     return text_sha256(json.dumps(content))
 
 

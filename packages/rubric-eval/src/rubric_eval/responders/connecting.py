@@ -149,15 +149,15 @@ class ChatResponder:
 
     async def _reply(self, ask: Ask, decoding: Decoding) -> Reply:
         fields = self._fields(ask, decoding) | self._thinking.fields
-        room = await self._room(ask.view.question, decoding.max_tokens)
+        room = await self._room(ask.view.message, decoding.max_tokens)
         if room is not None:
             if room < 1:
-                why = "the question alone is longer than the model's context"
+                why = "the prompt alone is longer than the model's context"
                 return Reply.unavailable(Reason.BAD_REQUEST, why)
             fields["max_tokens"] = min(room, decoding.max_tokens)
         try:
             answer = await self._model.answer(
-                ask.view.question, parameters=fields, affinity=ask.view.task_id
+                ask.view.message, parameters=fields, affinity=ask.view.task_id
             )
         except JudgeTransportError as error:
             detail = error.detail
@@ -170,7 +170,7 @@ class ChatResponder:
         if reply.finish in _UNREAD:
             return Reply.unavailable(*_UNREAD[reply.finish])
         if reply.finish == "full" and not reply.text and not reply.has_thought:
-            why = "the question and the answer's tokens are longer than the model's context"
+            why = "the prompt and the answer's tokens are longer than the model's context"
             return Reply.unavailable(Reason.BAD_REQUEST, why)
         if why := self._thinking.refuses(reply):
             return Reply.unavailable(Reason.BAD_REQUEST, why)

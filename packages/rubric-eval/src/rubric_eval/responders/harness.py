@@ -239,9 +239,9 @@ class _Loaded:
         has_template = bool(self._tokenizer.chat_template)
         prompts: list[_Prompt] = []
         for index, ask in enumerate(asks):
-            text = f"Question: {ask.view.question}\nAnswer:"
+            text = ask.view.plain_text
             if has_template:
-                text = self._prompt.render(self._tokenizer, ask.view.question)
+                text = self._prompt.render(self._tokenizer, ask.view.message)
             ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not has_template)
             room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
             most = min(room, decoding.max_tokens)

@@ -94,7 +94,7 @@ class JudgedReader:
         self.questions = _questions(folder, run, edits)
         """In their order."""
         self._by_id = {question.task_id: question for question in self.questions}
-        self._prompts = {one.task_id: text_sha256(one.question) for one in self.questions}
+        self._prompts = {one.task_id: one.asked_sha256 for one in self.questions}
 
     def read(self, judges: Sequence[records.JudgeEntry] | None = None) -> Iterator[JudgedAnswers]:
         """Yield the answers of each model by each judge that has judged it.

@@ -72,10 +72,12 @@ _QUOTED: Final = re.compile(r"`([^`]+)`")
 
 
 def check_leaks(task: Task) -> Iterator[Finding]:
-    """Find `leak`, `rubric_leak`, `given_away` and `echo_pays`."""
+    """Find `leak`, `rubric_leak`, `context_leak`, `given_away` and `echo_pays`."""
     for overlap in leaked_ngrams(task):
         name = overlap.source.removeprefix("criterion ")
-        if name == "passage":
+        if overlap.held_by == "context":
+            yield finding("context_leak", runs=overlap.count, source=overlap.source)
+        elif name == "passage":
             yield finding("leak", runs=overlap.count)
         else:
             yield finding("rubric_leak", name, runs=overlap.count)

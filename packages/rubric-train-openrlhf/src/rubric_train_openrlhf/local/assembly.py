@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import structlog
 import torch
@@ -54,6 +55,7 @@ def _start_policy(
                     thoughts=saved.told_thoughts,
                 )
             _hold_rope(policy, inputs=inputs, new_tokens=config.rollout.max_new_tokens)
+    _refuse_long_prompts(policy, inputs=inputs, config=config)
     if config.sft is not None:
         examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
@@ -62,6 +64,28 @@ def _start_policy(
             report = policies.sft(policy, examples, config.sft, seed=seed, on_step=told)
         _log.info("train.sft.finished", **report._asdict())
     return policy if saved_dtype is None else replace(policy, saved_dtype=saved_dtype)
+
+
+def _refuse_long_prompts(
+    policy: policies.Policy, *, inputs: RunInputs, config: TrainConfig
+) -> None:
+    """Refuse prompts that leave no room for a response, before anything is trained: none is cut."""
+    text_config: Any = policy.model.config.get_text_config()  # of a model that sees, too
+    positions: int | None = getattr(text_config, "max_position_embeddings", None)
+    if not isinstance(positions, int):
+        return
+    new = config.rollout.max_new_tokens
+    sources = {"data.train": inputs.tasks, "data.validation": inputs.heldout}
+    for key, tasks in sources.items():
+        views = () if tasks is None else tasks.views
+        lengths = {one.task_id: len(policy.codec.encode_prompt(one).token_ids) for one in views}
+        over = {name: n for name, n in lengths.items() if n > positions - new}
+        if over:
+            longest = max(over, key=over.__getitem__)
+            found = {"n": len(over), "total": len(views), "source": key, "location": key}
+            found |= {"longest": longest, "tokens": over[longest], "new": new}
+            limits = {"positions": positions, "most": positions - new}
+            raise TrainConfigError.told("prompts_beyond_positions", **found, **limits)
 
 
 def _hold_rope(policy: policies.Policy, *, inputs: RunInputs, new_tokens: int) -> None:

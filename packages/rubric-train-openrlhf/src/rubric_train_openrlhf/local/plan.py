@@ -172,14 +172,14 @@ def _update_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) ->
 def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
     """The longest prompt to train on; a guess where tasks or tokenizer are not there yet.
 
-    It is worked out from the characters of its question, unless `counted` by the tokenizer, which
+    It is worked out from the characters of its question and context, unless `counted` by the tokenizer, which
     takes seconds to load.
     """
     if not config.data.train.is_file():
         return _PROMPT_TOKENS
     views = (task.policy_view() for task in read_tasks(config.data.train))
     if isinstance(config.model, TinyModel) or not counted:
-        longest = max((len(view.question) for view in views), default=0)
+        longest = max((len(view.message) for view in views), default=0)
         return _TEMPLATE_TOKENS + ceil(longest / _TOKEN_CHARACTERS) if longest else _PROMPT_TOKENS
     from rubric_train_openrlhf.policy import load_codec
 

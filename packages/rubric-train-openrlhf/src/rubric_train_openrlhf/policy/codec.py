@@ -116,7 +116,7 @@ _BREAK = "\n"
 class ChatCodec(TextCodec):
     """Questions and answers through a Hugging Face tokenizer.
 
-    The question is one user message of the tokenizer's chat template; a tokenizer without a
+    The question, behind its context if it has one, is one user message of the tokenizer's chat template; a tokenizer without a
     template gets "Question: …" and "Answer:" on two lines.
     """
 
@@ -157,7 +157,7 @@ class ChatCodec(TextCodec):
         """Turn the question into the prompt its answer follows."""
         if self._tokenizer.chat_template:
             return EncodedPrompt(self._ids(self.prompt_text(view)))
-        return EncodedPrompt(self.encode_text(self._plain(view)))
+        return EncodedPrompt(self.encode_text(view.plain_text))
 
     def prompt_text(self, view: PolicyView) -> str:
         """Write the prompt as text, for programs that tokenize it themselves.
@@ -170,7 +170,7 @@ class ChatCodec(TextCodec):
             PolicyLoadError: the chat template is none, or refuses a user's question.
         """
         if not self._tokenizer.chat_template:
-            return f"{self._lead}{self._plain(view)}"
+            return f"{self._lead}{view.plain_text}"
         return self._rendered(view, self.prompt)
 
     def opens_thought(self, view: PolicyView) -> bool:
@@ -181,7 +181,7 @@ class ChatCodec(TextCodec):
 
     def _rendered(self, view: PolicyView, prompt: ChatPrompt) -> str:
         try:
-            return prompt.render(self._tokenizer, view.question)
+            return prompt.render(self._tokenizer, view.message)
         # The named boundary of a template, which is a program that came with the model.
         except Exception as error:
             said = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
@@ -254,9 +254,6 @@ class ChatCodec(TextCodec):
         del view
         return self._text(token_ids, skip_special=skip_special)
 
-    def _plain(self, view: PolicyView) -> str:
-        return f"Question: {view.question}\nAnswer:"
-
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
 
@@ -307,8 +304,10 @@ class SlotCodec(TextCodec):
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn the question into a prompt with slots, and ban the slots it does not have."""
         n_slots = len(slot_names(view.question))
+        # Slots are of the question alone: names that only the context has are spelled out.
+        text = self._encode(view.plain_text, self._slots(view.question), spelled=True)
         return EncodedPrompt(
-            self.encode_text(f"Question: {view.question}\nAnswer:"),
+            (self._bos_id, *text),
             banned_token_ids=(self.pad_token_id, self._bos_id, *self._slot_ids[n_slots:]),
         )
 

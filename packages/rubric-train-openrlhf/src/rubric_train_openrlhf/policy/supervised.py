@@ -172,7 +172,7 @@ def fitting(
 ) -> Iterator[FittingExample]:
     """Encode examples, and leave out those that are longer than configured."""
     for one in examples:
-        view = PolicyView(task_id=one.task_id, question=one.question)
+        view = one.policy_view()
         prompt, answer = codec.encode_prompt(view), codec.encode_answer(view, one.answer)
         fits = len(prompt.token_ids) <= config.max_prompt_tokens
         if fits and len(answer) <= config.max_answer_tokens:

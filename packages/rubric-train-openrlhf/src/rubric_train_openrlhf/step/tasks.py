@@ -1,6 +1,6 @@
 """The line between the policy's side and the judge's.
 
-Tasks stay in their set; the policy gets views that hold only a question.
+Tasks stay in their set; the policy gets views that hold only a question and what may be looked up.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import structlog
 
 from rubric_core import SftExample, Task, check_no_leak, read_tasks
 from rubric_core.nearest import near
+from rubric_core.schema.context import context_sha256
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -25,6 +26,8 @@ _log = structlog.get_logger()
 
 TEXTS: Final = ("questions", "passages", "rubrics")
 """Parts of a task set's hashes that are of texts; the others are of the tasks' ids."""
+CONTEXTS: Final = "contexts"
+"""One more such part, of tasks with a context."""
 _OTHER_TASKS: Final = "name a file of other tasks in data.validation"
 
 
@@ -51,6 +54,7 @@ class TaskSet(dict[str, Task]):
         An id follows from question, rubric and the document's hash, which the file may give: it
         does not tell whether the passage is the same.
         """
+        contexts = [task.context and context_sha256(task.context) for task in self.values()]
         parts: dict[str, list[Any]] = {
             "tasks": sorted(self),
             "ids": list(self),
@@ -58,6 +62,8 @@ class TaskSet(dict[str, Task]):
             "passages": [task.grounding.sha256 for task in self.values()],
             "rubrics": [task.rubric.reveal() for task in self.values()],
         }
+        if any(contexts):
+            parts[CONTEXTS] = contexts
         return {
             name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
             for name, part in parts.items()
@@ -70,11 +76,8 @@ class TaskSet(dict[str, Task]):
 
     def reference_answers(self) -> list[SftExample]:
         """Questions with a reference answer, for the warm start."""
-        return [
-            SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
-            for task in self.values()
-            if task.reference_answer
-        ]
+        examples = (task.sft_example() for task in self.values())
+        return [one for one in examples if one is not None]
 
 
 def read_task_sets(config: TrainConfig, *, warn: bool = False) -> dict[str, TaskSet]:
@@ -147,7 +150,7 @@ def _shared(train: TaskSet, heldout: TaskSet) -> str:
 
 
 def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
-    """Read the tasks of a file and check that no question gives its passage or rubric away.
+    """Read the tasks of a file and check that no prompt gives its passage or rubric away.
 
     Args:
         path: the file.
@@ -156,7 +159,8 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
 
     Raises:
         RubricFileError: a line of the file is no task.
-        LeakError: a question shares a run of words with its passage or rubric.
+        LeakError: a question shares a run of words with its passage or rubric, or a context holds
+            one of the rubric or the reference answer.
         TrainConfigError: there is no such file, or no task in it.
     """
     named = f" ({key})" if key else ""

@@ -21,6 +21,7 @@ from transformers import AutoTokenizer
 from rubric_core import SftExample
 from rubric_core.data.chat_prompt import prompt_identity
 from rubric_core.files import open_file, open_to_append, read_file
+from rubric_core.schema.context import context_sha256
 from rubric_judge.console.progress import current
 from rubric_train_openrlhf.cluster.command import flags as command
 from rubric_train_openrlhf.cluster.settings import WarmStartPaths
@@ -191,7 +192,11 @@ def batches_done(log: Path) -> tuple[int, int] | None:
 def _made_of(
     config: TrainConfig, *, examples: Sequence[SftExample], model: Path
 ) -> dict[str, object]:
-    content = [[example.task_id, example.question, example.answer] for example in examples]
+    content = [
+        [one.task_id, one.question, one.answer]
+        + ([context_sha256(one.context)] if one.context else [])
+        for one in examples
+    ]
     return {
         "model": str(model),
         "sft": command.sft_section(config).model_dump(mode="json"),

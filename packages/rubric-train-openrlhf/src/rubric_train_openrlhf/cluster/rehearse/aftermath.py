@@ -241,7 +241,7 @@ def _hidden_texts(
             hidden.hide(texts, kind="a document's analysis")
     answered = heldout if learns_answers else tasks
     hidden.hide((task.reference_answer for task in answered), kind="a reference answer")
-    hidden.show(task.question for task in tasks)
+    hidden.show(task.policy_view().message for task in tasks)
     if learns_answers:
         hidden.show(task.reference_answer for task in train)
     return hidden

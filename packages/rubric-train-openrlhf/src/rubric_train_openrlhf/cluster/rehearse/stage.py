@@ -121,7 +121,7 @@ def staged(subject: checking.Subject) -> Generator[TrainConfig]:
     if config.data.validation is not None:
         write_tasks(folder / "validation.jsonl", heldout)
     tasks = (*train, *heldout)
-    _write_model(subject, folder / "model", texts=[task.question for task in tasks])
+    _write_model(subject, folder / "model", texts=[task.policy_view().message for task in tasks])
     if subject.model_folder is None:
         config = _without_names(config)
     codec = load_codec(folder / "model", prompt=config.model.chat_prompt)
@@ -177,7 +177,7 @@ def _rehearsal_tasks(subject: checking.Subject) -> tuple[Sequence[Task], Sequenc
 
 def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
     """Those that cost least to read."""
-    return sorted(tasks, key=lambda task: len(task.question))[:n]
+    return sorted(tasks, key=lambda task: len(task.policy_view().message))[:n]
 
 
 def _write_model(subject: checking.Subject, out: Path, *, texts: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from transformers import AutoTokenizer
 
 from rubric_core import RubricFileError, Task
 from rubric_core.data.dataset import read_each_task
-from rubric_core.data.leak import leaked_ngrams
+from rubric_core.data.leak import by_holder, leaked_ngrams
 from rubric_train_openrlhf.cluster.rehearse import checking as check
 
 _REPORTED: Final = 5
@@ -90,19 +90,19 @@ def check_splits(subject: check.Subject) -> check.Finding:
 
 
 def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
-    """No question may hold a run of words of its passage or its rubric."""
+    """No prompt may hold a run of words of its passage, its rubric or its reference answer."""
     n = subject.known.data.leak_ngram
     tasks = {task.task_id: task for task in (*subject.heldout_tasks, *subject.train_tasks)}
     leaks = [
         check.failed(
-            "question_leaks", task=key, n=n, sources=", ".join(one.source for one in overlaps)
+            f"{held_by}_leaks", task=key, n=n, sources=", ".join(one.source for one in overlaps)
         )
         for key, task in tasks.items()
-        if (overlaps := leaked_ngrams(task, n=n))
+        for held_by, overlaps in by_holder(leaked_ngrams(task, n=n))
     ]
     if not leaks:
         return [check.passed("no_leak", tasks=len(tasks), n=n)]
-    return _first(leaks, "questions do")
+    return _first(leaks, "questions or contexts do")
 
 
 def check_warm_start(subject: check.Subject) -> check.Finding:
@@ -129,12 +129,14 @@ def check_questions(subject: check.Subject) -> Iterator[check.Finding]:
     if repeated := [group for group in same.values() if len(group) > 1]:
         first = {"by": len(repeated[0]), "named": _named(subject, repeated[0])}
         yield check.warning("questions_repeat", n=len(repeated), **first)
-    if odd := [task for task in tasks if "\0" in task.question]:
+    prompts = {task.task_id: task.policy_view().message for task in tasks}
+    if odd := [task for task in tasks if "\0" in prompts[task.task_id]]:
         yield check.warning("nul_characters", n=len(odd), named=_named(subject, odd))
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)
-    if marked := [task for task in tasks if any(token in task.question for token in special)]:
-        token = min(token for token in special if token in marked[0].question)
+    marked = [task for task in tasks if any(one in prompts[task.task_id] for one in special)]
+    if marked:
+        token = min(token for token in special if token in prompts[marked[0].task_id])
         first = {"token": token, "named": _named(subject, marked)}
         yield check.warning("special_tokens", n=len(marked), **first)
     if not (repeated or odd or marked):
@@ -170,7 +172,7 @@ def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
 
     def length(task: Task) -> int:
         # No tokenizer joins two words in one token.
-        words = task.question.split()
+        words = task.policy_view().message.split()
         return len(codec.encode_prompt(task.policy_view()).token_ids if codec else words)
 
     unit = "tokens" if codec else "words, each a token or more"
@@ -186,7 +188,7 @@ def check_prompt_lengths(subject: check.Subject) -> Iterable[check.Finding]:
         longest = max(lengths.values())
         return [check.passed("prompts_fit", n=len(tasks), longest=longest, room=room)]
     # A tokenizer that knows every byte makes no more tokens than there are bytes.
-    most = max(len(task.question.encode()) for task in tasks) + _TEMPLATE_BYTES
+    most = max(len(task.policy_view().message.encode()) for task in tasks) + _TEMPLATE_BYTES
     if most <= limit:
         return [check.passed("prompts_surely_fit", most=most, room=room)]
     return [subject.absent("prompts_uncounted", model=subject.model_name, most=most, room=room)]

@@ -1,0 +1,76 @@
+"""What a policy may look up beside the question, and how that becomes a prompt: the one place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field
+
+from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text
+
+_LEAD: Final = "Read what was found, then answer the question."
+
+
+class Section(Sealed):
+    """A part of a document that the policy may read: it has no field for anything hidden."""
+
+    doc_hash: Identifier
+    """Of the document that it is from; equal to the task's own where it is the same one."""
+
+    heading: Text = ""
+    """What the document and this part of it are called."""
+
+    text: Prose
+    """The part, as the policy reads it."""
+
+
+def _some(sections: Sequence[Section]) -> Sequence[Section]:
+    if not sections:
+        raise ValueError("there must be a section at least; a task without a context leaves it out")
+    if len({(one.doc_hash, one.text) for one in sections}) < len(sections):
+        raise ValueError("there must be no section twice")
+    return sections
+
+
+Context = Annotated[Many[Section], AfterValidator(_some)]
+"""Sections in the order in which the policy reads them, the best first; never empty."""
+
+
+def without_context(context: object) -> bool:
+    """Whether there is nothing to look up: such a task is written as it was before there was."""
+    return context is None
+
+
+OptionalContext = Annotated[Context | None, Field(exclude_if=without_context)]
+"""A context, or None of a task that is closed-book."""
+
+
+def as_message(question: str, context: Sequence[Section] | None) -> str:
+    """Write a question as the one message of a chat.
+
+    Args:
+        question: what is asked.
+        context: what may be looked up; None for the question alone.
+    """
+    if context is None:
+        return question
+    found = (
+        f"[{number}] {section.heading}\n{section.text}" if section.heading else f"[{number}]\n{section.text}"
+        for number, section in enumerate(context, start=1)
+    )
+    return "\n\n".join((_LEAD, *found, f"Question: {question}"))
+
+
+def as_plain_text(question: str, context: Sequence[Section] | None) -> str:
+    """Write a question for a model without a chat template, to be gone on with."""
+    lead = "Question: " if context is None else ""
+    return f"{lead}{as_message(question, context)}\nAnswer:"
+
+
+def context_sha256(context: Sequence[Section]) -> str:
+    """Return the hash of all that a context holds."""
+    content = [section.model_dump(mode="json") for section in context]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
