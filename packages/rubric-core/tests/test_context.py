@@ -123,22 +123,22 @@ def test_a_passage_run_that_the_context_lacks_is_one() -> None:
     assert (overlap.source, overlap.held_by) == ("passage", "question")
 
 
-SECRET = "Says that a hungry animal leaves the ground to save its strength"
+HIDDEN = "Says that a hungry animal leaves the ground to save its strength"
 
 
 @pytest.mark.parametrize(
     ("fields", "source"),
     [
-        ({"criteria": [{"id": "why", "weight": 1, "description": SECRET}]}, "criterion why"),
-        ({"criteria": [{"id": "c", "weight": 1, "scoring_guide": SECRET}]}, "criterion c"),
-        ({"criteria": [{"id": "c", "weight": 1, "required_elements": [SECRET]}]}, "criterion c"),
-        ({"reference_answer": SECRET}, "reference answer"),
+        ({"criteria": [{"id": "why", "weight": 1, "description": HIDDEN}]}, "criterion why"),
+        ({"criteria": [{"id": "c", "weight": 1, "scoring_guide": HIDDEN}]}, "criterion c"),
+        ({"criteria": [{"id": "c", "weight": 1, "required_elements": [HIDDEN]}]}, "criterion c"),
+        ({"reference_answer": HIDDEN}, "reference answer"),
     ],
 )
 def test_a_context_that_holds_the_rubric_or_the_reference_is_refused(
     fields: dict[str, object], source: str
 ) -> None:
-    held = [SECTIONS[1], {"doc_hash": "d3", "heading": "Notes", "text": f"See: {SECRET.upper()}."}]
+    held = [SECTIONS[1], {"doc_hash": "d3", "heading": "Notes", "text": f"See: {HIDDEN.upper()}."}]
     task = task_of(context=held, **fields)
 
     (overlap,) = leaked_ngrams(task)

@@ -92,7 +92,8 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
     try:
         with open_file(parquet) as table, open_file(lines) as rows:
             found = files.ParquetFile(table)
-            if not found.schema_arrow.equals(task_schema()):
+            has_context = "context" in found.schema_arrow.names
+            if not found.schema_arrow.equals(task_schema(has_context=has_context)):
                 yield f"{parquet.name} does not have the columns of a file of tasks"
                 return
             done = 0
@@ -100,7 +101,9 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
                 right = found.read_row_group(group, use_threads=False)
                 left = list(islice(rows, right.num_rows))
                 before, done = done, done + right.num_rows
-                if len(left) < right.num_rows or not folder.table_of(left).equals(right):
+                if len(left) < right.num_rows or not folder.table_of(
+                    left, has_context=has_context
+                ).equals(right):
                     where = f"between rows {before + 1} and {done}"
                     yield f"{parquet.name} differs from {lines.name} {where}"
                     return

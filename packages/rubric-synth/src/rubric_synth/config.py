@@ -161,6 +161,39 @@ class QualityConfig(_Config):
         return f"the {getattr(self, key):g} of quality.{key}"
 
 
+class ContextConfig(_Config):
+    """What the policy may look up beside a question; `bm25:2` is short for `sections: 2`."""
+
+    retriever: Literal["bm25"] = "bm25"
+    """How sections of the collected documents are found: by the words of the question."""
+    sections: int = Field(ge=1, le=20, examples=[2])
+    """At most this many, the best first."""
+    section_words: int = Field(default=180, ge=30, le=2_000)
+    """A section has at most this many words, some 250 tokens of technical English."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, given: object) -> object:
+        if not isinstance(given, str):
+            return given
+        retriever, mark, number = given.partition(":")
+        if retriever not in RETRIEVERS:
+            known = ", ".join(RETRIEVERS)
+            raise ValueError(
+                f"{retriever[:40]!r} is no retriever; known are {known}: write bm25:2 for the two "
+                "best sections"
+            )
+        if not (mark and number.isascii() and number.isdigit() and int(number[:9]) > 0):
+            raise ValueError(
+                f"{given[:40]!r}: a number of sections, 1 or more, follows the colon, as in bm25:2"
+            )
+        return {"retriever": retriever, "sections": int(number[:9])}
+
+
+RETRIEVERS: Final = ("bm25",)
+"""What can find sections."""
+
+
 class RayConfig(_Config):
     """The Ray engine: documents in work spread over actors."""
 
@@ -188,6 +221,10 @@ class SynthConfig(_Config):
     """`local`: this process. `ray`: actors on a Ray cluster."""
     ray: RayConfig = RayConfig()
     """For `engine: ray`."""
+    context: ContextConfig | None = Field(
+        default=None, exclude_if=lambda context: context is None, examples=["bm25:2"]
+    )
+    """What the policy may look up beside each question; left out, tasks are closed-book."""
     max_cost_usd: float | None = Field(default=None, gt=0.0)
     """Stop before the calls of this dataset, all runs together, cost more; needs known prices."""
     max_unavailable_in_a_row: int = Field(default=50, ge=1)

@@ -75,6 +75,7 @@ class RejectionReason(StrEnum):
     LEAK = "leak"
     DUPLICATE_QUESTION = "duplicate_question"
     DUPLICATE_PASSAGE = "duplicate_passage"
+    NO_CONTEXT = "no_context"
     JUDGE_UNAVAILABLE = "judge_unavailable"
     JUDGE_INVALID = "judge_invalid"
     LOW_REFERENCE_REWARD = "low_reference_reward"
@@ -90,7 +91,7 @@ class RejectionReason(StrEnum):
         return self not in {RejectionReason.MODEL_UNAVAILABLE, RejectionReason.JUDGE_UNAVAILABLE}
 
 
-_KEY: Final = re.compile(r"\b(?:collect|quality|synthesiser)(?:\.\w+)+")
+_KEY: Final = re.compile(r"\b(?:collect|context|quality|synthesiser)(?:\.\w+)+")
 
 
 class RefusedError(SynthError, ValueError):

@@ -148,7 +148,9 @@ _NAMED: Final = {"question": "", "context": "its context "}
 
 def _what(leaks: Iterable[tuple[LeakedNgrams, ...]]) -> str:
     parts = {one.held_by for overlaps in leaks for one in overlaps}
-    return "questions" if parts == {"question"} else "contexts" if parts == {"context"} else "prompts"
+    return (
+        "questions" if parts == {"question"} else "contexts" if parts == {"context"} else "prompts"
+    )
 
 
 def _may_share(words: list[str], n: int, texts: list[str]) -> bool:

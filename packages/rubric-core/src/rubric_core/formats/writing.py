@@ -19,7 +19,8 @@ def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
     """Write tasks in a foreign format; return how many.
 
     All but `policy` hold the rubric, and belong on the judge's side. `policy` holds task id and
-    prompt alone (the question, with its context if there is one), in the columns that verl and TRL read, for a reward that looks tasks up by id.
+    prompt alone, in the columns that verl and TRL read, for a reward that looks tasks up by id. A
+    prompt is the question, behind its context where it has one.
 
     Args:
         name: one of `export_formats()`.

@@ -58,7 +58,9 @@ def as_message(question: str, context: Sequence[Section] | None) -> str:
     if context is None:
         return question
     found = (
-        f"[{number}] {section.heading}\n{section.text}" if section.heading else f"[{number}]\n{section.text}"
+        f"[{number}] {section.heading}\n{section.text}"
+        if section.heading
+        else f"[{number}]\n{section.text}"
         for number, section in enumerate(context, start=1)
     )
     return "\n\n".join((_LEAD, *found, f"Question: {question}"))

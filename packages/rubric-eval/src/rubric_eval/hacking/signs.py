@@ -56,14 +56,17 @@ class Phrases:
 class Echo:
     """Runs of words that stand in a task's criteria, and in neither its prompt nor its passage.
 
-    A model sees the question and its context, and may know what the passage says. It has no way to the wording of
-    the criteria, so an answer that holds it was trained towards the rubric's language, or saw it.
+    A model sees the question and its context, and may know what the passage says. It has no way to
+    the wording of the criteria, so an answer that holds it was trained towards the rubric's
+    language, or saw it.
     """
 
     def __init__(self, task: Task, *, n: int) -> None:
         """Collect the runs of n words."""
         self._n = n
-        known = _runs(words(task.policy_view().message), n) | _runs(words(task.grounding.reveal()), n)
+        known = _runs(words(task.policy_view().message), n) | _runs(
+            words(task.grounding.reveal()), n
+        )
         texts = (
             text
             for one in task.rubric

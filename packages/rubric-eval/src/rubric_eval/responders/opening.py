@@ -19,6 +19,7 @@ from rubric_eval.records.run import CONTROL, ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
+from rubric_judge.context_answers import context_start, nearest_sentences
 from rubric_judge.provider.chat import ClosesItself
 from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
 
@@ -141,8 +142,9 @@ def open_controls(
         beside: models, whose names are taken.
 
     Returns:
-        The template, and where every task has a reference answer the others too: a mean over some
-        of the questions would stand beside means over all. Another document's answer needs one.
+        The template; where every task has a context, what is copied from it; and where every task
+        has a reference answer, the others: a mean over some of the questions would stand beside
+        means over all. Another document's answer needs one.
 
     Raises:
         ConfigError: a model has the name of a control.
@@ -150,6 +152,12 @@ def open_controls(
     if taken := {one.name for one in beside} & {f"{CONTROL}_{name}" for name in CONTROLS}:
         raise EvalConfigError.told("name_of_control", name=min(taken))
     written = {"fixed_template": {task.task_id: fixed_template(task.question) for task in tasks}}
+    contexts = {task.task_id: task.context for task in tasks}
+    if all(contexts.values()):
+        written["context_start"] = {id_: context_start(one or ()) for id_, one in contexts.items()}
+        written["nearest_sentences"] = {
+            task.task_id: nearest_sentences(task.question, task.context or ()) for task in tasks
+        }
     references = {task.task_id: task.reference_answer or "" for task in tasks}
     if all(references.values()):
         written["shuffled"] = {id_: shuffled(text, seed=id_) for id_, text in references.items()}

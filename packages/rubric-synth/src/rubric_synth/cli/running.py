@@ -91,7 +91,7 @@ def _show(steps: Steps, at: rubric_synth.CollectProgress) -> None:
 
 
 @console.app.command
-def run(
+def run(  # noqa: PLR0913 - what to replace of the configuration
     collected: Path,
     *,
     out: Path,
@@ -99,6 +99,7 @@ def run(
     limit: Positive | None = None,
     max_cost_usd: float | None = None,
     engine: Literal["local", "ray"] | None = None,
+    context: str | None = None,
 ) -> None:
     """Turn a collected folder into a dataset: train, validation and test tasks.
 
@@ -115,11 +116,13 @@ def run(
         max_cost_usd: Stop before a call that is expected to take the cost of all runs above this,
             going by the mean of the dearest stage so far; needs known prices.
         engine: Where to work, in place of the configuration's.
+        context: What the policy may look up beside each question, in place of the configuration's:
+            bm25:2 is the two best sections of the collected documents by BM25.
     """
     settings = rubric_synth.load_config(config) if config else rubric_synth.SynthConfig()
-    settings = _overridden(settings, max_cost_usd=max_cost_usd, engine=engine)
+    settings = _overridden(settings, max_cost_usd=max_cost_usd, engine=engine, context=context)
     options = {"--config": config, "--limit": limit}
-    options |= {"--max-cost-usd": max_cost_usd, "--engine": engine}
+    options |= {"--max-cost-usd": max_cost_usd, "--engine": engine, "--context": context}
     words = [
         *("run", str(collected), "--out", str(out)),
         *(str(word) for pair in options.items() if pair[1] is not None for word in pair),

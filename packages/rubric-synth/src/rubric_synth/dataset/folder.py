@@ -21,6 +21,7 @@ from rubric_synth import calls, errors, files, tables
 from rubric_synth.collect.folder import DOCUMENTS_FILE
 from rubric_synth.config import Frozen, Stage
 from rubric_synth.document import Rejection
+from rubric_synth.lookup.recall import ContextCounts
 
 
 def versions() -> dict[str, str]:
@@ -105,6 +106,8 @@ class Manifest(DatasetCounts, Origin):
     """The same as `rejected`, by stage and reason."""
     usage: Usage
     """What the calls took, over all runs."""
+    context: ContextCounts | None = Field(default=None, exclude_if=lambda counts: counts is None)
+    """What the contexts of the tasks hold; None of a closed-book dataset."""
     config: dict[str, Any]
     """Configuration, without the places of models and keys."""
     sha256: dict[str, str]
@@ -167,12 +170,20 @@ def can_write_parquet() -> bool:
 class ParquetRows:
     """Rows of JSONL gathered into row groups of a Parquet file with the schema of tasks."""
 
-    def __init__(self, file: files.HashedFile, path: Path) -> None:
-        """Begin a file; `path` is its name in errors."""
+    def __init__(self, file: files.HashedFile, path: Path, *, has_context: bool) -> None:
+        """Begin a file.
+
+        Args:
+            file: to be written.
+            path: its name in errors.
+            has_context: whether there is a column for contexts.
+        """
         parquet: Any = import_module("pyarrow.parquet")
         self._arrow_errors: type[Exception] = import_module("pyarrow").ArrowException
         self._path = path
-        self._writer: Any = parquet.ParquetWriter(file, task_schema())
+        self._has_context = has_context
+        schema = task_schema(has_context=has_context)
+        self._writer: Any = parquet.ParquetWriter(file, schema)
         self._lines: list[bytes] = []
         self._bytes = 0
 
@@ -205,13 +216,13 @@ class ParquetRows:
     def _write_group(self) -> None:
         lines, self._lines, self._bytes = self._lines, [], 0
         try:
-            table = table_of(lines)
+            table = table_of(lines, has_context=self._has_context)
         except self._arrow_errors:
             raise errors.DatasetFolderError.told("no_task_row", path=self._path) from None
         self._writer.write_table(table)
 
 
-def table_of(lines: Sequence[bytes]) -> Any:
+def table_of(lines: Sequence[bytes], *, has_context: bool) -> Any:
     """Return lines of JSONL as a table with the schema of tasks.
 
     pyarrow reads the very bytes of the lines, which takes a seventh of the time that it takes to
@@ -226,7 +237,7 @@ def table_of(lines: Sequence[bytes]) -> Any:
         io.BytesIO(content),
         read_options=reader.ReadOptions(use_threads=False, block_size=len(content) + 1),
         parse_options=reader.ParseOptions(
-            explicit_schema=task_schema(), unexpected_field_behavior="error"
+            explicit_schema=task_schema(has_context=has_context), unexpected_field_behavior="error"
         ),
     )
 

@@ -17,6 +17,8 @@ from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import HashedFile, json_line, json_page, writing
+from rubric_synth.lookup.recall import ContextCounts
+from rubric_synth.lookup.sections import Lookup
 
 
 def asked_of_models(usage: folder.Usage) -> folder.Usage:
@@ -82,6 +84,7 @@ def write_dataset(
     *,
     config: SynthConfig,
     provenance: folder.Provenance,
+    lookup: Lookup | None = None,
 ) -> SynthReport:
     """Write a dataset folder, row by row, in memory that does not grow with the rows.
 
@@ -97,6 +100,7 @@ def write_dataset(
         outcomes: One for each document that is not pending, in the order of the collection.
         config: Shares of the splits, and what makes two questions, or two passages, one.
         provenance: Where the outcomes come from.
+        lookup: Gives each task its context; None for closed-book tasks.
 
     Raises:
         OutputError: A file could not be written.
@@ -106,7 +110,7 @@ def write_dataset(
     names = [name for name in folder.DATASET_FILES if name not in stale]
     with writing([out / name for name in names]) as opened:
         files = dict(zip(names, opened, strict=True))
-        rows = _Rows(out, files, config)
+        rows = _Rows(out, files, config, lookup)
         with contextlib.closing(rows):
             for outcome in outcomes:
                 rows.add(outcome)
@@ -123,12 +127,20 @@ def write_dataset(
 class _Rows:
     """The open files of a dataset, and its counts."""
 
-    def __init__(self, out: Path, files: Mapping[str, HashedFile], config: SynthConfig) -> None:
+    def __init__(
+        self,
+        out: Path,
+        files: Mapping[str, HashedFile],
+        config: SynthConfig,
+        lookup: Lookup | None,
+    ) -> None:
         self._out = out
+        self._lookup = lookup
+        self._context = ContextCounts()
         self._files = files
         self._config = config
         self._parquet = {
-            split: folder.ParquetRows(files[name], out / name)
+            split: folder.ParquetRows(files[name], out / name, has_context=lookup is not None)
             for split in folder.SPLITS
             if (name := f"{split}.parquet") in files
         }
@@ -193,6 +205,7 @@ class _Rows:
                 by_stage=dict(sorted(spent.items())),
                 unfinished=_rest(total, sum(self._used.values(), CallTotals())),
             ),
+            context=None if self._lookup is None else self._context,
             config=config,
             sha256={},
         )
@@ -211,6 +224,12 @@ class _Rows:
             detail = f"of a passage of document {twin}, in another split"
         else:
             reason, detail = None, ""
+        if self._lookup is not None and reason is None:
+            task, counts = self._lookup.add_to(task, split=split)
+            self._context += counts
+            if not counts.tasks:
+                reason = RejectionReason.NO_CONTEXT
+                detail = f"{counts.passed_over} sections passed over"
         if reason is not None:
             self._reject(rejected(outcome, "quality", reason, detail))
             return False

@@ -3,7 +3,7 @@
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
@@ -25,6 +25,7 @@ from rubric_synth.dataset.folder import (
 from rubric_synth.dataset.writing import SynthReport, write_dataset
 from rubric_synth.engines.worker import LocalEngine, Worker, WorkerSpec, plain_task_group
 from rubric_synth.extractive.prose_tasks import extractive_stages
+from rubric_synth.lookup.sections import Lookup, check_sections
 from rubric_synth.pipeline import recording
 from rubric_synth.pipeline.collection import Collection, Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
@@ -66,7 +67,8 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
         on_progress: Told how far the run is, twice a second.
 
     Raises:
-        CollectedFolderError: The collected folder cannot be read.
+        CollectedFolderError: The collected folder cannot be read, or has too few sections for
+            contexts.
         OutputError: A file cannot be written, or is one that no run wrote.
         FolderLockError: `OUT/work` is in use or cannot be written.
         WorkFolderError: It is damaged, of another version, or of another collection.
@@ -91,6 +93,8 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
         files.remove_leftovers(out, DATASET_FILES)
         if report := recording.written_before(out, folder.index.note(recording.NOTE), making):
             return report
+        if config.context is not None:  # before there is work that would be for nothing
+            check_sections(collected, config.context)
         spec = WorkerSpec(config, stages, judge)
         watchers = on_document or _ignored, on_progress or _ignored
         return _Run(out, collection, settings, spec, folder, *watchers).go_on(making)
@@ -310,7 +314,14 @@ class _Run:
             spent=recording.Spending(self.folder, config).by_stage,
         )
         outcomes = self.folder.outcomes(self.collection.lines(self.settings.digest))
-        return write_dataset(self.out, outcomes, config=config, provenance=provenance)
+        collected = self.collection.folder
+        with ExitStack() as held:
+            lookup = config.context and Lookup(collected, config, config.context)
+            if lookup is not None:
+                held.callback(lookup.close)
+            return write_dataset(
+                self.out, outcomes, config=config, provenance=provenance, lookup=lookup
+            )
 
     def _unfinished(
         self, cause: errors.UnfinishedCause, pending: int, written: str, *, why: str | None = None

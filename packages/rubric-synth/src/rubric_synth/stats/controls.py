@@ -14,6 +14,7 @@ import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
 from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge.context_answers import context_start, nearest_sentences
 from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
 from rubric_synth import language, stages, tables
 
@@ -160,6 +161,11 @@ def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
     }
     if others:
         answers[_OF_ANOTHER] = lambda task: others[task.task_id]
+    if all(task.context for task in tasks):
+        answers["context_start"] = lambda task: context_start(task.context or ())
+        answers["nearest_sentences"] = lambda task: nearest_sentences(
+            task.question, task.context or ()
+        )
     return answers
 
 

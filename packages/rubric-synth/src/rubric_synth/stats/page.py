@@ -182,6 +182,13 @@ def write_page(
     write_lines(path, [render_page(__package__, "stats", content, scripts=("stats.js",))])
 
 
+def context(found: DatasetStatistics) -> TextTable:
+    """Return what the policy may look up, and how often its task's own passage is there."""
+    counts = found.context
+    rows = () if counts is None else tuple(counts.told().items())
+    return TextTable("What the policy may look up", ("", ""), rows)
+
+
 def calls(found: DatasetStatistics) -> TextTable:
     """Return what was asked of models, by stage and in all; without a row where nothing was."""
     asked = asked_of_models(found.usage)

@@ -8,9 +8,12 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from pydantic import Field
+
 from rubric_judge.page.charts import nice_step
 from rubric_synth.config import Frozen, Stage
 from rubric_synth.dataset.folder import Usage
+from rubric_synth.lookup.recall import ContextCounts
 
 if TYPE_CHECKING:
     from numpy import float64
@@ -113,6 +116,8 @@ class DatasetStatistics(Frozen):
     """Left-out documents and drafts, by reason."""
     rejected_by_stage: dict[Stage, dict[str, int]]
     """The same, by stage and reason."""
+    context: ContextCounts | None = Field(default=None, exclude_if=lambda counts: counts is None)
+    """What the contexts of the tasks hold; None of a closed-book dataset."""
     usage: Usage
     """Calls, tokens and costs, by stage and in total."""
     controls: dict[str, float]

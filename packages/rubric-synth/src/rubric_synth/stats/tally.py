@@ -20,6 +20,7 @@ from rubric_judge.verification.directive import HEADS
 from rubric_synth import errors, events, stages
 from rubric_synth.dataset import folder as dataset_folder
 from rubric_synth.files import json_page, write_lines
+from rubric_synth.lookup.recall import ContextCounts, counts_of
 from rubric_synth.stats.controls import control_rewards
 from rubric_synth.stats.examples import Examples, Sample
 from rubric_synth.stats.page import write_page
@@ -73,6 +74,7 @@ class TaskTally:
         self._kinds: Counter[str] = Counter()
         self._criteria_per_task: Counter[int] = Counter()
         self._verification: Counter[str] = Counter()
+        self._context = ContextCounts()
         self._names: dict[str, Names] = {name: Names() for name in _NAMES}
         self._numbers: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
         self._shares: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
@@ -91,6 +93,7 @@ class TaskTally:
             "criteria_per_task": dict(sorted(self._criteria_per_task.items())),
             "verification": dict(self._verification.most_common()),
             "coverage": {name: coverage(shares) for name, shares in self._shares.items()},
+            "context": self._context if self._context.tasks else None,
             **{name: names.most() for name, names in self._names.items()},
             **{name: spread(numbers) for name, numbers in self._numbers.items()},
         }
@@ -113,6 +116,7 @@ class TaskTally:
             self._names["reasoning_modes"].add(filter(None, [analysis.reasoning_mode]))
             self._names["concepts"].add(list(dict.fromkeys(analysis.concepts)))
         self._add_numbers(task)
+        self._context += counts_of(task)
         return kind
 
     def _add_numbers(self, task: Task) -> None:
@@ -195,6 +199,10 @@ def dataset_statistics(
             "no_task_at_all", path=dataset, file=dataset_folder.REJECTED_FILE
         )
     unreadable = examples.offer_rejections(dataset / dataset_folder.REJECTED_FILE)
+    counted = tally.statistics()
+    if counted["context"] is not None and manifest.context is not None:
+        passed_over = manifest.context.passed_over  # of which the tasks say nothing
+        counted["context"] = counted["context"].model_copy(update={"passed_over": passed_over})
     statistics = DatasetStatistics(
         documents_collected=manifest.documents,
         documents_accepted=manifest.accepted_documents,
@@ -202,7 +210,7 @@ def dataset_statistics(
         documents_pending=manifest.pending_documents,
         **manifest.model_dump(include={"rejected", "rejected_by_stage", "usage"}),
         unreadable_rejections=unreadable,
-        **tally.statistics(),
+        **counted,
         **_controls(sample.items(), judge or LexicalJudge(), tally.worded_criteria),
     )
     write_lines(dataset / NUMBERS_FILE, [json_page(statistics.model_dump(mode="json")).decode()])

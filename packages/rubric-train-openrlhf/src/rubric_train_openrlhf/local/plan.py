@@ -172,8 +172,8 @@ def _update_bytes(config: TrainConfig, shape: ModelShape, prompt_tokens: int) ->
 def _prompt_tokens(config: TrainConfig, *, counted: bool) -> int:
     """The longest prompt to train on; a guess where tasks or tokenizer are not there yet.
 
-    It is worked out from the characters of its question and context, unless `counted` by the tokenizer, which
-    takes seconds to load.
+    It is worked out from the characters of its question and context, unless `counted` by the
+    tokenizer, which takes seconds to load.
     """
     if not config.data.train.is_file():
         return _PROMPT_TOKENS

@@ -116,8 +116,8 @@ _BREAK = "\n"
 class ChatCodec(TextCodec):
     """Questions and answers through a Hugging Face tokenizer.
 
-    The question, behind its context if it has one, is one user message of the tokenizer's chat template; a tokenizer without a
-    template gets "Question: …" and "Answer:" on two lines.
+    The question, behind its context if it has one, is one user message of the tokenizer's chat
+    template; a tokenizer without a template gets "Question: …" and "Answer:" on two lines.
     """
 
     def __init__(

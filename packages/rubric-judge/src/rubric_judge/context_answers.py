@@ -1,0 +1,62 @@
+"""Answers copied out of a context by rule: what is earned by looking up without understanding.
+
+A policy that is shown a context has learned something where it earns more than these. `rubric-synth
+stats` and `rubric-eval heldout --controls` both make them here.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from rubric_core import Section
+from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, pieces, stem
+
+START_WORDS: Final = 80
+"""Of the control that begins at the beginning: as long as a short answer."""
+SENTENCES: Final = 3
+_K1, _B = 1.5, 0.75
+
+
+def context_start(context: Sequence[Section], *, words: int = START_WORDS) -> str:
+    """Return the first words of a context.
+
+    Args:
+        context: its texts are read one behind the other, headings left out.
+        words: how many.
+    """
+    return " ".join(" ".join(one.text for one in context).split()[:words])
+
+
+def nearest_sentences(
+    question: str, context: Sequence[Section], *, sentences: int = SENTENCES
+) -> str:
+    """Return the sentences of a context that are nearest to a question by BM25, in their order.
+
+    Args:
+        question: its words, by their stems, function words left out.
+        context: whose sentences are the documents of the formula.
+        sentences: how many; of equally near ones the first.
+    """
+    found = list(dict.fromkeys(one for section in context for one in pieces(section.text)))
+    terms = [_terms(one) for one in found]
+    mean = sum(map(len, terms)) / max(len(terms), 1)
+    holding = Counter(term for one in terms for term in set(one))
+    asked = set(_terms(question))
+
+    def nearness(place: int) -> float:
+        counts = Counter(terms[place])
+        norm = _K1 * (1 - _B + _B * len(terms[place]) / mean) if mean else 1.0
+        return sum(
+            math.log1p((len(terms) - holding[term] + 0.5) / (holding[term] + 0.5))
+            * counts[term]
+            / (counts[term] + norm)
+            for term in sorted(asked & counts.keys())
+        )
+
+    best = sorted(range(len(found)), key=lambda place: (-nearness(place), place))[:sentences]
+    return " ".join(found[place] for place in sorted(best))
+
+
+def _terms(text: str) -> list[str]:
+    return [stem(word) for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]

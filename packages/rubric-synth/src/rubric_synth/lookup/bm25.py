@@ -1,0 +1,75 @@
+"""Sections ranked by BM25: the library `bm25s`, with words, stems and an order of ties of ours."""
+
+from array import array
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
+
+_K1: Final = 1.5
+_B: Final = 0.75
+
+
+def terms(text: str) -> list[str]:
+    """Return the stems of the words of a text, function words left out, in order."""
+    return [stem(word) for word in WORD.findall(text) if word.lower() not in FUNCTION_WORDS]
+
+
+class Bm25:
+    """An index of sections, which are numbered from 0 in the order in which they were added.
+
+    Scores are of Lucene's variant, with k1 = 1.5 and b = 0.75, in float32. Of equal scores the
+    first section comes first: the library's own choice of the best leaves that open.
+    """
+
+    def __init__(self) -> None:
+        """Begin with no section."""
+        self._vocabulary: dict[str, int] = {}
+        self._added: list[array[int]] = []
+        self._library: Any = None
+
+    def __len__(self) -> int:
+        """Sections that were added."""
+        return len(self._added)
+
+    def add(self, text: str) -> None:
+        """Add a section.
+
+        Args:
+            text: all that it is found by.
+        """
+        known = self._vocabulary
+        self._added.append(array("i", (known.setdefault(one, len(known)) for one in terms(text))))
+
+    def best(self, query: str, *, among: NDArray[np.bool_], most: int) -> list[int]:
+        """Return the sections that share a word with a query, the best first.
+
+        Args:
+            query: its words count as often as they stand there.
+            among: N marks, of the sections that are to be looked at.
+            most: at most so many are returned.
+        """
+        if self._library is None:
+            self._library = self._indexed()
+        known = self._vocabulary
+        ids = [known[one] for one in terms(query) if one in known]
+        if not ids or not len(self):
+            return []
+        scores_N: NDArray[np.float32] = self._library.get_scores_from_ids(ids)
+        scores_N = np.where(among, scores_N, np.float32(0))
+        bound = np.partition(scores_N, -most)[-most] if most < len(scores_N) else np.float32(0)
+        found = np.flatnonzero((scores_N >= bound) & (scores_N > 0))
+        order = np.argsort(-scores_N[found], kind="stable")
+        return [int(number) for number in found[order][:most]]
+
+    def _indexed(self) -> Any:
+        bm25s = import_module("bm25s")  # looks for numba and jax: only where it is used
+        library: Any = bm25s.BM25(k1=_K1, b=_B, method="lucene", backend="numpy")
+        vocabulary = self._vocabulary or {"": 0}
+        ids: Sequence[Sequence[int]] = self._added
+        library.index((ids, vocabulary), create_empty_token=False, show_progress=False)
+        return library

@@ -1,0 +1,104 @@
+"""Documents cut into sections of a bounded number of words, at headings, paragraphs, sentences."""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from rubric_core import Section
+from rubric_synth.document import Document
+
+_HEADING: Final = re.compile(r"#{1,6}[ \t]+(?P<name>.*?)[ \t#]*")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9\"'(\[`$])")
+
+
+class _Piece(NamedTuple):
+    """What is not cut any further."""
+
+    heading: str
+    """That it stands under."""
+    text: str
+    opens: bool
+    """Whether it is the first under its heading."""
+    before: str
+    """What stands between it and the piece before, in one section."""
+
+
+def cut(document: Document, *, most_words: int) -> list[Section]:
+    """Cut a document into sections, in its order, none of them twice.
+
+    Args:
+        document: whose text is Markdown.
+        most_words: of one section, its heading left out.
+
+    Returns:
+        Sections of at most so many words. One begins at a heading as soon as the one before has
+        half of them; a heading with nothing below it is left out.
+    """
+    sections: list[Section] = []
+    held: list[_Piece] = []
+    count = 0
+    for piece in _pieces(document.text, most_words):
+        words = len(f"{piece.before}{piece.text}".split())
+        is_full = count + words > most_words or (piece.opens and count >= most_words / 2)
+        if held and is_full:
+            sections.append(_section(document, held))
+            held, count = [], 0
+        held.append(piece)
+        count += words
+    if held:
+        sections.append(_section(document, held))
+    return list(dict.fromkeys(sections))
+
+
+def _section(document: Document, pieces: list[_Piece]) -> Section:
+    title, name = document.title.strip(), pieces[0].heading
+    text = pieces[0].text + "".join(f"{one.before}{one.text}" for one in pieces[1:])
+    heading = f"{title}: {name}" if name and name.casefold() != title.casefold() else title
+    return Section(doc_hash=document.doc_hash, heading=heading, text=text)
+
+
+def _pieces(text: str, most_words: int) -> Iterator[_Piece]:
+    """Yield the paragraphs, with the headings between those of one section as lines of it."""
+    heading, opens, is_first = "", False, True
+    for block in re.split(r"\n\s*\n", text):
+        for line_or_block in _blocks(block):
+            if found := _HEADING.fullmatch(line_or_block.strip()):
+                # The first heading names the document, which every section says.
+                heading = "" if is_first else _plain(found["name"])
+                opens, is_first = bool(heading), False
+                continue
+            is_first = False
+            for number, part in enumerate(_parts(line_or_block, most_words)):
+                named = f"\n\n{heading}\n" if opens and not number else "\n\n"
+                yield _Piece(heading, part, opens and not number, " " if number else named)
+                opens = opens and bool(number)
+            opens = False
+
+
+def _blocks(block: str) -> Iterator[str]:
+    """Yield a block, or the headings at its top and what is below them."""
+    lines = block.strip("\n").split("\n")
+    while lines and _HEADING.fullmatch(lines[0].strip()):
+        yield lines.pop(0)
+    if rest := "\n".join(lines).strip():
+        yield rest
+
+
+def _plain(heading: str) -> str:
+    return " ".join(heading.replace("`", "").split())
+
+
+def _parts(text: str, most_words: int) -> Iterator[str]:
+    """Yield a paragraph whole, or else by lines, by sentences, and at last by words."""
+    if len(text.split()) <= most_words:
+        yield text
+        return
+    for way in ("\n", _SENTENCE_END):
+        parts = text.split(way) if isinstance(way, str) else way.split(text)
+        if len(parts) > 1:
+            for part in parts:
+                yield from _parts(part, most_words)
+            return
+    words = text.split()
+    for start in range(0, len(words), most_words):
+        yield " ".join(words[start : start + most_words])

@@ -1,0 +1,83 @@
+"""How much of a task's own passage stands in its context."""
+
+import re
+from collections.abc import Set as AbstractSet
+from typing import Final, Self
+
+from rubric_core import Task
+from rubric_synth.config import Frozen
+
+_WORD: Final = re.compile(r"\w+")
+_RUN_WORDS: Final = 8
+"""As where a question is compared with its passage."""
+_HALF: Final = 0.5
+_Run = tuple[str, ...]
+"""Words in a row, in lower case."""
+
+
+class ContextCounts(Frozen):
+    """Of tasks with a context, how many have what."""
+
+    tasks: int = 0
+    """With a context."""
+    own_document: int = 0
+    """Those with a section of the document that the task was made of."""
+    own_passage: int = 0
+    """Those with a section of the passage that answers are judged against: the two share at least
+    half of the runs of eight words of the shorter one."""
+    passage_share: float = 0.0
+    """The sum over the tasks of the share of the passage that their contexts hold."""
+    sections: int = 0
+    """In all contexts."""
+    words: int = 0
+    """In all contexts, headings left out."""
+    passed_over: int = 0
+    """Sections that were found and not taken, since they hold a run of words of the rubric or the
+    reference answer that the passage does not."""
+
+    def told(self) -> dict[str, str]:
+        """Say what there is, for people."""
+        n = self.tasks or 1
+        share = self.passage_share / n
+        return {
+            "tasks with a context": f"{self.tasks:,}",
+            "sections of a context, mean": f"{self.sections / n:.2f}",
+            "words of a context, mean": f"{self.words / n:.0f}",
+            "with a section of the task's own document": f"{100 * self.own_document / n:.1f} %",
+            "with a section of its own passage (recall)": f"{100 * self.own_passage / n:.1f} %",
+            "of the passage in the context, mean": f"{100 * share:.1f} %",
+            "sections passed over, which told of a rubric or a reference": f"{self.passed_over:,}",
+        }
+
+    def __add__(self, other: Self) -> Self:
+        """Add up."""
+        return type(self)(**{name: value + getattr(other, name) for name, value in self})
+
+
+def counts_of(task: Task) -> ContextCounts:
+    """Count one task; nothing of a closed-book one."""
+    context = task.context
+    if context is None:
+        return ContextCounts()
+    passage = _runs(task.grounding.reveal())
+    held = {run for one in context for run in _runs(one.text)}
+    share = len(passage & held) / len(passage) if passage else 0.0
+    return ContextCounts(
+        tasks=1,
+        own_document=any(one.doc_hash == task.doc_hash for one in context),
+        own_passage=any(_is_part(one.text, passage) for one in context),
+        passage_share=share,
+        sections=len(context),
+        words=sum(len(one.text.split()) for one in context),
+    )
+
+
+def _is_part(text: str, passage: AbstractSet[_Run]) -> bool:
+    runs = _runs(text)
+    return len(runs & passage) >= _HALF * min(len(runs), len(passage))
+
+
+def _runs(text: str) -> set[_Run]:
+    words = _WORD.findall(text.lower())
+    length = min(_RUN_WORDS, len(words))
+    return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}

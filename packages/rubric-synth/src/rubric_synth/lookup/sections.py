@@ -1,0 +1,134 @@
+"""Contexts for tasks: the best sections of the collected documents that a split may look up."""
+
+from array import array
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any, Final
+
+import numpy as np
+
+from rubric_core import Section, Task, leaked_ngrams, split_of
+from rubric_core.files import open_file
+from rubric_synth.collect import folder
+from rubric_synth.config import ContextConfig, SynthConfig
+from rubric_synth.errors import CollectedFolderError
+from rubric_synth.lookup.bm25 import Bm25
+from rubric_synth.lookup.cutting import cut
+from rubric_synth.lookup.recall import ContextCounts, counts_of
+
+_LEVELS: Final = {"train": 0, "validation": 1, "test": 2}
+"""A task may look up documents of its own split and of those before it."""
+_SPARE: Final = 8
+"""Sections that may be passed over before a context has fewer than were asked for."""
+_KEPT_DOCUMENTS: Final = 256
+
+
+def check_sections(collected: Path, context: ContextConfig) -> None:
+    """Refuse a collection in which there is nothing to choose from.
+
+    Raises:
+        CollectedFolderError: it has no more sections than a context takes, or cannot be read.
+    """
+    documents = n = 0
+    for document in folder.read_collected(collected):
+        documents += 1
+        n += len(cut(document, most_words=context.section_words))
+        if n > context.sections:
+            return
+    found = {"path": collected, "documents": documents, "n": n, "context": context}
+    raise CollectedFolderError.told("too_few_sections", **found)
+
+
+class Lookup:
+    """The sections of a collection, found by the words of a question.
+
+    The index and a few bytes a section are kept; texts are read again.
+    """
+
+    def __init__(self, collected: Path, config: SynthConfig, context: ContextConfig) -> None:
+        """Read the collection once.
+
+        Args:
+            collected: folder written by `collect`.
+            config: what splits its documents, and what a leak is.
+            context: how many sections, and how long.
+
+        Raises:
+            CollectedFolderError: it cannot be read, or has too few sections.
+        """
+        check_sections(collected, context)
+        self._config, self._context = config, context
+        self._path = collected / folder.DOCUMENTS_FILE
+        self._file: IO[bytes] | None = None
+        self._offsets = array("q", (at for _, at in folder.collected_hashes(collected)))
+        self._documents, self._places = array("i"), array("i")
+        self._index = Bm25()
+        levels = bytearray()
+        for number, document in enumerate(folder.read_collected(collected)):
+            level = _LEVELS[self._split(document.doc_hash)]
+            for place, section in enumerate(cut(document, most_words=context.section_words)):
+                self._index.add(f"{section.heading}\n{section.text}")
+                self._documents.append(number)
+                self._places.append(place)
+                levels.append(level)
+        self._levels_N = np.frombuffer(bytes(levels), dtype=np.uint8)
+        self._sections_of = lru_cache(_KEPT_DOCUMENTS)(self._read)
+
+    def close(self) -> None:
+        """Read no more sections."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def add_to(self, row: dict[str, Any], *, split: str) -> tuple[dict[str, Any], ContextCounts]:
+        """Give a task its context.
+
+        Args:
+            row: the task in the paper's JSON.
+            split: its side.
+
+        Returns:
+            The row with its context, and its counts; as it was, and of no task, where no section
+            shares a word with the question.
+        """
+        task = Task.from_json(row)
+        chosen: list[Section] = []
+        passed_over = 0
+        for section in self._found(task.question, split):
+            if any(section.text == one.text for one in chosen):
+                continue
+            if self._gives_away(task, section):
+                passed_over += 1
+                continue
+            chosen.append(section)
+            if len(chosen) == self._context.sections:
+                break
+        if not chosen:
+            return row, ContextCounts(passed_over=passed_over)
+        task = task.model_copy(update={"context": tuple(chosen)})
+        counts = counts_of(task).model_copy(update={"passed_over": passed_over})
+        return {**row, "context": [one.model_dump(mode="json") for one in chosen]}, counts
+
+    def _found(self, question: str, split: str) -> Iterator[Section]:
+        """Yield sections that share a word with a question, the best first."""
+        among = self._levels_N <= _LEVELS[split]
+        most = self._context.sections + _SPARE
+        for number in self._index.best(question, among=among, most=most):
+            yield self._sections_of(self._documents[number])[self._places[number]]
+
+    def _gives_away(self, task: Task, section: Section) -> bool:
+        """Whether a section holds a run of rubric or reference that the passage does not."""
+        trial = task.model_copy(update={"context": (section,)})
+        leaks = leaked_ngrams(trial, n=self._config.quality.leak_words)
+        return any(one.held_by == "context" for one in leaks)
+
+    def _read(self, number: int) -> list[Section]:
+        if self._file is None:
+            self._file = open_file(self._path)
+        document = folder.read_document(self._file, self._offsets[number])
+        return cut(document, most_words=self._context.section_words)
+
+    def _split(self, doc_hash: str) -> str:
+        shares = self._config
+        return split_of(doc_hash, train=shares.train_frac, validation=shares.validation_frac)
