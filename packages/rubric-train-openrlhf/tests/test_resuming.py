@@ -81,6 +81,7 @@ def goes_on_with(tmp_path: Path) -> Callable[[Sequence[Row]], None]:
         (second(criteria=ROWS[1]["criteria"][::-1]), "the rubrics"),
         (second(question="What else?", passage="Nothing."), "the questions and the passages"),
         (second(doc_hash="another"), "the hashes of the documents"),
+        (second(context=[{"doc_hash": "d", "text": "Water is wet."}]), "the contexts"),
         (ROWS[::-1], "the order of the tasks"),
         (ROWS[:2], "the tasks"),
     ],
@@ -112,3 +113,20 @@ def test_what_no_side_sees_while_it_trains_may_change(
 ) -> None:
     goes_on_with(ROWS)
     goes_on_with(second(question_rationale="It is asked often.", reference_answer="Wet."))
+
+
+def test_a_context_that_was_taken_away_is_seen(tmp_path: Path) -> None:
+    config = parse_config(
+        {
+            "model": {"type": "path", "path": "m"},
+            "data": {"train": "train.jsonl"},
+            "steps": 1,
+            "out": tmp_path / "run",
+        }
+    )
+    folder, held = RunFolder(config.out), [{"doc_hash": "d", "text": "Water is wet."}]
+    begin(folder, config=config, tasks_sha256={"train": book(second(context=held)).sha256})
+
+    with pytest.raises(ResumeError, match="the contexts changed"):
+        check_tasks(folder, config=config, tasks_sha256={"train": book(ROWS).sha256})
+    assert "contexts" not in book(ROWS).sha256

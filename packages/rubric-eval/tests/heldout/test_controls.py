@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_core import Ask, ConfigError, Decoding
+from rubric_core import Ask, ConfigError, Decoding, Section
 from rubric_eval.comparison.folders import compare_folders
 from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.report.page import ReportSources, write_report
@@ -50,7 +50,8 @@ async def _texts(model: OpenModel, tasks: tuple[Task, ...]) -> list[str | None]:
 @pytest.mark.anyio
 async def test_controls_are_wrong_answers_of_the_reference(answered: tuple[Task, ...]) -> None:
     models = {one.name: one for one in open_controls(answered)}
-    assert list(models) == [f"control_{name}" for name in CONTROLS]
+    copied = {"context_start", "nearest_sentences"}
+    assert list(models) == [f"control_{name}" for name in CONTROLS if name not in copied]
     first = [(await _texts(model, answered))[0] or "" for model in models.values()]
     template, shuffled, negated, other = first
     assert "is a function that is used to compute" in template
@@ -62,6 +63,27 @@ async def test_controls_are_wrong_answers_of_the_reference(answered: tuple[Task,
     others = (n for n, task in enumerate(answered) if task.doc_hash != answered[0].doc_hash)
     assert other in {REFERENCE.format(n=n) for n in others}
     assert len({one.fingerprint for one in models.values()}) == len(models)
+
+
+@pytest.mark.anyio
+async def test_open_book_questions_have_controls_copied_from_their_context(
+    answered: tuple[Task, ...],
+) -> None:
+    text = f"Dogs sleep. Function {{n}} adds numbers. {'Cats sleep too. ' * 30}"
+    opened = tuple(
+        task.model_copy(
+            update={"context": (Section(doc_hash="d", heading="H", text=text.format(n=n)),)}
+        )
+        for n, task in enumerate(answered)
+    )
+    models = {one.name: one for one in open_controls(opened)}
+    assert list(models) == [f"control_{name}" for name in CONTROLS]
+    (start,) = set(map(len, map(str.split, await _texts(models["control_context_start"], opened))))
+    assert start == 80
+    nearest = await _texts(models["control_nearest_sentences"], opened)
+    assert all(f"Function {n} adds numbers." in (text or "") for n, text in enumerate(nearest))
+    assert all(len((text or "").split(".")) <= 4 for text in nearest)
+    assert len(open_controls((*opened[1:], answered[0]))) == len(CONTROLS) - 2
 
 
 def test_without_reference_answers_there_is_the_template(answered: tuple[Task, ...]) -> None:

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_core import PolicyView
+from rubric_core import PolicyView, Section
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy import (
     Policy,
@@ -104,3 +104,18 @@ def test_a_tokenizer_without_slots_is_refused() -> None:
     tokenizer.get_vocab = lambda: {"<F>": 3}
     with pytest.raises(PolicyLoadError, match="<P1>"):
         SlotCodec(tokenizer)
+
+
+def test_slots_are_of_the_question_and_the_names_of_the_context_are_spelled() -> None:
+    closed = view_of(["fft", "axis"])
+    context = (Section(doc_hash="d", heading="fft", text="`rfft` is not `fft`; it has `axis`."),)
+    opened = closed.model_copy(update={"context": context})
+    prompt, slots = CODEC.encode_prompt(opened), CODEC.encode_prompt(closed)
+
+    assert prompt.banned_token_ids == slots.banned_token_ids
+    first, second = (CODEC.encode_answer(closed, f"`{name}`")[1] for name in ("fft", "axis"))
+    # Both names once in the context, and once more in the question behind it.
+    assert [one for one in prompt.token_ids if one in {first, second}] == [first, second] * 2
+    assert CODEC.decode(opened, CODEC.encode_answer(opened, "`fft` takes `axis`.")) == (
+        "`fft` takes `axis`."
+    )

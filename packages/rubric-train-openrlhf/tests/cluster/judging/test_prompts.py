@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rubric_core import Section
 from rubric_train_openrlhf.cluster.sampling.samples import write_prompts
 from rubric_train_openrlhf.errors import TrainConfigError
 
@@ -35,6 +36,22 @@ def test_a_row_holds_the_question_and_a_task_id_and_no_more(
         assert tuple(ids) == codec.encode_prompt(view).token_ids
     assert "quokka" not in (tmp_path / "prompts.jsonl").read_text()
     assert "left_0" not in (tmp_path / "prompts.jsonl").read_text()
+
+
+def test_a_row_of_an_open_book_task_holds_its_context(
+    tmp_path: Path, tasks: Sequence[Task], codec: ChatCodec, tokenizer: Tokenizer
+) -> None:
+    held = (Section(doc_hash="d", heading="Sums", text="A sum adds."),)
+    views = [task.model_copy(update={"context": held}).policy_view() for task in tasks]
+    path = tmp_path / "prompts.jsonl"
+    write_prompts(path, views, codec=codec, source="train", max_prompt_tokens=900)
+
+    for row, view in zip(map(json.loads, path.read_text().splitlines()), views, strict=True):
+        assert view.message in row["input"]
+        assert "[1] Sums\nA sum adds." in row["input"]
+        assert row["question"] == view.question
+        ids = tokenizer.encode(row["input"], add_special_tokens=False)
+        assert tuple(ids) == codec.encode_prompt(view).token_ids
 
 
 def test_prompts_without_room_for_a_response_are_counted_before_anything_is_written(
