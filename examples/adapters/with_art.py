@@ -21,7 +21,7 @@ QUESTIONS, ANSWERS = 8, 8
 
 async def rollout(model: art.Model, view: PolicyView) -> art.Trajectory:
     """Ask once; the id in the metadata is that by which the judge finds the rubric."""
-    question = {"role": "user", "content": view.question}
+    question = {"role": "user", "content": view.message}
     reply = await model.openai_client().chat.completions.create(
         model=model.get_inference_name(), messages=[question], max_completion_tokens=1024
     )

@@ -51,7 +51,7 @@ def write() -> None:
     views = [task.policy_view() for task in read_tasks(TASKS)]
     rows = [
         {
-            "responses_create_params": {"input": [{"role": "user", "content": view.question}]},
+            "responses_create_params": {"input": [{"role": "user", "content": view.message}]},
             "task_id": view.task_id,
             "agent_ref": {"type": "responses_api_agents", "name": "rubric_simple_agent"},
         }

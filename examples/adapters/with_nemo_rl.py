@@ -86,7 +86,7 @@ def process(
 def write_rows() -> None:
     """Write what the policy is asked, and the configuration; say how many steps it makes."""
     views = [task.policy_view() for task in read_tasks(TASKS)]
-    rows = [{"question": view.question, "task_id": view.task_id} for view in views]
+    rows = [{"question": view.message, "task_id": view.task_id} for view in views]
     ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     batch = min(LARGEST_BATCH, len(rows))  # NeMo-RL drops what is less than a batch
     steps, answers = len(rows) // batch, batch * ANSWERS

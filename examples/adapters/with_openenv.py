@@ -48,7 +48,7 @@ class Exam(Environment[Answer, Question, State]):
     def reset(self, seed: int | None = None, **_: Any) -> Question:
         """Draw a question."""
         self._view = random.Random(seed).choice(VIEWS)
-        return Question(question=self._view.question)
+        return Question(question=self._view.message)
 
     def step(self, action: Answer, **_: Any) -> Question:
         """Only `step_async` can wait for a judge."""

@@ -32,7 +32,7 @@ def write_rows() -> int:
     Returns how many there are.
     """
     views = [task.policy_view() for task in read_tasks(TASKS)]
-    rows = [{"question": view.question, "task_id": view.task_id} for view in views]
+    rows = [{"question": view.message, "task_id": view.task_id} for view in views]
     ROWS.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return len(rows)
 

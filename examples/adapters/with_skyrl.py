@@ -35,7 +35,7 @@ def write_rows() -> int:
     views = [task.policy_view() for task in read_tasks(TASKS)]
     rows = [
         {
-            "prompt": [{"role": "user", "content": view.question}],
+            "prompt": [{"role": "user", "content": view.message}],
             "env_class": "rubric",
             "reward_spec": {"method": "rubric", "ground_truth": view.task_id},
         }

@@ -102,7 +102,7 @@ class Tasks(RLDatasetBuilder):
         return Batches(
             [
                 RubricEnvGroupBuilder(
-                    Questions(renderer, view.question), rewards, {"task_id": view.task_id}
+                    Questions(renderer, view.message), rewards, {"task_id": view.task_id}
                 )
                 for view in views
             ]

@@ -36,7 +36,7 @@ def write_rows() -> int:
         rows = [
             {
                 "data_source": "rubric",
-                "prompt": [{"role": "user", "content": task.question}],
+                "prompt": [{"role": "user", "content": task.policy_view().message}],
                 "reward_model": {"style": "rubric", "ground_truth": task.task_id},
                 "extra_info": {"index": index, "split": split},
             }

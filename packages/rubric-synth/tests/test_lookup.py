@@ -16,6 +16,7 @@ from rubric_synth import SynthConfig, check_dataset, dataset_statistics, load_co
 from rubric_synth.cli import main
 from rubric_synth.collect.folder import document_line
 from rubric_synth.config import ContextConfig
+from rubric_synth.dataset.folder import question_lines
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.lookup.bm25 import Bm25
@@ -278,3 +279,28 @@ def test_a_finished_dataset_is_written_again_with_contexts_and_to_the_same_bytes
     synthesise(source, out, config=config)
 
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+
+
+def test_the_command_prints_how_often_the_own_passage_is_found(
+    tmp_path: Path,
+    collected: Callable[[], Path],
+    settings: SynthConfig,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = SynthConfig.model_validate(settings.model_dump() | {"context": "bm25:1"})
+    synthesise(collected(), tmp_path / "d", config=config)
+    with pytest.raises(SystemExit) as stop:
+        main(["stats", str(tmp_path / "d")])
+    assert not stop.value.code
+    assert "with a section of its own passage (recall)" in capsys.readouterr().out
+
+
+def test_the_questions_of_open_book_tasks_are_written_with_their_prompts(
+    tmp_path: Path, collected: Callable[[], Path], settings: SynthConfig
+) -> None:
+    config = SynthConfig.model_validate(settings.model_dump() | {"context": "bm25:1"})
+    synthesise(collected(), tmp_path / "d", config=config)
+    rows = [json.loads(line) for line in question_lines(tmp_path / "d", split="train")]
+
+    tasks = list(read_tasks(tmp_path / "d" / "train.jsonl"))
+    assert [row["prompt"] for row in rows] == [task.policy_view().message for task in tasks]

@@ -48,7 +48,7 @@ def stats(
     from rubric_judge import LexicalConfig, load_replicas, read_judge_spec
     from rubric_synth.config import reader_of
     from rubric_synth.dataset.folder import read_manifest
-    from rubric_synth.stats.controls import CONTROLS
+    from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT
     from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE
 
     page = html or dataset / PAGE_FILE
@@ -56,10 +56,12 @@ def stats(
     is_program = isinstance(reader_of(spec), LexicalConfig)
     sample = controls or (CONTROL_TASKS if is_program else 20)
     if not is_program:
-        tasks = min(sample, sum(read_manifest(dataset).tasks.values()))
+        manifest = read_manifest(dataset)
+        tasks = min(sample, sum(manifest.tasks.values()))
+        answers = len(CONTROLS) - (len(OF_CONTEXT) if manifest.context is None else 0)
         command.say_on_stderr(
-            f"controls: {tasks} tasks with {len(CONTROLS)} answers each, "
-            f"{tasks * len(CONTROLS):,} calls of the judge at most"
+            f"controls: {tasks} tasks with {answers} answers each, "
+            f"{tasks * answers:,} calls of the judge at most"
         )
     try:
         with (
@@ -161,6 +163,8 @@ def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> N
     by_stage = found.rejected_by_stage.items()
     left_out = {f"{s}: {r}": ("", n) for s, reasons in by_stage for r, n in reasons.items()}
     console.print_left_out(dataset, left_out)
+    if found.context is not None:
+        console.print_table("Context", ("",), ("",), found.context.told().items())
     printed = read_table("printed")
     spreads = [(name.replace("_", " "), one) for name, one in found if isinstance(one, Spread)]
     command.print_figures(printed["spread"], spreads)

@@ -317,7 +317,10 @@ def _check_is_dataset(dataset: Path) -> None:
 
 
 def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
-    """Yield one line of JSON with `task_id` and `question` for each task of a split.
+    """Yield one line of JSON for each task of a split: what a policy sees of it.
+
+    That is `task_id` and `question`, and of an open-book task `prompt` too: the question behind its
+    context.
 
     Args:
         dataset: Folder written by `synthesise`.
@@ -331,6 +334,8 @@ def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
     count = 0
     for count, task in enumerate(read_tasks(path), start=1):  # noqa: B007 - whether there was one
         view = task.policy_view()
-        yield files.json_line({"task_id": view.task_id, "question": view.question}).decode()
+        opened = {} if view.context is None else {"prompt": view.message}
+        row = {"task_id": view.task_id, "question": view.question, **opened}
+        yield files.json_line(row).decode()
     if not count:
         raise errors.DatasetFolderError.told("no_task_in_split", path=path)

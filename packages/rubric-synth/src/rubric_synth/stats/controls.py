@@ -21,6 +21,8 @@ from rubric_synth import language, stages, tables
 CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
 """Each control, and what it is."""
 
+OF_CONTEXT: Final = ("context_start", "nearest_sentences")
+"""Those that only open-book tasks have."""
 _WARNINGS: Final[dict[str, str]] = tables.read_table("control_warnings")
 _MUCH: Final = 0.5
 """Of what the reference earns; less is what any text of the subject picks up."""
