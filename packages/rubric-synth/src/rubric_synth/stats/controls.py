@@ -164,11 +164,16 @@ def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
     if others:
         answers[_OF_ANOTHER] = lambda task: others[task.task_id]
     if all(task.context for task in tasks):
-        answers["context_start"] = lambda task: context_start(task.context or ())
-        answers["nearest_sentences"] = lambda task: nearest_sentences(
-            task.question, task.context or ()
-        )
+        answers |= of_context()
     return answers
+
+
+def of_context() -> dict[str, Callable[[Task], str]]:
+    """Return what writes the controls that only open-book tasks have, by their names."""
+    return {
+        "context_start": lambda task: context_start(task.context or ()),
+        "nearest_sentences": lambda task: nearest_sentences(task.question, task.context or ()),
+    }
 
 
 async def _judged(views: Sequence[JudgeView], judge: Judge | Sequence[Judge]) -> list[JudgeResult]:
