@@ -48,7 +48,7 @@ from rubric_eval import (
     compare,
     judge_heldout,
 )
-from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge import ClaimJudge, JudgePool
 from rubric_judge.console.progress import Progress, current
 from rubric_judge.page.tables import counted
 from rubric_synth import collect, read_collected, synthesise
@@ -353,7 +353,7 @@ class Proof:
         """Take the questions."""
         self._validation, self._test = validation, test
         self._scale, self._seed = scale, seed
-        self._pool = JudgePool(LexicalJudge())
+        self._pool = JudgePool(ClaimJudge())
         self._others = [test[index] for index in blind_pairing(test, seed=seed)]
         self._stages: dict[str, Heldout] = {}
         self._controls: dict[str, Heldout] = {}
