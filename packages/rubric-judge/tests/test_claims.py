@@ -3,10 +3,20 @@
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 
-from rubric_core import Criterion, CriterionKind, Grounding, Rubric, Task, write_tasks
-from rubric_judge import ClaimConfig, ClaimJudge, load_judge
+from rubric_core import (
+    Criterion,
+    CriterionKind,
+    Grounding,
+    Outcome,
+    Reason,
+    Rubric,
+    Task,
+    write_tasks,
+)
+from rubric_judge import ClaimConfig, ClaimJudge, LexicalJudge, load_judge
 from rubric_judge.claims import lexicon
 from rubric_judge.claims.claim import claim_of, is_empty
 from rubric_judge.cli import main
@@ -209,3 +219,77 @@ def test_a_criterion_states_a_claim_or_an_empty_one_or_none(
     claim = claim_of(Criterion(id="c", weight=1, description=description))
     assert bool(claim) == is_claim
     assert (bool(claim) and is_empty(claim)) == empty
+
+
+def _mixed(*criteria: Criterion) -> Task:
+    claim = Criterion(id="claim", weight=1, description=f"Says that {LATTICE}.")
+    return Task(
+        question="What melts the salt?",
+        grounding=Grounding(PASSAGE),
+        rubric=Rubric(criteria=(claim, *criteria)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "holds"),
+    [
+        ("numeric: 769 ± 1", "It is 769."),
+        ("regex: 76\\d", "It is 769."),
+        ("contains_all: heat | mole", "The heat of a mole is not known to me."),
+    ],
+)
+def test_what_a_program_can_check_is_checked_whatever_its_description_says(
+    method: str, holds: str
+) -> None:
+    checked = Criterion(
+        id="checked",
+        weight=1,
+        description="Says that melting the crystal takes 769 kJ per mole.",
+        verification_method=method,
+    )
+    task = _mixed(checked)
+
+    for answer, score in ((holds, 1.0), ("Melting the crystal takes much energy.", 0.0)):
+        view = task.judge_view(answer)
+        found, words = ClaimJudge().judge_now(view), LexicalJudge().judge_now(view)
+        assert found.scores["checked"] == words.scores["checked"] == score
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("says", ["Says that the heat is 769 kJ per mole.", "Gives the heat."])
+async def test_a_check_that_cannot_be_executed_makes_no_number(says: str) -> None:
+    broken = Criterion(
+        id="broken", weight=1, description=says, verification_method="numeric: much"
+    )
+    view = _mixed(broken).judge_view("The heat is 769 kJ per mole.")
+
+    for found in (ClaimJudge().judge_now(view), await ClaimJudge().judge(view)):
+        assert (found.outcome, found.reason) == (Outcome.UNAVAILABLE, Reason.JUDGE_ERROR)
+        assert (found.judge, "broken" in (found.detail or "")) == ("claims_v1", True)
+
+
+@pytest.mark.anyio
+async def test_a_slow_pattern_scores_zero_and_holds_up_nobody() -> None:
+    slow = Criterion(id="slow", weight=1, verification_method="regex: (a+)+$")
+    judge = ClaimJudge(ClaimConfig(regex_timeout_s=0.05))
+    view = _mixed(slow).judge_view(f"{LATTICE.capitalize()}. {'a' * 3000}!")
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await anyio.sleep(0)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        found = await judge.judge(view)
+        group.cancel_scope.cancel()
+
+    assert (found.scores["slow"], found.scores["claim"] > 0.5) == (0.0, True)
+    assert ticks > 5  # the event loop went on while another process searched
+
+
+def test_other_settings_of_what_reads_words_are_another_judge() -> None:
+    one, other = (ClaimJudge(ClaimConfig(regex_timeout_s=t)).fingerprint for t in (0.25, 1.0))
+    assert one != other

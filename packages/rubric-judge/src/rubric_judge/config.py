@@ -70,6 +70,14 @@ class ClaimConfig(Settings):
     """The folder, relative to this file, of a sequence-classification model that decides whether a
     sentence entails a claim: of MNLI, or of fact checking."""
 
+    regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
+    """Processor time for one `regex:` search; past it the criterion scores 0."""
+
+    @property
+    def asks_model(self) -> bool:
+        """Whether a model is named: a judgement then takes a tenth of a second, not milliseconds."""
+        return self.embedding is not None or self.entailment is not None
+
 
 def _yamls_off(value: object) -> object:
     return "off" if value is False else value
