@@ -258,9 +258,7 @@ def test_what_a_program_can_check_is_checked_whatever_its_description_says(
 @pytest.mark.anyio
 @pytest.mark.parametrize("says", ["Says that the heat is 769 kJ per mole.", "Gives the heat."])
 async def test_a_check_that_cannot_be_executed_makes_no_number(says: str) -> None:
-    broken = Criterion(
-        id="broken", weight=1, description=says, verification_method="numeric: much"
-    )
+    broken = Criterion(id="broken", weight=1, description=says, verification_method="numeric: much")
     view = _mixed(broken).judge_view("The heat is 769 kJ per mole.")
 
     for found in (ClaimJudge().judge_now(view), await ClaimJudge().judge(view)):
@@ -293,3 +291,42 @@ async def test_a_slow_pattern_scores_zero_and_holds_up_nobody() -> None:
 def test_other_settings_of_what_reads_words_are_another_judge() -> None:
     one, other = (ClaimJudge(ClaimConfig(regex_timeout_s=t)).fingerprint for t in (0.25, 1.0))
     assert one != other
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Lattice energy, charges, ions, increase, as, salt, melting, package.",
+        "- lattice energy\n- charges\n- ions\n- increase",
+        "The increases of as the the ions energy lattice charges of increase.",
+        "It is not true that the lattice energy increases as the charges of the ions increase.",
+        "It is a common mistake to think that the lattice energy increases with the charges.",
+        "None of the following is right. The lattice energy increases as the charges increase.",
+    ],
+    ids=["list", "items", "no order", "not true", "mistake", "none"],
+)
+def test_lists_words_in_no_order_and_what_is_taken_back_state_nothing(said: str) -> None:
+    assert scored(LATTICE, said) == 0
+
+
+def test_an_answer_of_which_half_is_no_prose_earns_nothing_and_a_sentence_of_four_costs_itself() -> (
+    None
+):
+    right = "The lattice energy grows when the ions have larger charges. "
+    jumble = "The is of a the with packages one salt to. "
+    others = "Salt is a solid at room temperature. It dissolves in water. "
+
+    assert scored(LATTICE, right + jumble) == 0
+    assert scored(LATTICE, right + others + jumble) == scored(LATTICE, right + others) > 0.5
+
+
+def test_a_value_alone_is_an_answer_and_a_claim_may_deny_as_a_sentence_does() -> None:
+    assert scored("by default `side` is 'left'", "`side` defaults to 'left'.", "'left'") > 0.5
+    denied = "it is a mistake to think that the charges of the ions lower the lattice energy"
+    assert scored(denied, f"{denied.capitalize()}.") > 0.5
+
+
+def test_the_reasons_say_which_sentence_can_state_nothing() -> None:
+    said = f"{LATTICE.capitalize()}. It melts late. It is a myth that the salt is a metal."
+    result = ClaimJudge().judge_now(_mixed().judge_view(said))
+    assert "cannot state a claim: disowned in “It is a myth that" in result.reasoning

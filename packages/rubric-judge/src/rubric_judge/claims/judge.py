@@ -13,7 +13,8 @@ from rubric_judge.claims import lexicon
 from rubric_judge.claims.claim import Claims, read_claims
 from rubric_judge.claims.finding import Answer, Finding, contradicted, is_about, stated
 from rubric_judge.claims.passage import Statements
-from rubric_judge.claims.reading import clauses
+from rubric_judge.claims.reading import clauses, sentences
+from rubric_judge.claims.soundness import flaws_of, framed
 from rubric_judge.config import ClaimConfig, LexicalConfig
 from rubric_judge.lexical.judge import LexicalJudge
 
@@ -131,14 +132,21 @@ class ClaimJudge:
             f"against the source (all × {truth:.2f}): {why} in “{answer.clauses[place].text}”"
             for place, why in answer.false.items()
         ]
+        unsound = {answer.clauses[i].sentence: i for i in answer.unsound}  # one clause of each
+        notes += [
+            f"cannot state a claim: {answer.unsound[i]} in “{answer.clauses[i].text}”"
+            for i in unsound.values()
+        ]
         return JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning="\n".join(notes))
 
     def _answer(self, view: JudgeView, read: Claims) -> Answer:
         statements = self._statements(view.grounding, read.names, read.sentences)
-        said = tuple(clauses(view.response, read.names))
+        said = tuple(map(framed, clauses(view.response, read.names)))
         found = [statements.read(one) for one in said]
-        false = {place: why for place, (why, _) in enumerate(found) if why}
-        return Answer(said, false, tuple(support for _, support in found))
+        flaws = flaws_of(sentences(view.response), read.sentences)
+        unsound = {i: flaws[one.sentence] for i, one in enumerate(said) if one.sentence in flaws}
+        false = {i: why for i, (why, _) in enumerate(found) if why and i not in unsound}
+        return Answer(said, false, unsound, tuple(support for _, support in found))
 
     def _findings(self, read: Claims, answer: Answer, view: JudgeView) -> list[Finding]:
         found = [contradicted(claim, answer) or stated(claim, answer) for claim in read.claims]

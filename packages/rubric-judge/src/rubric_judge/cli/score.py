@@ -49,7 +49,7 @@ def score(  # noqa: PLR0913  # the flags of a command
 ) -> int:
     """Score responses and write one judgement for each.
 
-    Example: rubric-judge score test.jsonl answers.jsonl --judge lexical.yaml --out judged.jsonl
+    Example: rubric-judge score test.jsonl answers.jsonl --judge claims.yaml --out judged.jsonl
 
     Args:
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
