@@ -105,7 +105,8 @@ NOT_RIVALS = (
 """Controls that the result is not held against: what is written from a reference answer or rubric,
 which no policy sees, and GRPO itself."""
 LIMITS = (
-    "The lexical judge finds a rubric's terms in sound sentences; it does not know what is true."
+    "The judge of claims compares words, values and directions with what a rubric states; it is a "
+    "program and does not understand an answer."
 )
 console = Console()
 

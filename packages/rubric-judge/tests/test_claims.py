@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from rubric_core import (
@@ -277,7 +278,7 @@ async def test_a_slow_pattern_scores_zero_and_holds_up_nobody() -> None:
         nonlocal ticks
         while True:
             ticks += 1
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
 
     async with anyio.create_task_group() as group:
         group.start_soon(tick)
@@ -309,9 +310,7 @@ def test_lists_words_in_no_order_and_what_is_taken_back_state_nothing(said: str)
     assert scored(LATTICE, said) == 0
 
 
-def test_an_answer_of_which_half_is_no_prose_earns_nothing_and_a_sentence_of_four_costs_itself() -> (
-    None
-):
+def test_an_answer_of_which_half_is_no_prose_earns_nothing() -> None:
     right = "The lattice energy grows when the ions have larger charges. "
     jumble = "The is of a the with packages one salt to. "
     others = "Salt is a solid at room temperature. It dissolves in water. "

@@ -230,7 +230,8 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         overrides: values that replace the file's.
         judge: who judges: `config` the configuration's judge, `claims` and `lexical` those that are
             programs, `fake` an endpoint on this machine that speaks the protocol of the
-            configuration's model; `auto` is `fake` for a language model, `config` for any other and with `--on-cluster`.
+            configuration's model; `auto` is `fake` for a language model, `config` for any other and
+            with `--on-cluster`.
         data: tasks to rehearse with, in place of the configuration's.
         out: folder of the rehearsal; by default `runs/rehearsals/` and the file's name.
         on_cluster: this machine is one of the cluster's: what is missing here is a failure.

@@ -34,8 +34,8 @@ class ClaimJudge:
         z_j = credit_j (1 − 2.5 · share of clauses against the source), at least 0
 
     A criterion whose description is "Says that …" states a claim; another one, and one whose
-    verification method is executed, is scored by the lexical judge. It reads English. It needs no model; one of sentence embeddings and one of
-    entailment can be named in its configuration.
+    verification method is executed, is scored by the lexical judge. It reads English. It needs no
+    model; one of sentence embeddings and one of entailment can be named in its configuration.
     """
 
     name = "claims_v1"
@@ -66,7 +66,7 @@ class ClaimJudge:
 
     @property
     def fingerprint(self) -> str:
-        """The name, and a hash of the tables of words, the lexical judge and the models' folders."""
+        """The name, and a hash of the tables of words, the lexical judge and the models."""
         models = [one.fingerprint if one else "" for one in (self._meaning, self._verifier)]
         parts = [lexicon.fingerprint(), self._lexical.fingerprint, *models]
         found = hashlib.sha256("\0".join(parts).encode())

@@ -131,7 +131,8 @@ def init(folder: Path, /, *, judge: str = "claims") -> int:
 
     Args:
         folder: Folder to write to; made where there is none.
-        judge: Configuration to start from. All but claims and lexical name a model, and a key or a server.
+        judge: Configuration to start from. All but claims and lexical name a model, and a key or a
+            server.
 
     Returns:
         Exit status.

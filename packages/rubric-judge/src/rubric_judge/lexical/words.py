@@ -149,7 +149,7 @@ class Sentence:
 
     @cached_property
     def jumble(self) -> str | None:
-        """What keeps the words from saying anything, however long they are and end; None if short."""
+        """What keeps the words from saying anything, whatever the end; None of a few words."""
         n_words = len(self.words)
         if n_words < _MIN_WORDS:
             return None

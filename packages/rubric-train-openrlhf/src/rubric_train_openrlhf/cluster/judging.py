@@ -42,7 +42,8 @@ class JudgeSide:
     def __init__(self, config: TrainConfig) -> None:
         """Read the tasks, open the ledger and start the judge.
 
-        A judge that is a program works where it is called; every other is given to Ray's actors, in the cluster that this process belongs to.
+        A judge that is a program works where it is called; every other is given to Ray's
+        actors, in the cluster that this process belongs to.
 
         Raises:
             TrainConfigError, RubricFileError, LeakError: as `read_task_set`.

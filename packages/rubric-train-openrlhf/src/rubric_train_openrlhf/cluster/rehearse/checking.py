@@ -188,9 +188,9 @@ def _said(finding: Finding) -> str:
 
 
 JudgeChoice = Literal["auto", "config", "claims", "lexical", "fake"]
-"""Who judges: the configuration's judge, one that is a program, or an endpoint of ours that speaks the
-protocol of the configuration's language model. `auto` takes the endpoint for a language model that
-is elsewhere, and else the configuration's."""
+"""Who judges: the configuration's judge, one that is a program, or an endpoint of ours that speaks
+the protocol of the configuration's language model. `auto` takes the endpoint for a language model
+that is elsewhere, and else the configuration's."""
 
 
 @dataclass(frozen=True)
