@@ -329,3 +329,16 @@ def test_the_reasons_say_which_sentence_can_state_nothing() -> None:
     said = f"{LATTICE.capitalize()}. It melts late. It is a myth that the salt is a metal."
     result = ClaimJudge().judge_now(_mixed().judge_view(said))
     assert "cannot state a claim: disowned in “It is a myth that" in result.reasoning
+
+
+def test_the_question_given_back_states_nothing() -> None:
+    claim = "the memory layout of the output array is kept when the order is left out"
+    criterion = Criterion(id="c", weight=1, description=f"Says that {claim}.")
+    task = Task(
+        question="What is the memory layout of the output array when the order is left out?",
+        grounding=Grounding(""),
+        rubric=Rubric(criteria=(criterion,)),
+    )
+    echo = "The memory layout of the output array when the order is left out."
+    assert ClaimJudge().judge_now(task.judge_view(echo)).scores["c"] == 0
+    assert ClaimJudge().judge_now(task.judge_view(f"{claim.capitalize()}.")).scores["c"] > 0.5

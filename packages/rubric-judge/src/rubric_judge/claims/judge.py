@@ -143,7 +143,7 @@ class ClaimJudge:
         statements = self._statements(view.grounding, read.names, read.sentences)
         said = tuple(map(framed, clauses(view.response, read.names)))
         found = [statements.read(one) for one in said]
-        flaws = flaws_of(sentences(view.response), read.sentences)
+        flaws = flaws_of(sentences(view.response), read.sentences, question=view.question)
         unsound = {i: flaws[one.sentence] for i, one in enumerate(said) if one.sentence in flaws}
         false = {i: why for i, (why, _) in enumerate(found) if why and i not in unsound}
         return Answer(said, false, unsound, tuple(support for _, support in found))

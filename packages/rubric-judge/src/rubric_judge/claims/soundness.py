@@ -6,6 +6,7 @@ from typing import Final
 
 from rubric_judge.claims.reading import Clause, tokens
 from rubric_judge.lexical.polarity import disowns_the_rest, opens_by_disowning
+from rubric_judge.lexical.scoring import echoes
 from rubric_judge.lexical.words import FUNCTION_WORDS, Sentence, read_sentences
 
 _MOST_JUMBLED: Final = 0.5
@@ -16,7 +17,7 @@ _REACH: Final = 3
 """A word that is said stands at most so many words away from a function word or an end."""
 
 
-def flaws_of(sentences: Sequence[str], claims: Sequence[str]) -> dict[int, str]:
+def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) -> dict[int, str]:
     """Say which sentences can state no claim, and why: by position.
 
     Words in a list or in no order name what a claim is about, and say nothing of it. "It is a myth
@@ -26,6 +27,7 @@ def flaws_of(sentences: Sequence[str], claims: Sequence[str]) -> dict[int, str]:
     Args:
         sentences: of an answer, in order.
         claims: of its rubric; where one denies in these words too, a sentence may.
+        question: what was asked; to give it back states nothing.
     """
     read = [read_sentences(one) for one in sentences]
     if any(disowns_the_rest(part) for parts in read for part in parts):
@@ -34,7 +36,8 @@ def flaws_of(sentences: Sequence[str], claims: Sequence[str]) -> dict[int, str]:
     if len(jumbled) >= _MOST_JUMBLED * len(read):
         return dict.fromkeys(range(len(read)), "in an answer that is no prose") | jumbled
     bare = (place for place, parts in enumerate(read) if all(map(_is_bare, parts)))
-    short = dict.fromkeys(bare, "too short")
+    echo = (i for i, parts in enumerate(read) if any(echoes(part, question) for part in parts))
+    short = dict.fromkeys(bare, "too short") | dict.fromkeys(echo, "copied from the question")
     if any(opens_by_disowning(part) for claim in claims for part in read_sentences(claim)):
         return short | jumbled
     disowned = (place for place, parts in enumerate(read) if any(map(opens_by_disowning, parts)))
