@@ -48,7 +48,7 @@ from rubric_eval import (
     compare,
     judge_heldout,
 )
-from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge import ClaimJudge, JudgePool
 from rubric_judge.console.progress import Progress, current
 from rubric_judge.page.tables import counted
 from rubric_synth import SynthConfig, collect, read_collected, synthesise
@@ -109,7 +109,8 @@ NOT_RIVALS = (
 """Controls that the result is not held against: what is written from a reference answer or rubric,
 which no policy sees, and GRPO itself."""
 LIMITS = (
-    "The lexical judge finds a rubric's terms in sound sentences; it does not know what is true."
+    "The judge of claims compares words, values and directions with what a rubric states; it is a "
+    "program and does not understand an answer."
 )
 console = Console()
 
@@ -361,7 +362,7 @@ class Proof:
         """Take the questions."""
         self._validation, self._test = validation, test
         self._scale, self._seed = scale, seed
-        self._pool = JudgePool(LexicalJudge())
+        self._pool = JudgePool(ClaimJudge())
         self._others = [test[index] for index in blind_pairing(test, seed=seed)]
         self._stages: dict[str, Heldout] = {}
         self._controls: dict[str, Heldout] = {}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rubric_judge import JudgeConfig, LexicalConfig, read_judge_spec
+from rubric_judge import ClaimConfig, JudgeConfig, read_judge_spec
 from rubric_synth import load_config as load_synth_config
 from rubric_synth.testing import generated_documents
 from rubric_train_openrlhf import load_config
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 def test_every_configuration_of_the_page_is_whole(folder: Path) -> None:
     assert load_synth_config(folder / "synth.yaml").synthesiser.type == "llm"
     assert load_synth_config(folder / "limits.yaml").collect.min_document_words == 20
-    assert isinstance(read_judge_spec(folder / "judge.yaml"), LexicalConfig)
+    assert isinstance(read_judge_spec(folder / "judge.yaml"), ClaimConfig)
     assert isinstance(read_judge_spec(folder / "judge-llm.yaml"), JudgeConfig)
     load_config(folder / "train-llm.yaml")
     rollout = load_config(folder / "train.yaml").rollout

@@ -3,10 +3,21 @@
 import json
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
-from rubric_core import Criterion, CriterionKind, Grounding, Rubric, Task, write_tasks
-from rubric_judge import ClaimConfig, ClaimJudge, load_judge
+from rubric_core import (
+    Criterion,
+    CriterionKind,
+    Grounding,
+    Outcome,
+    Reason,
+    Rubric,
+    Task,
+    write_tasks,
+)
+from rubric_judge import ClaimConfig, ClaimJudge, LexicalJudge, load_judge
 from rubric_judge.claims import lexicon
 from rubric_judge.claims.claim import claim_of, is_empty
 from rubric_judge.cli import main
@@ -246,3 +257,125 @@ def test_a_criterion_states_a_claim_or_an_empty_one_or_none(
     claim = claim_of(Criterion(id="c", weight=1, description=description))
     assert bool(claim) == is_claim
     assert (bool(claim) and is_empty(claim)) == empty
+
+
+def _mixed(*criteria: Criterion) -> Task:
+    claim = Criterion(id="claim", weight=1, description=f"Says that {LATTICE}.")
+    return Task(
+        question="What melts the salt?",
+        grounding=Grounding(PASSAGE),
+        rubric=Rubric(criteria=(claim, *criteria)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("method", "holds"),
+    [
+        ("numeric: 769 ± 1", "It is 769."),
+        ("regex: 76\\d", "It is 769."),
+        ("contains_all: heat | mole", "The heat of a mole is not known to me."),
+    ],
+)
+def test_what_a_program_can_check_is_checked_whatever_its_description_says(
+    method: str, holds: str
+) -> None:
+    checked = Criterion(
+        id="checked",
+        weight=1,
+        description="Says that melting the crystal takes 769 kJ per mole.",
+        verification_method=method,
+    )
+    task = _mixed(checked)
+
+    for answer, score in ((holds, 1.0), ("Melting the crystal takes much energy.", 0.0)):
+        view = task.judge_view(answer)
+        found, words = ClaimJudge().judge_now(view), LexicalJudge().judge_now(view)
+        assert found.scores["checked"] == words.scores["checked"] == score
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("says", ["Says that the heat is 769 kJ per mole.", "Gives the heat."])
+async def test_a_check_that_cannot_be_executed_makes_no_number(says: str) -> None:
+    broken = Criterion(id="broken", weight=1, description=says, verification_method="numeric: much")
+    view = _mixed(broken).judge_view("The heat is 769 kJ per mole.")
+
+    for found in (ClaimJudge().judge_now(view), await ClaimJudge().judge(view)):
+        assert (found.outcome, found.reason) == (Outcome.UNAVAILABLE, Reason.JUDGE_ERROR)
+        assert (found.judge, "broken" in (found.detail or "")) == ("claims_v1", True)
+
+
+@pytest.mark.anyio
+async def test_a_slow_pattern_scores_zero_and_holds_up_nobody() -> None:
+    slow = Criterion(id="slow", weight=1, verification_method="regex: (a+)+$")
+    judge = ClaimJudge(ClaimConfig(regex_timeout_s=0.05))
+    view = _mixed(slow).judge_view(f"{LATTICE.capitalize()}. {'a' * 3000}!")
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(tick)
+        found = await judge.judge(view)
+        group.cancel_scope.cancel()
+
+    assert (found.scores["slow"], found.scores["claim"] > 0.5) == (0.0, True)
+    assert ticks > 5  # the event loop went on while another process searched
+
+
+def test_other_settings_of_what_reads_words_are_another_judge() -> None:
+    one, other = (ClaimJudge(ClaimConfig(regex_timeout_s=t)).fingerprint for t in (0.25, 1.0))
+    assert one != other
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Lattice energy, charges, ions, increase, as, salt, melting, package.",
+        "- lattice energy\n- charges\n- ions\n- increase",
+        "The increases of as the the ions energy lattice charges of increase.",
+        "It is not true that the lattice energy increases as the charges of the ions increase.",
+        "It is a common mistake to think that the lattice energy increases with the charges.",
+        "None of the following is right. The lattice energy increases as the charges increase.",
+    ],
+    ids=["list", "items", "no order", "not true", "mistake", "none"],
+)
+def test_lists_words_in_no_order_and_what_is_taken_back_state_nothing(said: str) -> None:
+    assert scored(LATTICE, said) == 0
+
+
+def test_an_answer_of_which_half_is_no_prose_earns_nothing() -> None:
+    right = "The lattice energy grows when the ions have larger charges. "
+    jumble = "The is of a the with packages one salt to. "
+    others = "Salt is a solid at room temperature. It dissolves in water. "
+
+    assert scored(LATTICE, right + jumble) == 0
+    assert scored(LATTICE, right + others + jumble) == scored(LATTICE, right + others) > 0.5
+
+
+def test_a_value_alone_is_an_answer_and_a_claim_may_deny_as_a_sentence_does() -> None:
+    assert scored("by default `side` is 'left'", "`side` defaults to 'left'.", "'left'") > 0.5
+    denied = "it is a mistake to think that the charges of the ions lower the lattice energy"
+    assert scored(denied, f"{denied.capitalize()}.") > 0.5
+
+
+def test_the_reasons_say_which_sentence_can_state_nothing() -> None:
+    said = f"{LATTICE.capitalize()}. It melts late. It is a myth that the salt is a metal."
+    result = ClaimJudge().judge_now(_mixed().judge_view(said))
+    assert "cannot state a claim: disowned in “It is a myth that" in result.reasoning
+
+
+def test_the_question_given_back_states_nothing() -> None:
+    claim = "the memory layout of the output array is kept when the order is left out"
+    criterion = Criterion(id="c", weight=1, description=f"Says that {claim}.")
+    task = Task(
+        question="What is the memory layout of the output array when the order is left out?",
+        grounding=Grounding(""),
+        rubric=Rubric(criteria=(criterion,)),
+    )
+    echo = "The memory layout of the output array when the order is left out."
+    assert ClaimJudge().judge_now(task.judge_view(echo)).scores["c"] == 0
+    assert ClaimJudge().judge_now(task.judge_view(f"{claim.capitalize()}.")).scores["c"] > 0.5

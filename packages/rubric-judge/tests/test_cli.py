@@ -92,7 +92,7 @@ def test_responses_are_scored_in_order(
 ) -> None:
     good = "It is the cross entropy, a loss from the likelihood."
     done = score([_line(task, good), "", _line(task, "No.")], CONFIGS / "lexical.yaml")
-    unseen = "1 of 2 criteria hold nothing that the lexical judge can look for and score 0"
+    unseen = "1 of 2 criteria hold nothing that a program can look for and score 0"
     assert (done.returncode, done.stderr) == (
         0,
         f"rubric-judge: {unseen}: `rubric-judge lint` names them\n",

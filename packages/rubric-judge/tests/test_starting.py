@@ -73,7 +73,7 @@ def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
 
 
 def test_an_unknown_configuration_is_answered_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"--judge 'gpt'.*anthropic, cascade, gemini, hybrid"):
+    with pytest.raises(ConfigError, match=r"--judge 'gpt'.*anthropic, cascade, claims, gemini"):
         preset("rubric_judge", "gpt", flag="--judge")
 
 

@@ -70,6 +70,9 @@ class ClaimConfig(Settings):
     """The folder, relative to this file, of a sequence-classification model that decides whether a
     sentence entails a claim: of MNLI, or of fact checking."""
 
+    regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
+    """Processor time for one `regex:` search; past it the criterion scores 0."""
+
 
 def _yamls_off(value: object) -> object:
     return "off" if value is False else value
@@ -248,6 +251,19 @@ _AnyConfig = (
     | CascadeConfig
 )
 JudgeSpec = Annotated[_AnyConfig, Field(discriminator="type")]
+
+
+def is_program(spec: JudgeSpec) -> bool:
+    """Tell whether a judge is a program alone: it costs nothing and answers in milliseconds.
+
+    Args:
+        spec: its configuration.
+    """
+    if isinstance(spec, ClaimConfig):
+        return spec.embedding is None and spec.entailment is None
+    return isinstance(spec, LexicalConfig)
+
+
 _KINDS: Final[Mapping[str, type[_AnyConfig]]] = {
     kind.model_fields["type"].default: kind for kind in get_args(_AnyConfig)
 }

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.run.records import RunSummary
 
-JudgeChoice = Literal["auto", "config", "lexical", "fake"]
+JudgeChoice = Literal["auto", "config", "claims", "lexical", "fake"]
 Overrides = Annotated[
     str, Parameter(allow_leading_hyphen=True, help="Values over the file: --section.key value.")
 ]
@@ -228,9 +228,10 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
     Args:
         config: YAML file of the production run.
         overrides: values that replace the file's.
-        judge: who judges: `config` the configuration's judge, `lexical` the lexical one, `fake` an
-            endpoint on this machine that speaks the protocol of the configuration's model; `auto`
-            is `fake` for a language model, `config` for any other and with `--on-cluster`.
+        judge: who judges: `config` the configuration's judge, `claims` and `lexical` those that are
+            programs, `fake` an endpoint on this machine that speaks the protocol of the
+            configuration's model; `auto` is `fake` for a language model, `config` for any other and
+            with `--on-cluster`.
         data: tasks to rehearse with, in place of the configuration's.
         out: folder of the rehearsal; by default `runs/rehearsals/` and the file's name.
         on_cluster: this machine is one of the cluster's: what is missing here is a failure.

@@ -327,8 +327,8 @@ def validate(
             math500_test.jsonl, gpqa_main.csv, gpqa_diamond.csv), or `small` for the set that comes
             with this package. Left out, the Hugging Face Hub is asked.
         tasks: Held-out questions for rubric_heldout. Left out, one question stands for any.
-        judge: YAML file of its judge, which is asked whether it is there. Left out, the lexical
-            judge is taken.
+        judge: YAML file of its judge, which is asked whether it is there. Left out, that of
+            claims is taken.
 
     Returns:
         Exit status: 1 where a task cannot be built.

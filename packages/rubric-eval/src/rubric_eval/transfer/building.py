@@ -178,7 +178,7 @@ def validate(
         data: a folder of local copies, "small", or None for the Hub.
         suites: which; `rubric_heldout` is in none of them, and is always built.
         tasks: held-out questions of `rubric_heldout`; None for one that stands for any.
-        judge: its judge, which is asked whether it is there; None for the lexical one.
+        judge: its judge, which is asked whether it is there; None for that of claims.
 
     Raises:
         MissingExtraError: lm-eval is not installed, so that nothing can be built.
@@ -211,14 +211,14 @@ def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
             )
             write_tasks(questions, [question])
         if judge is None:
-            reader.write_text("type: lexical\n", encoding="utf-8")
+            reader.write_text("type: claims\n", encoding="utf-8")
         try:
             task = _load(_HELDOUT, {"questions": str(questions), "judge": str(reader)})
             with quiet():
                 task.build_all_requests(rank=0, world_size=1)
         except (RubricError, OSError) as error:
             return Validated(_HELDOUT, None, str(error))
-    source = f"{tasks or 'a question that stands for any'}, {judge or 'the lexical judge'}"
+    source = f"{tasks or 'a question that stands for any'}, {judge or 'the judge of claims'}"
     return Validated(_HELDOUT, len(task.instances), source)
 
 

@@ -7,7 +7,9 @@ from typing import Final
 
 from rubric_core import Criterion, Rubric
 from rubric_judge.claims.reading import Clause, Token, tokens
+from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import stem
+from rubric_judge.verification.directive import read_directive
 
 IDENTIFIER: Final = re.compile(r"`([A-Za-z_][\w.]*)`")
 _SAYS: Final = re.compile(
@@ -72,16 +74,24 @@ def read_claims(rubric: Rubric, question: str) -> Claims:
     """Read the claims of a rubric.
 
     Args:
-        rubric: criteria, of which some may state no claim.
+        rubric: criteria, of which some may state no claim; one whose verification method a program
+            executes is none, whatever its description says.
         question: what its answers are given to; its words are worth little in a claim.
     """
-    said = {criterion.id: claim_of(criterion) for criterion in rubric}
+    said = {c.id: "" if _has_directive(c) else claim_of(c) for c in rubric}
     asked = IDENTIFIER.findall(question)
     names = _identifiers([*said.values()]) | frozenset(asked[1:])
     names -= frozenset(asked[:1])
     given = frozenset(stem(word) for word in re.findall(r"\w+", question))
     found = tuple(_read(c, said[c.id], names, given) for c in rubric if said[c.id])
     return Claims(found, names, tuple(filter(None, said.values())))
+
+
+def _has_directive(criterion: Criterion) -> bool:
+    try:
+        return read_directive(criterion) is not None
+    except VerificationError:
+        return True  # whoever executes it says what is wrong
 
 
 def _identifiers(texts: Iterable[str]) -> frozenset[str]:

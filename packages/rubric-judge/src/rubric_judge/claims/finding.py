@@ -56,6 +56,8 @@ class Answer:
     clauses: tuple[Clause, ...]
     false: dict[int, str]
     """What is against the source, by position of the clause."""
+    unsound: dict[int, str]
+    """What is in a sentence that can state nothing."""
     support: tuple[float, ...]
     """How well the source supports each."""
     _matches: dict[tuple[str, int], Match] = field(default_factory=dict[tuple[str, int], Match])
@@ -74,20 +76,25 @@ class Answer:
 
     @cached_property
     def windows(self) -> tuple[Clause, ...]:
-        """The clauses that are not against the source, and the sentences that they make up."""
-        live = [one for i, one in enumerate(self.clauses) if i not in self.false]
+        """The clauses that can state a claim, and the sentences that they make up."""
+        live = self._live
         parts = [one.sentence for one in live]
         return (*live, *(one for one in _sentences(live) if parts.count(one.sentence) > 1))
 
     @cached_property
     def sentences(self) -> tuple[Clause, ...]:
-        """The sentences, whole."""
-        return _sentences(self.clauses)
+        """The sentences that are sound, whole."""
+        return _sentences([one for i, one in enumerate(self.clauses) if i not in self.unsound])
 
     @cached_property
     def true_sentences(self) -> tuple[Clause, ...]:
-        """The sentences, without the clauses that are against the source."""
-        return _sentences([one for i, one in enumerate(self.clauses) if i not in self.false])
+        """The sentences that are sound, without the clauses that are against the source."""
+        return _sentences(self._live)
+
+    @property
+    def _live(self) -> list[Clause]:
+        dead = self.false.keys() | self.unsound.keys()
+        return [one for i, one in enumerate(self.clauses) if i not in dead]
 
 
 def _sentences(parts: Sequence[Clause]) -> tuple[Clause, ...]:

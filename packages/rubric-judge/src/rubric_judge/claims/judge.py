@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from rubric_core import JudgeResult, JudgeView
+from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_judge.claims import lexicon
 from rubric_judge.claims.claim import Claims, read_claims
 from rubric_judge.claims.finding import Answer, Finding, contradicted, is_about, stated
 from rubric_judge.claims.passage import Statements
-from rubric_judge.claims.reading import clauses
-from rubric_judge.config import ClaimConfig
+from rubric_judge.claims.reading import clauses, sentences
+from rubric_judge.claims.soundness import flaws_of, framed
+from rubric_judge.config import ClaimConfig, LexicalConfig
 from rubric_judge.lexical.judge import LexicalJudge
 
 if TYPE_CHECKING:
@@ -32,9 +33,9 @@ class ClaimJudge:
 
         z_j = credit_j (1 − 2.5 · share of clauses against the source), at least 0
 
-    A criterion whose description is "Says that …" states a claim; another one is scored by the
-    lexical judge. It reads English. It needs no model; one of sentence embeddings and one of
-    entailment can be named in its configuration.
+    A criterion whose description is "Says that …" states a claim; another one, and one whose
+    verification method is executed, is scored by the lexical judge. It reads English. It needs no
+    model; one of sentence embeddings and one of entailment can be named in its configuration.
     """
 
     name = "claims_v1"
@@ -59,15 +60,16 @@ class ClaimJudge:
             from rubric_judge.claims.verifier import Verifier
 
             self._verifier = Verifier(config.entailment)
-        self._lexical = LexicalJudge()
+        self._lexical = LexicalJudge(LexicalConfig(regex_timeout_s=config.regex_timeout_s))
         self._read_claims = lru_cache(maxsize=_KEPT)(read_claims)
         self._statements = lru_cache(maxsize=_KEPT)(Statements)
 
     @property
     def fingerprint(self) -> str:
-        """The name, and a hash of the tables of words and of the models' folders."""
+        """The name, and a hash of the tables of words, the lexical judge and the models."""
         models = [one.fingerprint if one else "" for one in (self._meaning, self._verifier)]
-        found = hashlib.sha256("\0".join([lexicon.fingerprint(), *models]).encode())
+        parts = [lexicon.fingerprint(), self._lexical.fingerprint, *models]
+        found = hashlib.sha256("\0".join(parts).encode())
         return f"{self.name} {found.hexdigest()[:16]}"
 
     async def check(self) -> None:
@@ -81,20 +83,39 @@ class ClaimJudge:
                 await anyio.to_thread.run_sync(model.load)
 
     async def judge(self, view: JudgeView) -> JudgeResult:
-        """Score one response; with a model, in a thread of its own."""
+        """Score one response; with a model, in a thread of its own.
+
+        Args:
+            view: question, response, rubric, and the passage for what it says.
+
+        Returns:
+            A scored result; or `unavailable` with reason `judge_error` when a verification method
+            of the rubric cannot be executed, or no process can be started.
+        """
+        words = await self._lexical.judge(view) if self._has_words(view) else None
         if self._meaning is None and self._verifier is None:
-            return self.judge_now(view)
-        return await anyio.to_thread.run_sync(partial(self.judge_now, view))
+            return self._scored(view, words)
+        return await anyio.to_thread.run_sync(partial(self._scored, view, words))
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
-        """Score one response without an event loop."""
+        """Score one response without an event loop, to the same result."""
+        return self._scored(view, self._lexical.judge_now(view) if self._has_words(view) else None)
+
+    def _has_words(self, view: JudgeView) -> bool:
+        """Whether a criterion states no claim."""
+        return len(self._read_claims(view.rubric, view.question).claims) < len(view.rubric)
+
+    def _scored(self, view: JudgeView, words: JudgeResult | None) -> JudgeResult:
+        """Score the claims, and take from the lexical judge what is none."""
         if (why := view.unanswered) is not None:
             return JudgeResult.without_answer(view.rubric, why, judge=self.name)
+        if words is not None and words.outcome is not Outcome.SCORED:
+            return words.with_call(judge=self.name)
         read = self._read_claims(view.rubric, view.question)
         scores: dict[str, float] = {}
         notes: list[str] = []
-        if len(read.claims) < len(view.rubric):
-            scores |= self._lexical.judge_now(view).scores or {}
+        if words is not None:
+            scores |= words.scores
             claimed = {claim.id for claim in read.claims}
             notes = [
                 f"{c.id}: states no claim, scored by its words"
@@ -111,14 +132,21 @@ class ClaimJudge:
             f"against the source (all × {truth:.2f}): {why} in “{answer.clauses[place].text}”"
             for place, why in answer.false.items()
         ]
+        unsound = {answer.clauses[i].sentence: i for i in answer.unsound}  # one clause of each
+        notes += [
+            f"cannot state a claim: {answer.unsound[i]} in “{answer.clauses[i].text}”"
+            for i in unsound.values()
+        ]
         return JudgeResult.scored(view.rubric, scores, judge=self.name, reasoning="\n".join(notes))
 
     def _answer(self, view: JudgeView, read: Claims) -> Answer:
         statements = self._statements(view.grounding, read.names, read.sentences)
-        said = tuple(clauses(view.response, read.names))
+        said = tuple(map(framed, clauses(view.response, read.names)))
         found = [statements.read(one) for one in said]
-        false = {place: why for place, (why, _) in enumerate(found) if why}
-        return Answer(said, false, tuple(support for _, support in found))
+        flaws = flaws_of(sentences(view.response), read.sentences, question=view.question)
+        unsound = {i: flaws[one.sentence] for i, one in enumerate(said) if one.sentence in flaws}
+        false = {i: why for i, (why, _) in enumerate(found) if why and i not in unsound}
+        return Answer(said, false, unsound, tuple(support for _, support in found))
 
     def _findings(self, read: Claims, answer: Answer, view: JudgeView) -> list[Finding]:
         found = [contradicted(claim, answer) or stated(claim, answer) for claim in read.claims]

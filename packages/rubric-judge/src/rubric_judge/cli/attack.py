@@ -45,7 +45,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     An attack deserves nothing, or at most what the judge gives to the weak or the reference answer
     that it is built on. Over-credit is a reward above that bound.
 
-    Example: rubric-judge attack --judge lexical.yaml --out attacked
+    Example: rubric-judge attack --judge claims.yaml --out attacked
 
     Example: rubric-judge attack test.jsonl --judge llm.yaml --suite my_attacks --out attacked
 

@@ -121,17 +121,18 @@ def export_rubrics(
     console().print(f"{written} tasks written to {out}", soft_wrap=True)
 
 
-def init(folder: Path, /, *, judge: str = "lexical") -> int:
+def init(folder: Path, /, *, judge: str = "claims") -> int:
     """Write judge.yaml, and tasks and answers to try it on, into a folder.
 
     Example: rubric-judge init first
 
-    Nothing is overwritten. Judges: anthropic, cascade, gemini, hybrid, lexical, openai,
-    vllm_gpt_oss_20b, vllm_replicas.
+    Nothing is overwritten. Judges: anthropic, cascade, claims, gemini, hybrid, lexical,
+    openai, vllm_gpt_oss_20b, vllm_replicas.
 
     Args:
         folder: Folder to write to; made where there is none.
-        judge: Configuration to start from. All but lexical name a model, and a key or a server.
+        judge: Configuration to start from. All but claims and lexical name a model, and a key or a
+            server.
 
     Returns:
         Exit status.

@@ -49,7 +49,7 @@ def score(  # noqa: PLR0913  # the flags of a command
 ) -> int:
     """Score responses and write one judgement for each.
 
-    Example: rubric-judge score test.jsonl answers.jsonl --judge lexical.yaml --out judged.jsonl
+    Example: rubric-judge score test.jsonl answers.jsonl --judge claims.yaml --out judged.jsonl
 
     Args:
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
@@ -140,14 +140,21 @@ def _say_invalid(judged: Sequence[JudgedResponse], *, judge: Path | None, out: P
 
 
 def _say_unread(judged: Sequence[JudgedResponse]) -> None:
+    from rubric_judge.claims.claim import claim_of
+    from rubric_judge.claims.judge import ClaimJudge
     from rubric_judge.lexical.judge import LexicalJudge
     from rubric_judge.lint.reading import has_no_words
 
-    views = [row.view for row in judged if row.result.judge == LexicalJudge.name]
-    rubrics = {view.task_id: view.rubric for view in views}.values()
-    criteria = [criterion for rubric in rubrics for criterion in rubric]
-    if unread := sum(map(has_no_words, criteria)):
-        what = f"of {len(criteria)} criteria hold nothing that the lexical judge can look for"
+    programs = {LexicalJudge.name, ClaimJudge.name}
+    rows = [row for row in judged if row.result.judge in programs]
+    rubrics = {(row.view.task_id, row.result.judge): row.view.rubric for row in rows}
+    criteria = [
+        (one, judge == ClaimJudge.name and bool(claim_of(one)))
+        for (_, judge), rubric in rubrics.items()
+        for one in rubric
+    ]
+    if unread := sum(has_no_words(one) and not is_read for one, is_read in criteria):
+        what = f"of {len(criteria)} criteria hold nothing that a program can look for"
         said = f"{unread} {what} and score 0: `rubric-judge lint` names them"
         print(f"rubric-judge: {said}", file=sys.stderr)
 

@@ -34,7 +34,7 @@ def serve(
 
     Asks the judge one small question before it listens.
 
-    Example: rubric-judge serve --judge lexical.yaml --tasks test.jsonl --port 8000
+    Example: rubric-judge serve --judge claims.yaml --tasks test.jsonl --port 8000
 
     Args:
         judge: The judge's configuration, YAML.

@@ -18,6 +18,8 @@ _HERE: Final = re.compile(_PHRASES["here"], re.IGNORECASE)
 _FRAME: Final = frozenset(map(stem, FUNCTION_WORDS))
 _ENOUGH: Final = 2
 """Content words that two clauses must share to be about the same thing."""
+_OPENING: Final = 4
+"""Words before a denial that opens a sentence."""
 _LONGEST_PASSAGE: Final = 100_000
 """Characters of a passage that are read."""
 
@@ -69,6 +71,17 @@ class Statements:
         )
 
 
+def disowns_itself(sentence: Sentence) -> bool:
+    """Tell whether a sentence denies what stands behind "that": "It is a myth that …"."""
+    return _DISOWNED.search(sentence.text) is not None
+
+
+def opens_by_disowning(sentence: Sentence) -> bool:
+    """Tell whether it does so from its first words on, so that nothing of it is affirmed."""
+    found = _DISOWNED.search(sentence.text)
+    return found is not None and len(WORD.findall(sentence.text[: found.start()])) <= _OPENING
+
+
 def disowns_the_rest(sentence: Sentence) -> bool:
     """Tell whether a sentence says that nothing of the response is right."""
     found = _DISOWNS_ALL.search(sentence.text)
@@ -76,7 +89,7 @@ def disowns_the_rest(sentence: Sentence) -> bool:
 
 
 def _clauses(sentence: Sentence) -> Iterator[_Clause]:
-    disowned = _DISOWNED.search(sentence.text) is not None
+    disowned = disowns_itself(sentence)
     for part in _CLAUSE_END.split(sentence.text):
         stems = frozenset(map(stem, WORD.findall(part))) - _FRAME
         if stems:

@@ -245,6 +245,16 @@ def _framed_runs(question: str) -> frozenset[tuple[str, str, str]]:
     return frozenset(run for sentence in read_sentences(question) for run in sentence.framed_runs)
 
 
+def echoes(sentence: Sentence, question: str) -> bool:
+    """Tell whether a sentence gives the question's wording back, its names in another order too.
+
+    Args:
+        sentence: of a response.
+        question: what was asked.
+    """
+    return _repeats(sentence, _framed_runs(question))
+
+
 def _repeats(sentence: Sentence, asked: frozenset[tuple[str, str, str]]) -> bool:
     # Names listed in the question's order are an answer; its wording around them is an echo.
     runs = sentence.framed_runs

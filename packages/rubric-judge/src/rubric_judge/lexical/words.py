@@ -147,6 +147,18 @@ class Sentence:
             return "few letters"
         return "words out of order" if faults_of_order(self.text, self.lowered) else None
 
+    @cached_property
+    def jumble(self) -> str | None:
+        """What keeps the words from saying anything, whatever the end; None of a few words."""
+        n_words = len(self.words)
+        if n_words < _MIN_WORDS:
+            return None
+        if sum(map(FUNCTION_WORDS.__contains__, self.lowered)) < _MIN_FUNCTION_SHARE * n_words:
+            return "few function words"
+        if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
+            return "repeated words"
+        return "words out of order" if faults_of_order(self.text, self.lowered) else None
+
     @property
     def capacity(self) -> int:
         """How many units this sentence may earn: one for every two words."""

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from rubric_core import Criterion, Task
+from rubric_judge.claims.claim import claim_of
 from rubric_judge.lint import reading
 from rubric_judge.lint.reading import Finding, content, directive_of, finding, overlap
 from rubric_judge.verification import directive, numeric
@@ -46,7 +47,7 @@ def _similar_ids(task: Task) -> Iterator[Finding]:
 
 def _empty(criterion: Criterion) -> Iterator[Finding]:
     described = criterion.description.strip() or criterion.scoring_guide.strip()
-    if described and reading.has_no_words(criterion):
+    if described and reading.has_no_words(criterion) and not claim_of(criterion):
         yield finding("no_words", criterion.id)
     if described or isinstance(directive_of(criterion), directive.ProgramCheck):
         return

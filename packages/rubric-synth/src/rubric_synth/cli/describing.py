@@ -38,24 +38,25 @@ def stats(
 
     Args:
         dataset: Dataset folder.
-        judge: YAML file of the judge that scores the controls; the lexical one if left out, which
-            sees the words of a criterion in free text and not its meaning.
+        judge: YAML file of the judge that scores the controls; that of claims if left out, which
+            sees of a criterion that states no claim the words and not the meaning.
         controls: Score the controls of this many tasks; 500 if left out, 20 where a model judges.
         json: Print JSON in place of tables.
         html: Page to write; stats.html in the dataset folder if left out.
         reveal_grounding: Show the passages on the page too.
     """
-    from rubric_judge import LexicalConfig, load_replicas, read_judge_spec
+    from rubric_judge import ClaimConfig, load_replicas, read_judge_spec
+    from rubric_judge.config import is_program
     from rubric_synth.config import reader_of
     from rubric_synth.dataset.folder import read_manifest
     from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT
     from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE
 
     page = html or dataset / PAGE_FILE
-    spec = LexicalConfig() if judge is None else read_judge_spec(judge)
-    is_program = isinstance(reader_of(spec), LexicalConfig)
-    sample = controls or (CONTROL_TASKS if is_program else 20)
-    if not is_program:
+    spec = ClaimConfig() if judge is None else read_judge_spec(judge)
+    is_quick = is_program(reader_of(spec))
+    sample = controls or (CONTROL_TASKS if is_quick else 20)
+    if not is_quick:
         manifest = read_manifest(dataset)
         tasks = min(sample, sum(manifest.tasks.values()))
         answers = len(CONTROLS) - (len(OF_CONTEXT) if manifest.context is None else 0)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
-from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge import ClaimJudge, JudgePool, LexicalJudge
 from rubric_judge.context_answers import context_start, nearest_sentences
 from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
 from rubric_synth import language, stages, tables
@@ -177,7 +177,7 @@ def of_context() -> dict[str, Callable[[Task], str]]:
 
 
 async def _judged(views: Sequence[JudgeView], judge: Judge | Sequence[Judge]) -> list[JudgeResult]:
-    if isinstance(judge, LexicalJudge):
+    if isinstance(judge, LexicalJudge | ClaimJudge):
         return [judge.judge_now(view) for view in views]  # a program: nothing to wait for
     async with aclosing(JudgePool(judge, workers=16)) as pool:
         await pool.check()

@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 import anyio
 
 from rubric_core import Criterion, Judge, Task, read_tasks
-from rubric_judge import LexicalJudge
+from rubric_judge import ClaimJudge, LexicalJudge
+from rubric_judge.claims.claim import claim_of
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
 from rubric_synth import errors, events, stages
@@ -75,14 +76,25 @@ class TaskTally:
         self._criteria_per_task: Counter[int] = Counter()
         self._verification: Counter[str] = Counter()
         self._context = ContextCounts()
+        self._claims = 0
         self._names: dict[str, Names] = {name: Names() for name in _NAMES}
         self._numbers: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
         self._shares: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
 
-    @property
-    def worded_criteria(self) -> int:
-        """Criteria of which a judge that reads nothing can only look for words."""
-        return self._verification[FREE_TEXT] + self._verification[_CODE]
+    def unread_by(self, judge: Judge) -> int:
+        """Return the criteria of which a judge that is a program can only look for words.
+
+        Args:
+            judge: Any; of one that is no program of ours it is 0.
+        """
+        worded = self._verification[FREE_TEXT] + self._verification[_CODE]
+        match judge:
+            case LexicalJudge():
+                return worded
+            case ClaimJudge():
+                return worded - self._claims
+            case _:
+                return 0
 
     def statistics(self) -> dict[str, Any]:
         """Return what was counted and measured; there is at least one task."""
@@ -108,6 +120,8 @@ class TaskTally:
         self._documents[split].add(task.doc_hash)
         self._criteria_per_task[len(criteria)] += 1
         self._verification.update(heads)
+        told = zip(criteria, heads, strict=True)
+        self._claims += sum(head == FREE_TEXT and bool(claim_of(c)) for c, head in told)
         self._names["criteria"].add(task.rubric.ids)
         self._names["weights"].add(f"{criterion.weight:g}" for criterion in criteria)
         if (analysis := task.document_analysis) is not None:
@@ -172,7 +186,7 @@ def dataset_statistics(
 
     Args:
         dataset: Folder written by `synthesise`.
-        judge: Scores the controls, or replicas of one that do; the lexical judge if None.
+        judge: Scores the controls, or replicas of one that do; that of claims if None.
         controls: Score the controls of at most this many tasks, each with an answer a control.
         page: HTML file to write; `stats.html` in the folder if None.
         reveal_grounding: Show passages on the page too.
@@ -211,7 +225,7 @@ def dataset_statistics(
         **manifest.model_dump(include={"rejected", "rejected_by_stage", "usage"}),
         unreadable_rejections=unreadable,
         **counted,
-        **_controls(sample.items(), judge or LexicalJudge(), tally.worded_criteria),
+        **_controls(sample.items(), judge or ClaimJudge(), tally),
     )
     write_lines(dataset / NUMBERS_FILE, [json_page(statistics.model_dump(mode="json")).decode()])
     name = dataset.resolve().name
@@ -221,7 +235,7 @@ def dataset_statistics(
 
 
 def _controls(
-    tasks: Sequence[Task], judge: Judge | Sequence[Judge], worded_criteria: int
+    tasks: Sequence[Task], judge: Judge | Sequence[Judge], tally: TaskTally
 ) -> dict[str, Any]:
     earned = anyio.run(control_rewards, tasks, judge)
     one = judge[0] if isinstance(judge, Sequence) else judge
@@ -229,5 +243,5 @@ def _controls(
         **earned._asdict(),
         "control_tasks": len(tasks),
         "control_judge": one.name,
-        "unread_criteria": worded_criteria if isinstance(one, LexicalJudge) else 0,
+        "unread_criteria": tally.unread_by(one),
     }

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 import structlog
 
 from rubric_core import Answer, JudgeResult, JudgeView, Outcome, Pooling, Reason, Task
-from rubric_judge import JudgePool, Ledger, LexicalConfig, load_replicas
+from rubric_judge import JudgePool, Ledger, load_replicas
+from rubric_judge.config import is_program
 from rubric_judge.pool.ray_pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.samples import JudgementId, Verdict
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -41,7 +42,7 @@ class JudgeSide:
     def __init__(self, config: TrainConfig) -> None:
         """Read the tasks, open the ledger and start the judge.
 
-        The lexical judge is a program and works where it is called; every other is given to Ray's
+        A judge that is a program works where it is called; every other is given to Ray's
         actors, in the cluster that this process belongs to.
 
         Raises:
@@ -59,7 +60,7 @@ class JudgeSide:
             where_it_fails.callback(self._ledger.close)
             self.pool: JudgePool | RayJudgePool = (
                 JudgePool(load_replicas(spec), workers=judge.workers, **shared)
-                if isinstance(spec, LexicalConfig)
+                if is_program(spec)
                 else RayJudgePool(spec, actors=judge.workers, hedge=judge.hedge, **shared)
             )
             tasks, identity = self._tasks.values(), self.pool.fingerprint

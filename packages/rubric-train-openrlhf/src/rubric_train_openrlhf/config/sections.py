@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, JsonValue
 
 from rubric_core import Decoding, Thoughts
 from rubric_core.data.chat_prompt import PLAIN, PROMPT_DATE, ChatPrompt
-from rubric_judge import Hedging, HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig
+from rubric_judge import ClaimConfig, Hedging, HybridConfig, JudgeConfig, JudgeSpec
 from rubric_train_openrlhf.objective import OptimizerConfig
 from rubric_train_openrlhf.policy_config import PretrainConfig, Section, TinyConfig
 
@@ -64,7 +64,7 @@ class RolloutConfig(Section):
 class JudgingConfig(Section):
     """Who judges, how wide, and what a failure means."""
 
-    spec: JudgeSpec = Field(default_factory=LexicalConfig)
+    spec: JudgeSpec = Field(default_factory=ClaimConfig)
     """The judge."""
     workers: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 32
     """Judge calls in flight (the paper's N_workers)."""

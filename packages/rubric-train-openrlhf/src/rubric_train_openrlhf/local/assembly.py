@@ -10,7 +10,8 @@ import structlog
 import torch
 
 from rubric_core import Judge
-from rubric_judge import Ledger, LexicalConfig
+from rubric_judge import Ledger
+from rubric_judge.config import is_program
 from rubric_train_openrlhf import policy as policies
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig, dump_config
@@ -155,7 +156,7 @@ def assembled(
         with watch.progress.phase("loading the reference model"):
             learner = _learner(policy, start=start, config=config, folder=folder)
         ledger = None
-        if judge is None and not isinstance(config.judge.spec, LexicalConfig):
+        if judge is None and not is_program(config.judge.spec):
             # A step that was cut off samples the same responses again; they are judged already.
             ledger = held.enter_context(Ledger(folder.ledger))
         background = held.enter_context(

@@ -187,10 +187,10 @@ def _said(finding: Finding) -> str:
     return f"{finding.where}: {finding.detail}"
 
 
-JudgeChoice = Literal["auto", "config", "lexical", "fake"]
-"""Who judges: the configuration's judge, the lexical one, or an endpoint of ours that speaks the
-protocol of the configuration's language model. `auto` takes the endpoint for a language model that
-is elsewhere, and else the configuration's."""
+JudgeChoice = Literal["auto", "config", "claims", "lexical", "fake"]
+"""Who judges: the configuration's judge, one that is a program, or an endpoint of ours that speaks
+the protocol of the configuration's language model. `auto` takes the endpoint for a language model
+that is elsewhere, and else the configuration's."""
 
 
 @dataclass(frozen=True)

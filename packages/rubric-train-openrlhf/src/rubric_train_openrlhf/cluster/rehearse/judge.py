@@ -11,7 +11,14 @@ import anyio
 
 import rubric_core as core
 from rubric_core import ConfigError, Judge, JudgeResult, Outcome, RubricError, Task
-from rubric_judge import JudgeConfig, JudgePool, JudgeSpec, LexicalConfig, LimitsConfig
+from rubric_judge import (
+    ClaimConfig,
+    JudgeConfig,
+    JudgePool,
+    JudgeSpec,
+    LexicalConfig,
+    LimitsConfig,
+)
 from rubric_judge.capabilities import check as check_there
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.load import load_replicas
@@ -55,10 +62,11 @@ def why_only_there(address: str | None, cluster: ClusterConfig) -> str:
 _LEVELS: Final = 997
 """Rewards that the endpoint tells apart: enough that a group has a spread."""
 _LATENCY_S: Final = 0.05
+_PROGRAMS: Final = {"claims": ClaimConfig(), "lexical": LexicalConfig()}
 _OPENAI_COMPATIBLE: Final = ("openai/", "hosted_vllm/")
 
 
-def chosen(subject: check.Subject) -> Literal["config", "lexical", "fake"]:
+def chosen(subject: check.Subject) -> Literal["config", "claims", "lexical", "fake"]:
     """Say who judges a rehearsal.
 
     Raises:
@@ -78,10 +86,10 @@ def judging_with(subject: check.Subject) -> Generator[JudgeSpec]:
     """Keep the chosen judge's endpoint up, and say what its specification is."""
     spec, model = subject.known.judge.spec, subject.known.judge.language_model
     judge = chosen(subject)
-    if judge == "lexical":
-        if not isinstance(spec, LexicalConfig):
-            subject.stand_in("judge: the lexical judge instead of judge.spec")
-        yield LexicalConfig()
+    if judge in _PROGRAMS:
+        if not isinstance(spec, type(program := _PROGRAMS[judge])):
+            subject.stand_in(f"judge: the {judge} judge instead of judge.spec")
+        yield program
     elif judge == "config" or model is None:
         yield spec
     else:

@@ -1,0 +1,70 @@
+"""Sentences of an answer that say nothing, or say that what they hold is wrong."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from rubric_judge.claims.reading import Clause, tokens
+from rubric_judge.lexical.polarity import disowns_the_rest, opens_by_disowning
+from rubric_judge.lexical.scoring import echoes
+from rubric_judge.lexical.words import FUNCTION_WORDS, Sentence, read_sentences
+
+_MOST_JUMBLED: Final = 0.5
+"""Share of sentences from which an answer is no prose."""
+_FEWEST: Final = 4
+"""Words of a sentence."""
+_REACH: Final = 3
+"""A word that is said stands at most so many words away from a function word or an end."""
+
+
+def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) -> dict[int, str]:
+    """Say which sentences can state no claim, and why: by position.
+
+    Words in a list or in no order name what a claim is about, and say nothing of it. "It is a myth
+    that …" and "None of the following is right" take back what stands behind them. Where half of
+    the sentences are no prose, none counts: the others came out as one by chance.
+
+    Args:
+        sentences: of an answer, in order.
+        claims: of its rubric; where one denies in these words too, a sentence may.
+        question: what was asked; to give it back states nothing.
+    """
+    read = [read_sentences(one) for one in sentences]
+    if any(disowns_the_rest(part) for parts in read for part in parts):
+        return dict.fromkeys(range(len(read)), "disowned")
+    jumbled = {place: why for place, parts in enumerate(read) if (why := _jumble(parts))}
+    if len(jumbled) >= _MOST_JUMBLED * len(read):
+        return dict.fromkeys(range(len(read)), "in an answer that is no prose") | jumbled
+    bare = (place for place, parts in enumerate(read) if all(map(_is_bare, parts)))
+    echo = (i for i, parts in enumerate(read) if any(echoes(part, question) for part in parts))
+    short = dict.fromkeys(bare, "too short") | dict.fromkeys(echo, "copied from the question")
+    if any(opens_by_disowning(part) for claim in claims for part in read_sentences(claim)):
+        return short | jumbled
+    disowned = (place for place, parts in enumerate(read) if any(map(opens_by_disowning, parts)))
+    return short | dict.fromkeys(disowned, "disowned") | jumbled
+
+
+def _is_bare(sentence: Sentence) -> bool:
+    """Tell whether this is a heading or an item of a list: a few words without an end, no value."""
+    ends = sentence.text.rstrip("\"')]*_ ").endswith((".", "!", "?"))
+    is_short = len(sentence.words) < _FEWEST and not ends
+    return is_short and not any(one.literal for one in tokens(sentence.text))
+
+
+def _jumble(parts: Sequence[Sentence]) -> str:
+    return next((part.jumble for part in parts if part.jumble), "")
+
+
+def framed(clause: Clause) -> Clause:
+    """Leave out words in the middle of a list, which says nothing of any of them; values stay.
+
+    Args:
+        clause: of an answer.
+    """
+    frames = [*(one.text.lower() in FUNCTION_WORDS for one in clause.tokens), True]
+    kept = tuple(
+        one
+        for place, one in enumerate(clause.tokens)
+        if one.literal or any(frames[max(0, place - _REACH) : place + _REACH + 1])
+    )
+    return clause if len(kept) == len(clause.tokens) else replace(clause, tokens=kept)
