@@ -113,9 +113,50 @@ def tells(sentence: str, own: frozenset[str], fewest: int = 2) -> bool:
         own: Stems of the names of the object and of what it belongs to.
         fewest: Words of its own.
     """
+    return len(_news(sentence, own)) >= fewest
+
+
+def defines(sentence: str, own: frozenset[str]) -> bool:
+    """Tell whether a sentence says two things of an object beside its names and light words.
+
+    Args:
+        sentence: "`tol` is the tolerance of the residual".
+        own: Stems of the names of the object and of what it belongs to.
+    """
+    return len(_news(sentence, own) - _LIGHT) >= _FEWEST_NEW
+
+
+def _news(sentence: str, own: frozenset[str]) -> frozenset[str]:
     plain = _CODE.sub(" ", sentence)
     said = {w for w in language.content_words(plain) if w.lower() not in _PLAIN}
-    return len(language.stems(" ".join(said)) - own) >= fewest
+    return frozenset(one for one in language.stems(" ".join(said)) if not _is_own(one, own))
+
+
+def _is_own(word: str, own: frozenset[str]) -> bool:
+    """Tell whether a stem is one of a name, or written out what a name cuts short: "pad", "reg"."""
+    if word in own:
+        return True
+    return any(
+        word.startswith(part)
+        or (len(word) >= _WHOLE and part.startswith(word))
+        or (len(part) > _WHOLE and word.endswith(part))
+        for part in own
+        if min(len(part), len(word)) >= _SHORTEST_WORD
+    )
+
+
+_WHOLE: Final = 4
+_FEWEST_NEW: Final = 2
+_LIGHT: Final = language.stems(_TABLE["light"])
+
+
+def is_whole_phrase(text: str) -> bool:
+    """Tell whether a text can be a noun phrase, and is no command, value or half of a sentence.
+
+    Args:
+        text: As the documentation has it, before an article is added.
+    """
+    return _PATTERNS["no_phrase"].match(text) is None and _PATTERNS["cut"].search(text) is None
 
 
 _PLAIN: Final = frozenset(_TABLE["plain"].split())
@@ -130,7 +171,8 @@ def is_readable(text: str, most: int = 30) -> bool:
         and _PATTERNS["letter"].search(plain.replace("X", "")) is None
         and plain.count("(") == plain.count(")")
         and plain.count('"') % 2 == 0
-        and not plain.endswith((":", ","))
+        and not plain.rstrip(".").endswith((":", ",", "/"))
+        and _PATTERNS["cut"].search(plain) is None
         and 1 < len(plain.split()) <= most
     )
 
