@@ -373,7 +373,7 @@ def test_the_question_given_back_states_nothing() -> None:
     criterion = Criterion(id="c", weight=1, description=f"Says that {claim}.")
     task = Task(
         question="What is the memory layout of the output array when the order is left out?",
-        grounding=Grounding(""),
+        grounding=Grounding(PASSAGE),
         rubric=Rubric(criteria=(criterion,)),
     )
     echo = "The memory layout of the output array when the order is left out."
