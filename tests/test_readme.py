@@ -71,6 +71,7 @@ RUN_PAGES = {
     "docs/judge/serve.md",
     "docs/judge/testing.md",
     "docs/synth.md",
+    "docs/synth/context.md",
     "docs/synth/llm.md",
     "docs/train.md",
     "docs/train/variants.md",

@@ -46,6 +46,17 @@ def test_the_dry_run_of_the_page_makes_tasks(root: Path, printed: Callable[[str]
     )  # of 29 pages of numpy 2.4, of which most have little prose
 
 
+def test_the_page_of_contexts_shows_the_prompt(root: Path, printed: Callable[[str], str]) -> None:
+    (code,) = _blocks(_page(root, "context.md"), "python")
+
+    assert printed(code).splitlines()[2:] == [
+        "[1] Rods",
+        "A hot rod is longer than a cold one.",
+        "",
+        "Question: Why does a rod expand when it is heated?",
+    ]
+
+
 @pytest.mark.parametrize("name", ["llm.md", "sources.md", "scale.md"])
 def test_the_configurations_of_a_page_are_ones(root: Path, name: str) -> None:
     blocks = _blocks(_page(root, name), "yaml")

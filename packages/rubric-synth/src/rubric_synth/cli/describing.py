@@ -48,8 +48,6 @@ def stats(
     from rubric_judge import ClaimConfig, load_replicas, read_judge_spec
     from rubric_judge.config import is_program
     from rubric_synth.config import reader_of
-    from rubric_synth.dataset.folder import read_manifest
-    from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT
     from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE
 
     page = html or dataset / PAGE_FILE
@@ -57,13 +55,7 @@ def stats(
     is_quick = is_program(reader_of(spec))
     sample = controls or (CONTROL_TASKS if is_quick else 20)
     if not is_quick:
-        manifest = read_manifest(dataset)
-        tasks = min(sample, sum(manifest.tasks.values()))
-        answers = len(CONTROLS) - (len(OF_CONTEXT) if manifest.context is None else 0)
-        command.say_on_stderr(
-            f"controls: {tasks} tasks with {answers} answers each, "
-            f"{tasks * answers:,} calls of the judge at most"
-        )
+        _say_calls(dataset, sample)
     try:
         with (
             command.working(console.app) as progress,
@@ -84,6 +76,20 @@ def stats(
         _print_statistics(statistics, dataset)
     _warn_of(statistics)
     command.say_on_stderr(f"page: {page}")
+
+
+def _say_calls(dataset: Path, sample: int) -> None:
+    """Say how often a judge that is a model will be asked at most."""
+    from rubric_synth.dataset.folder import read_manifest
+    from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT
+
+    manifest = read_manifest(dataset)
+    tasks = min(sample, sum(manifest.tasks.values()))
+    answers = len(CONTROLS) - (len(OF_CONTEXT) if manifest.context is None else 0)
+    command.say_on_stderr(
+        f"controls: {tasks} tasks with {answers} answers each, "
+        f"{tasks * answers:,} calls of the judge at most"
+    )
 
 
 def _warn_of(found: rubric_synth.DatasetStatistics) -> None:

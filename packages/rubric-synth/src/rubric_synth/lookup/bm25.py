@@ -1,14 +1,18 @@
 """Sections ranked by BM25: the library `bm25s`, with words, stems and an order of ties of ours."""
 
-from array import array
-from collections.abc import Sequence
-from importlib import import_module
-from typing import Any, Final
+from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+from array import array
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
 _K1: Final = 1.5
 _B: Final = 0.75
@@ -53,6 +57,8 @@ class Bm25:
             among: N marks, of the sections that are to be looked at.
             most: at most so many are returned.
         """
+        import numpy as np  # not with the command line, whose help needs none
+
         if self._library is None:
             self._library = self._indexed()
         known = self._vocabulary

@@ -6,8 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any, Final
 
-import numpy as np
-
 from rubric_core import Section, Task, leaked_ngrams, split_of
 from rubric_core.files import open_file
 from rubric_synth.collect import folder
@@ -57,6 +55,8 @@ class Lookup:
         Raises:
             CollectedFolderError: it cannot be read, or has too few sections.
         """
+        import numpy as np  # not with the command line, whose help needs none
+
         check_sections(collected, context)
         self._config, self._context = config, context
         self._path = collected / folder.DOCUMENTS_FILE

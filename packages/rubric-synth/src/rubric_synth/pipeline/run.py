@@ -89,15 +89,22 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
             return report
         raise
     with opened as folder, closing(collection):
-        _refuse_another(out, folder, collection)
-        files.remove_leftovers(out, DATASET_FILES)
-        if report := recording.written_before(out, folder.index.note(recording.NOTE), making):
+        if report := _written_before(out, folder, collection, making):
             return report
         if config.context is not None:  # before there is work that would be for nothing
             check_sections(collected, config.context)
         spec = WorkerSpec(config, stages, judge)
         watchers = on_document or _ignored, on_progress or _ignored
         return _Run(out, collection, settings, spec, folder, *watchers).go_on(making)
+
+
+def _written_before(
+    out: Path, folder: WorkFolder, collection: Collection, making: str
+) -> SynthReport | None:
+    """Return what an earlier run of the same wrote, once what it left behind is gone."""
+    _refuse_another(out, folder, collection)
+    files.remove_leftovers(out, DATASET_FILES)
+    return recording.written_before(out, folder.index.note(recording.NOTE), making)
 
 
 def _refuse_unknown(out: Path) -> None:

@@ -55,6 +55,7 @@ OURS = {
 
 LOCAL_ONLY = {
     "rollout.micro_batch": "engines take all prompts at once",
+    "optim.share_prompts": "OpenRLHF's own forward pass reads each row whole",
 }
 """Keys that mean something to the local backend only."""
 

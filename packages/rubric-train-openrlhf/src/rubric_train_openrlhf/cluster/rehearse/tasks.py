@@ -89,13 +89,16 @@ def check_splits(subject: check.Subject) -> check.Finding:
     return check.passed(f"no document of {len(heldout)} held-out tasks is trained on")
 
 
+_LEAKS: Final = {"question": "question_leaks", "context": "context_leaks"}
+
+
 def check_leaks(subject: check.Subject) -> Iterable[check.Finding]:
     """No prompt may hold a run of words of its passage, its rubric or its reference answer."""
     n = subject.known.data.leak_ngram
     tasks = {task.task_id: task for task in (*subject.heldout_tasks, *subject.train_tasks)}
     leaks = [
         check.failed(
-            f"{held_by}_leaks", task=key, n=n, sources=", ".join(one.source for one in overlaps)
+            _LEAKS[held_by], task=key, n=n, sources=", ".join(one.source for one in overlaps)
         )
         for key, task in tasks.items()
         for held_by, overlaps in by_holder(leaked_ngrams(task, n=n))
