@@ -93,9 +93,8 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
             return report
         if config.context is not None:  # before there is work that would be for nothing
             check_sections(collected, config.context)
-        spec = WorkerSpec(config, stages, judge)
-        watchers = on_document or _ignored, on_progress or _ignored
-        return _Run(out, collection, settings, spec, folder, *watchers).go_on(making)
+        parts = out, collection, settings, WorkerSpec(config, stages, judge), folder
+        return _Run(*parts, on_document or _ignored, on_progress or _ignored).go_on(making)
 
 
 def _written_before(
