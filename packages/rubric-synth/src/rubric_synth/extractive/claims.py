@@ -25,6 +25,8 @@ class Passage(NamedTuple):
     """The document's title, where it adds to the subject; "" otherwise."""
     paragraphs: tuple[str, ...]
     """Its prose."""
+    homes: tuple[str, ...] = ()
+    """The subject of the section of each paragraph; empty where all have the passage's own."""
 
     @property
     def text(self) -> str:
@@ -46,6 +48,7 @@ def passages(document: Document, config: ExtractiveConfig, *, times: int = 1) ->
     found: list[Passage] = []
     usable = [s for s in sections(document.text) if not phrases.SKIPPED_HEADING.search(s.heading)]
     for group in _groups(usable, times * config.min_passage_words):
+        headings = [s.heading for s in group for _ in s.paragraphs]
         paragraphs = [p for s in group for p in s.paragraphs]
         totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
         paragraphs = paragraphs[: max(1, sum(t <= config.max_passage_words for t in totals))]
@@ -56,7 +59,9 @@ def passages(document: Document, config: ExtractiveConfig, *, times: int = 1) ->
             subject = _phrase(group[0].heading, proper, 9) or title
             shared = stems(subject) <= stems(title) or stems(title) <= stems(subject)
             context = "" if shared else title
-            found.append(Passage(subject, context, tuple(paragraphs)))
+            named = {heading: _phrase(heading, proper, 9) for heading in dict.fromkeys(headings)}
+            homes = tuple(named[heading] for heading in headings[: len(paragraphs)])
+            found.append(Passage(subject, context, tuple(paragraphs), homes))
     return found
 
 
@@ -77,6 +82,7 @@ def _count(paragraphs: Sequence[str]) -> int:
 
 def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     """Return a heading as it would stand in a sentence, or "" where it names nothing."""
+    heading = _PATTERNS["of_a_manual"].sub("", heading)
     plain = (
         _PATTERNS["part"]
         .sub("", _PATTERNS["numbering"].sub("", heading.strip()))

@@ -27,6 +27,8 @@ _MOST_TOPICS: Final = 4
 _MOST_OF_A_TOPIC: Final = 4
 _MOST_NOTES: Final = 3
 _MOST_CONDITIONS: Final = 3
+_PLACES: Final = ("first", "second", "third", "fourth")
+_LONGEST_LABEL: Final = 4
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
 
@@ -38,16 +40,27 @@ def api_facts(entry: ApiEntry) -> list[Fact]:
         entry: The entry.
     """
     frames = [frame for frame in _frames(entry) if frame is not None]
-    docs = iter(parsing.parsed([frame.probe for frame in frames if frame.probe]))
+    texts = [text for frame in frames for text in (frame.probe, frame.bare) if text]
+    docs = iter(parsing.parsed(texts))
     found: list[Fact] = []
     for frame in frames:
         fact = _checked(frame, next(docs)) if frame.probe else frame.fact
+        is_command = bool(frame.bare) and _commands(next(docs))
+        fact = None if is_command else fact
         if fact is None or any(_repeats(fact, other) for other in found):
             continue
-        is_second = " also returns " in fact.sentence
-        if not is_second or any(other.kind == CriterionKind.RETURNS for other in found):
-            found.append(fact)
+        found.append(fact)
     return found
+
+
+def is_internal(entry: ApiEntry) -> bool:
+    """Tell whether a page says that its object is not for callers.
+
+    Args:
+        entry: The page.
+    """
+    texts = (*entry.summary, *entry.notes)
+    return any(_PATTERNS["internal"].search(text) is not None for text in texts)
 
 
 def _repeats(fact: Fact, other: Fact) -> bool:
@@ -64,7 +77,7 @@ def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
     yield _purpose(entry, proper)
     items = [item for item in entry.parameters if item.name and item.name != "self"]
     for _, group in groupby(items, key=lambda item: item.description or item.name):
-        yield from parameters.frames_of(list(group), entry.name, names, proper)
+        yield from parameters.frames_of(list(group), entry, names, proper)
     yield from _results(entry, names, proper)
     for item in entry.raises[:2]:
         yield _raised(entry, item, names)
@@ -73,7 +86,7 @@ def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
 
 def _checked(frame: Frame, doc: Doc) -> Fact | None:
     """Return the fact of a frame whose sentence the parser can read; None for any other."""
-    if frame.fact.kind == CriterionKind.CONDITION:
+    if frame.probe.startswith(("If ", "When ")):
         return frame.fact if gate.follows(doc) else None
     root = root_of(doc)
     if root is None or not gate.says_of_it(doc):
@@ -82,6 +95,14 @@ def _checked(frame: Frame, doc: Doc) -> Fact | None:
         return _of_phrase(frame.fact, root)
     is_verb = root.pos_ in {"VERB", "AUX"} or child(root, "aux") is not None
     return frame.fact if is_verb else None
+
+
+def _commands(doc: Doc) -> bool:
+    """Tell whether a phrase without its article is read as a command: "arrange a list"."""
+    root = root_of(doc)
+    if root is None or root.i > 1 or root.tag_ not in {"VB", "VBP", "VBZ"}:
+        return False
+    return child(root, "dobj", "ccomp", "attr", "xcomp") is not None
 
 
 def _of_phrase(fact: Fact, root: Token) -> Fact | None:
@@ -114,9 +135,10 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
     if predicate:
         told = f"{name} {predicate}."
         frame = Frame(
-            Fact(CriterionKind.DEFINITION, told, question=question), parameters.probe(told)
+            Fact(CriterionKind.DEFINITION, told, question=question),
+            parameters.probe(told),
         )
-    elif " to " in summary and entry.form != "class":
+    elif (" to " in summary and entry.form != "class") or not wording.is_whole_phrase(summary):
         return None  # "State space to transfer function"
     else:
         lowered = language.lower_first(summary, proper)
@@ -126,47 +148,69 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
             Fact(CriterionKind.DEFINITION, told, question=question),
             parameters.probe(told),
             is_phrase=True,
+            bare=parameters.probe(summary) if not lowered.startswith(("a ", "an ", "the ")) else "",
         )
-    return frame if wording.tells(told, own) else None
+    return frame if wording.defines(told, own) else None
 
 
 def _results(
     entry: ApiEntry, names: frozenset[str], proper: frozenset[str]
 ) -> Iterator[Frame | None]:
-    verbs = iter(("returns", "also returns"))
-    for item in entry.returns[:2]:
+    sure = [one for one in entry.returns if not _PATTERNS["if_wanted"].search(one.description)]
+    if len(sure) > len(_PLACES):
+        return
+    for place, item in enumerate(sure):
         told = [one.rstrip(". ") for one in language.sentences(item.description)]
         told = [wording.marked(one, names | {entry.name}) for one in told]
         if not told:
             return
         first = re.sub(r"^(?:returns?|returned)\s+", "", told[0], flags=re.IGNORECASE)
-        first = re.split(r";\s|:\s", first)[0]
+        label, colon, rest = first.partition(": ")
+        first = re.split(r";\s", rest if colon and _is_label(label, rest) else first)[0]
         if (
             _PATTERNS["no_result"].search(first)
+            or ": " in first
             or not wording.is_readable(first)
+            or not wording.is_whole_phrase(first)
             or parameters.is_pointing(first)
         ):
-            return  # a second result says "also", which needs the first
+            return  # the place of a second result needs the first
         lowered = wording.with_article(language.lower_first(first, proper))
-        sentence = f"`{entry.name}` {next(verbs)} {lowered}."
+        sentence = f"`{entry.name}` returns {lowered}."
+        if len(sure) > 1:
+            sentence = f"`{entry.name}` returns {lowered}, as {_PLACES[place]} of {len(sure)} results."
         fact = Fact(CriterionKind.RETURNS, sentence, question=f"what does `{entry.name}` return")
-        if wording.tells(sentence, wording.own_stems(entry.name)):
-            yield Frame(fact, parameters.probe(sentence.replace("also ", "")), is_phrase=True)
+        if wording.defines(sentence, wording.own_stems(entry.name)):
+            is_bare = not first.lower().startswith(("a ", "an ", "the "))
+            yield Frame(
+                fact,
+                parameters.probe(f"`{entry.name}` returns {lowered}."),
+                is_phrase=True,
+                bare=parameters.probe(first) if is_bare else "",
+            )
         for one in told[1:]:
             yield parameters.condition_frame(one, "", entry.name, names)
 
 
+def _is_label(label: str, rest: str) -> bool:
+    """Tell whether what stands before a colon names a way, and the result stands behind it."""
+    words = rest.split()
+    return len(label.split()) <= _LONGEST_LABEL and len(words) > _LONGEST_LABEL and "," not in rest
+
+
 def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | None:
     condition = item.description.split(". ")[0].rstrip(". ")
-    if not condition.lower().startswith(("if ", "when ")) or not item.name.isidentifier():
+    if not condition or not item.name.isidentifier():
         return None
-    said = wording.marked(condition[0].lower() + condition[1:], names)
+    is_bare = not condition.lower().startswith(("if ", "when "))
+    said = wording.marked(language.lower_first(condition, frozenset()), names)
+    said = f"if {said}" if is_bare else said
     told = f"`{entry.name}` raises {item.name} {said}."
     if not wording.is_readable(told) or parameters.is_pointing(told) or "raise" in said:
         return None
     question = f"which error does `{entry.name}` raise, and when"
     fact = Fact(CriterionKind.RAISES, told, required=(item.name,), question=question)
-    return Frame(fact, parameters.probe(told.replace(item.name, "errors")))
+    return Frame(fact, parameters.probe(language.capital_first(f"{said}, errors are raised.")))
 
 
 def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:

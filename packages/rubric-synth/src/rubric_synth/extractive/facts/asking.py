@@ -6,6 +6,7 @@ the same thing and the answer stays out of the question.
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
 from spacy.tokens import Doc, Token
@@ -20,6 +21,8 @@ from rubric_synth.tables import read_table
 _TABLE: Final = read_table("facts")
 _CHANGES: Final = frozenset(_TABLE["kinds"]["change"].split())
 _PRAISE: Final = frozenset(_TABLE["gate"]["empty_complement"].split())
+_ORDINALS: Final = frozenset(_TABLE["gate"]["picking"].split())
+_PARTS: Final = frozenset(_TABLE["gate"]["no_definition"].split())
 _CONDITIONS: Final = frozenset({"if", "when", "unless"})
 _CONTRASTS: Final = frozenset({"whereas", "while"})
 _REASONS: Final = frozenset({("because", "of"), ("due", "to"), ("owing", "to")})
@@ -56,6 +59,7 @@ def _reads_well(question: str) -> bool:
         and question.count("`") % 2 == 0
         and _UNBOUND.isdisjoint(words)
         and "( " not in question
+        and all(one != other for one, other in pairwise(words))
     )
 
 
@@ -83,7 +87,7 @@ def _condition(clause: Clause) -> Asked | None:
     clauses = [
         one
         for one in clause.root.children
-        if one.dep_ in {"advcl", "ccomp"}
+        if one.dep_ == "advcl"
         and (mark := next(iter(one.subtree), None)) is not None
         and mark.lower_ in _CONDITIONS
     ]
@@ -166,16 +170,23 @@ def _definition(clause: Clause) -> Asked | None:
     attribute = child(root, "attr")
     if not clause.is_copula or attribute is None or attribute.pos_ != "NOUN":
         return None
-    further = [one for one in attribute.children if one.i > attribute.i and one.dep_ != "punct"]
-    is_bare = not further and child(attribute, "amod", "compound") is None
+    limits = {"relcl", "acl", "prep"}
+    is_bare = not any(one.i > attribute.i and one.dep_ in limits for one in attribute.children)
     is_measured = child(attribute, "nummod", "quantmod") is not None
     is_of_each = clause.subject_words[0].lower_ in {"each", "every"}
-    before = {one.lower_ for one in attribute.children if one.i < attribute.i}
-    is_denied = bool(before & {"no", "not"}) or child(root, "neg") is not None
+    before = [one for one in attribute.subtree if one.i < attribute.i]
+    is_denied = any(one.lower_ in {"no", "not"} for one in before) or child(root, "neg") is not None
     praise = {one.lemma_.lower() for one in attribute.children if one.dep_ == "amod"} & _PRAISE
     is_weak = any(one.lower_ in _WEAKENING for one in clause.doc)
+    is_singled_out = any(
+        one.tag_ in {"JJS", "RBS"} or one.lower_ in _ORDINALS or one.lower_ == "only"
+        for one in before
+    )
+    is_vague = attribute.lemma_.lower() in _PARTS
     if is_bare or is_measured or is_of_each or is_denied or praise or is_weak:
         return None
+    if is_singled_out or is_vague:
+        return None  # a property of it, and not what it is
     question = clause.behind(f"what {root.text} {clause.subject_text}")
     return Asked(CriterionKind.DEFINITION, question)
 

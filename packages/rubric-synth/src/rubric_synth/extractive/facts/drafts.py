@@ -28,6 +28,8 @@ def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[s
     entry = parse_entry(document.text)
     if entry is None:
         raise stages.StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
+    detail = "its page says that nobody calls it directly"
+    stages.refuse(RejectionReason.TOO_FEW_FACTS, detail, when=api.is_internal(entry))
     left, notes = api.api_facts(entry), api.note_facts(entry)
     known = len(left) + len(notes)
     drafts: list[stages.Draft] = []
@@ -65,8 +67,9 @@ def prose_fact_draft(
     found = prose.chosen(passage, facts, terms, document.title)
     if len(found) < _FEWEST:
         return None
+    passage = prose.at_home(found, facts, passage)
     return stages.Draft(
-        question=prose.question_of(found, passage, prose.product_of(document.text)),
+        question=prose.question_of(found, passage, prose.product_of(document)),
         passage=passage.text,
         criteria=_with_keywords(found, terms),
         question_rationale="Each part has one answer that can be checked.",

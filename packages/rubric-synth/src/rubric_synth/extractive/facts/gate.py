@@ -56,6 +56,8 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
         and subject is not None
         and len(doc) <= _LONGEST
         and not _LINKED.match(doc.text)
+        and not _opens_aside(doc)
+        and not _is_half(doc)
         and root.pos_ in {"VERB", "AUX"}
         and is_finite(root)
         and not any(map(_is_variable, doc))
@@ -64,6 +66,20 @@ def stands_alone(doc: Doc, known: AbstractSet[str] = frozenset()) -> bool:
         and points_nowhere(doc)
         and not _is_empty(root, subject)
     )
+
+
+def _opens_aside(doc: Doc) -> bool:
+    """Tell whether a text opens with an adverb that ties it to others: "Rather, …"."""
+    first = doc[0]
+    is_set_off = len(doc) > 1 and doc[1].text == "," and first.pos_ in {"ADV", "SCONJ", "CCONJ"}
+    return is_set_off and first.lower_ not in _TABLE["frequency"]
+
+
+def _is_half(doc: Doc) -> bool:
+    """Tell whether a text says "not only" without what else there is."""
+    pairs = {(one.lower_, one.nbor().lower_) for one in doc[:-1]}
+    announced = {("not", "only"), ("not", "just"), ("not", "merely")} & pairs
+    return bool(announced) and "but" not in {one.lower_ for one in doc}
 
 
 def says_of_it(doc: Doc) -> bool:
@@ -98,8 +114,14 @@ def follows(doc: Doc) -> bool:
         and subject.pos_ in _NOUNS
         and is_finite(root)
         and not any(_is_variable(token) or _points(token) for token in doc)
-        and any(one.dep_ == "advcl" for one in root.children)
+        and any(one.dep_ == "advcl" and _is_clause(one) for one in root.children)
     )
+
+
+def _is_clause(verb: Token) -> bool:
+    """Tell whether a verb has a subject and is finite: not "if needed", "when using it"."""
+    has_subject = child(verb, "nsubj", "nsubjpass", "expl") is not None
+    return has_subject and (is_finite(verb) or verb.tag_ in {"VBD", "MD"})
 
 
 def _names(subject: Token, known: AbstractSet[str]) -> bool:
@@ -116,13 +138,45 @@ def _names(subject: Token, known: AbstractSet[str]) -> bool:
         return False
     if is_part or is_vague or is_weak or is_counted:
         return False
+    is_abstract = subject.lemma_.lower() in _TABLE["abstract_head"]
+    if is_abstract or not (lemmas | lowered).isdisjoint(_TABLE["picking"]):
+        return _is_of_a_name(subject)
     if "the" not in lowered or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
         return True
-    further = [one for one in subject.children if one.i > subject.i and one.dep_ != "punct"]
     is_defined = subject.head.lemma_ == "be" and child(subject.head, "attr") is not None
     parts = ("compound", "amod") if is_defined else ("compound",)
     is_named = subject.tag_ == "NN" and child(subject, *parts) is not None
-    return bool(further) or is_named
+    return is_named or any(map(_completes, subject.children))
+
+
+def _completes(part: Token) -> bool:
+    """Tell whether a phrase behind a noun says which one: "the wall of an artery"."""
+    if part.i < part.head.i:
+        return False
+    target = child(part, "pobj") if part.dep_ == "prep" else None
+    if target is None:
+        return part.dep_ == "acl" or (part.dep_ == "appos" and part.pos_ == "PROPN")
+    lemma = target.lemma_.lower()
+    is_vague = lemma in _VAGUE or lemma in _TABLE["abstract_head"]
+    return target.pos_ in _NOUNS and (not is_vague or _is_of_a_name(target))
+
+
+def _is_of_a_name(noun: Token) -> bool:
+    """Tell whether a noun that names nothing is completed by one that does."""
+    if child(noun, "compound") is not None and child(noun, "compound").pos_ == "PROPN":
+        return True
+    for part in noun.children:
+        target = child(part, "pobj") if part.dep_ == "prep" and part.i > noun.i else None
+        if target is None or target.pos_ not in _NOUNS or len(target.text) == 1:
+            continue
+        words = {one.lower_ for one in target.children if one.i < target.i}
+        lemma = target.lemma_.lower()
+        is_weak = bool(words & (_WEAK_DETERMINER | _TABLE["picking"]) or lemma in _VAGUE)
+        is_bare = target.pos_ != "PROPN" and "the" in words and child(target, "compound") is None
+        needs_more = is_bare or lemma in _TABLE["abstract_head"]
+        if not is_weak and (not needs_more or any(map(_completes, target.children))):
+            return True
+    return False
 
 
 def points_nowhere(doc: Doc) -> bool:
@@ -168,6 +222,8 @@ def _picks(token: Token, word: str) -> bool:
 def _is_variable(token: Token) -> bool:
     """Tell whether a word is a letter that stands for a quantity: "the depth h", no "B cells"."""
     alone = len(token.text) == 1 and token.text.isalpha() and token.lower_ != "a"
+    if len(token.text) == 2 and token.text[0].isupper() and token.text[1].islower():  # noqa: PLR2004 - "Ax"
+        return token.pos_ in _NOUNS and token.lower_ not in _TABLE["two_letters"]
     following = token.nbor() if token.i + 1 < len(token.doc) else None
     before = token.nbor(-1).lower_ if token.i else ""
     if before == "°" or before in _TABLE["before_letter"]:
@@ -207,16 +263,22 @@ def _is_empty(root: Token, subject: Token) -> bool:
     if any(one is not None and one.lemma_.lower() in _TABLE[name] for one, name in idle):
         return True
     own = {one.i for one in subtree(subject)}
-    told = [
-        one
-        for one in root.doc
-        if one.i not in own
-        and (one.pos_ in _NOUNS or one.like_num or one.tag_ in {"JJR", "RBR"})
-        and one.lemma_.lower() not in _VAGUE
-    ]
+    told = [one for one in root.doc if one.i not in own and _counts(one)]
     count = len(told) + (complement is not None and complement.pos_ == "ADJ")
     is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
     return count < (2 if is_passive and child(root, "agent", "prep") is None else 1)
+
+
+def _counts(token: Token) -> bool:
+    """Tell whether a word behind the verb says something: a thing, a number, a degree."""
+    if token.pos_ not in _NOUNS:
+        return token.like_num or token.tag_ in {"JJR", "RBR"}
+    lemma = token.lemma_.lower()
+    before = {one.lower_ for one in token.children if one.i < token.i}
+    if lemma in _VAGUE or lemma in _TABLE["agent"] or before & _TABLE["unsaid"]:
+        return False
+    has_name = any(one.pos_ in {"PROPN", "NUM"} or one.text == "`" for one in token.children)
+    return lemma not in _TABLE["says_little"] or has_name
 
 
 def is_plain(sentence: str) -> bool:

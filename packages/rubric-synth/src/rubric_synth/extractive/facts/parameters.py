@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
 from rubric_synth import language
-from rubric_synth.document import ApiItem
+from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive.facts import wording
 from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
@@ -37,6 +37,8 @@ class Frame(NamedTuple):
     """The sentence with names in place of code."""
     is_phrase: bool = False
     """Whether it says what something is, with the phrase of the documentation behind "is"."""
+    bare: str = ""
+    """The phrase as the documentation has it, to tell a command from a noun."""
 
 
 def value_of(shown: str) -> str:
@@ -80,17 +82,17 @@ _ONE: Final = re.compile(r"^`[^`]*`\s(?!and )")
 
 
 def frames_of(
-    items: Sequence[ApiItem], function: str, names: frozenset[str], proper: frozenset[str]
+    items: Sequence[ApiItem], entry: ApiEntry, names: frozenset[str], proper: frozenset[str]
 ) -> Iterator[Frame]:
     """Yield what is said of parameters that share one description, each as a sentence.
 
     Args:
         items: One parameter, or several that were documented together.
-        function: Bare name of the object.
+        entry: Of the object.
         names: Of all its parameters.
         proper: Words that keep their capital.
     """
-    item = items[0]
+    item, function = items[0], entry.name
     topic = language.listed([f"`{one.name}`" for one in items])
     told = [one.rstrip(". ") for one in _sentences(item.description, names)]
     told = [wording.marked(_PATTERNS["aside"].sub("", one), names | {function}) for one in told]
@@ -98,20 +100,22 @@ def frames_of(
     meaning = _PATTERNS["default_clause"].sub("", told[0]).strip(" ,;:") if told else ""
     meaning = re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
     meaning = _PATTERNS["leading"].sub("", _PATTERNS["long_aside"].sub("", meaning))
-    frame = _meaning(topic, meaning, len(items) > 1, proper)
-    if frame is not None and wording.tells(frame.fact.sentence, own):
+    meaning = _PATTERNS["pointer_behind"].sub("", meaning)
+    is_choice = _PATTERNS["choice"].match(item.description) is not None
+    frame = None if is_choice else _meaning(topic, meaning, len(items) > 1, proper)
+    if frame is not None and wording.defines(frame.fact.sentence, own, " ".join(entry.summary[:1])):
         yield frame
     if len(items) > 1:
         return
-    if default := default_of(item):
-        bare = default.strip("'\"")
-        shown = f"'{bare}'" if default[0] in "'\"" else bare
-        sentence = f"By default {topic} is {shown}."
-        question = f"the default of {topic}"
-        yield Frame(
-            Fact(CriterionKind.DEFAULT, sentence, topic, (value_of(shown),), question=question), ""
-        )
-    choices = list(dict.fromkeys(_PATTERNS["quoted"].findall(item.kind)))
+    rest = told if frame is None else told[1:]
+    further = [
+        said
+        for one in rest
+        if (said := _said(item, topic, one, function, names)) is not None
+        and wording.tells(said.fact.sentence, frozenset(), 1)
+    ]
+    yield from _default(item, topic, told[0] if told else "", further)
+    choices = _choices(item)
     if len(choices) in _CHOICES:
         shown = [f"'{choice}'" for choice in choices]
         listed = f"{', '.join(shown[:-1])} or {shown[-1]}"
@@ -131,11 +135,45 @@ def frames_of(
         said = f"{topic} is {shown.replace('array_like', 'array-like object')}."
         question = f"of which type is {topic}"
         yield Frame(Fact(CriterionKind.SHAPE, said, topic, question=question), "")
-    rest = told if frame is None else told[1:]
-    for one in rest:
-        said = _said(item, topic, one, function, names)
-        if said is not None and wording.tells(said.fact.sentence, frozenset(), 1):
-            yield said
+    yield from further
+
+
+def _default(item: ApiItem, topic: str, first: str, further: list[Frame]) -> Iterator[Frame]:
+    """Yield the default of a parameter; None with what it does, which leaves `further`."""
+    question = f"the default of {topic}"
+    if not (default := default_of(item)):
+        found = _PATTERNS["default_phrase"].search(first)
+        if found is not None:
+            said = f"By default {topic} is {found['what'] or found['other']}."
+            yield Frame(
+                Fact(CriterionKind.DEFAULT, said, topic, question=question),
+                probe(said.removeprefix("By default ")),
+                is_phrase=True,
+            )
+        return
+    bare = default.strip("'\"")
+    shown = f"'{bare}'" if default[0] in "'\"" else bare
+    sentence, checked = f"By default {topic} is {shown}.", ""
+    if bare == "None":
+        start = f"If {topic} is None, "
+        of_none = [one for one in further if one.fact.sentence.startswith(start)]
+        if not of_none:
+            return  # it says nothing without what follows from it
+        further.remove(of_none[0])
+        sentence = f"By default {topic} is None; then {of_none[0].fact.sentence.removeprefix(start)}"
+        checked = of_none[0].probe
+    fact = Fact(CriterionKind.DEFAULT, sentence, topic, (value_of(shown),), question=question)
+    yield Frame(fact, checked)
+
+
+def _choices(item: ApiItem) -> list[str]:
+    """Return the values that a parameter may take: quoted in its type, or listed behind "must be"."""
+    quoted = list(dict.fromkeys(_PATTERNS["quoted"].findall(item.kind)))
+    found = None if quoted else _PATTERNS["must_be"].search(item.description)
+    if found is None or "default" in found[0].lower():
+        return quoted
+    listed = re.findall(r"['\"`]([\w+-]+)['\"`]", found[1])
+    return list(dict.fromkeys(listed))
 
 
 def _article(word: str) -> str:
@@ -167,6 +205,10 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
         return None
     if wording.is_command(meaning):
         return None
+    is_verb = wording.is_parameters_verb(meaning) or _PATTERNS["participle"].match(meaning)
+    is_asking = _PATTERNS["asking"].match(meaning) is not None
+    if not is_verb and not is_asking and not wording.is_whole_phrase(meaning):
+        return None
     lowered = language.lower_first(meaning, proper)
     question = f"the meaning of {topic}"
     kind = CriterionKind.DEFINITION
@@ -186,6 +228,7 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
         Fact(kind, told, topic, question=question),
         probe(told.replace(order, "") if order else told),
         is_phrase=not _PATTERNS["participle"].match(meaning),
+        bare=probe(meaning) if phrase.startswith("the ") and not lowered.startswith("the ") else "",
     )
 
 

@@ -10,6 +10,8 @@ from spacy.tokens import Doc
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
 from rubric_synth import language
+from rubric_judge.lexical.words import stem
+from rubric_synth.cleaning.markup import sections
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage
@@ -43,6 +45,14 @@ _SHARED: Final = 2
 """Parts of a question that a heading shares words with, where it is their subject."""
 _FEWEST_MARKS: Final = 6
 _FEWEST_NAMED: Final = 4
+_FEWEST_SECTIONS: Final = 3
+_SHORTEST_NAME: Final = 4
+_MOST_NAMES: Final = 8
+_FEWEST_AT_HOME: Final = 3
+_BOLD_TITLE: Final = re.compile(r"^\s*(\*\*|__)[^*_]{2,80}\1[.:]?\s+(?=[A-Z])(?![A-Z]\w* (?:is|are)\b.{0,3}$)")
+_TITLE_ALONE: Final = re.compile(r"^\W*(?:\w+\W{1,3}){1,6}$")
+_SUPPOSED: Final = phrase("supposed")
+_LINKS: Final = re.compile(r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b")
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
 """Marks about the term that a textbook's sentence introduces: "A **solute** is …"."""
 _NAME: Final = patterns(read_table("patterns")["prose_signs"])["name"]
@@ -56,14 +66,45 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
         passages: Its passages, whose headings say what it is about.
     """
     known: dict[str, frozenset[str]] = {}
+    shown = _in_examples(document.text)
     for passage in passages:
-        about = language.stems(f"{passage.subject} {passage.context} {document.title}")
+        about = [passage.subject, passage.context, document.title]
         for paragraph in passage.paragraphs:
-            if _PICTURE.match(paragraph):
+            if _PICTURE.match(paragraph) or paragraph in shown:
                 continue
-            for raw in language.sentences(paragraph):
-                known.setdefault(raw, about)
+            for raw in sentences_of(paragraph):
+                if _SUPPOSED.search(raw):
+                    break  # what follows holds of an example
+                known.setdefault(raw, _heads(about))
     return facts_in(known, document.text)
+
+
+def sentences_of(paragraph: str) -> list[str]:
+    """Return the sentences of a paragraph, a title in bold before them left out.
+
+    Args:
+        paragraph: Prose.
+    """
+    return language.sentences(_BOLD_TITLE.sub("", paragraph))
+
+
+def _in_examples(text: str) -> frozenset[str]:
+    """Return the paragraphs under "Example", "Answer" and the like, up to the next heading."""
+    found: set[str] = set()
+    for section in sections(text):
+        is_shown = _PICTURE.match(section.heading) is not None
+        for paragraph in section.paragraphs:
+            if _TITLE_ALONE.match(paragraph):
+                is_shown = _PICTURE.match(paragraph) is not None
+            elif is_shown:
+                found.add(paragraph)
+    return frozenset(found)
+
+
+def _heads(phrases_: Iterable[str]) -> frozenset[str]:
+    """Return the stems of the nouns that carry phrases: "rate" and "flow" of "rate of a flow"."""
+    parts = (part for one in phrases_ for part in _LINKS.split(one.lower()))
+    return frozenset(stem(part.split()[-1].strip("'\"`")) for part in parts if part.strip())
 
 
 def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
@@ -100,18 +141,30 @@ def _without_addition(raw: str) -> str:
     return language.capital_first(_ADDITION.sub("", phrases.CITATION.sub("", bare)))
 
 
-def product_of(text: str) -> str:
-    """Return the name that a document about a program uses most; "" for any other document.
+def product_of(document: Document) -> str:
+    """Return the program that a document is about; "" for any other document.
+
+    Its name stands in the title, in the source's path, or, where the text shows code, in a third
+    of the sections.
 
     Args:
-        text: Of the document; that of a program shows code.
+        document: Prose.
     """
-    if text.count("`") < _FEWEST_MARKS:
-        return ""
-    names = names_of(text)
-    counts = Counter(word for word in _NAME.findall(text) if word in names)
-    (name, count), (_, second) = (*counts.most_common(2), ("", 0), ("", 0))[:2]
-    return name if count >= max(_FEWEST_NAMED, 2 * second) else ""
+    names = names_of(document.text)
+    counts = Counter(word for word in _NAME.findall(document.text) if word in names)
+    title, path = document.title.lower(), document.source.lower().rpartition("/")[2]
+    parts = [f"{one.heading} {' '.join(one.paragraphs)}" for one in sections(document.text)]
+    shows_code = document.text.count("`") >= _FEWEST_MARKS and len(parts) >= _FEWEST_SECTIONS
+    for name, count in counts.most_common(_MOST_NAMES):
+        low = name.lower()
+        is_titled = count >= _FEWEST_NAMED and len(low) >= _SHORTEST_NAME and low in path + title
+        is_product = any(letter.isupper() for letter in name[1:]) or shows_code
+        spread = sum(name in part for part in parts)
+        if (is_titled and is_product) or (
+            shows_code and count >= _FEWEST_NAMED and 3 * spread >= len(parts)
+        ):
+            return name
+    return ""
 
 
 def _is_candidate(raw: str) -> bool:
@@ -212,23 +265,57 @@ def gathered(
         title: What the document is about.
         most_words: Paragraphs beyond so many words are left out.
     """
-    kept: list[str] = []
-    for paragraph in dict.fromkeys(p for passage in passages for p in passage.paragraphs):
-        room = most_words - sum(len(one.split()) for one in kept)
-        holds_one = any(raw in facts for raw in language.sentences(paragraph))
-        if holds_one and len(paragraph.split()) <= room:
-            kept.append(paragraph)
+    kept: dict[str, str] = {}
+    for passage in passages:
+        for paragraph, home in zip(passage.paragraphs, _homes(passage), strict=True):
+            room = most_words - sum(len(one.split()) for one in kept)
+            holds_one = any(raw in facts for raw in sentences_of(paragraph))
+            if holds_one and paragraph not in kept and len(paragraph.split()) <= room:
+                kept[paragraph] = home
     contexts = Counter(passage.context for passage in passages if passage.context)
     subject = next(iter(contexts), passages[0].subject if len(passages) == 1 else title)
-    return Passage(subject, "", tuple(kept)) if kept else None
+    return Passage(subject, "", tuple(kept), tuple(kept.values())) if kept else None
+
+
+def _homes(passage: Passage) -> tuple[str, ...]:
+    return passage.homes or ("",) * len(passage.paragraphs)
 
 
 def _sentences(passage: Passage) -> list[str]:
-    return [raw for paragraph in passage.paragraphs for raw in language.sentences(paragraph)]
+    return [raw for paragraph in passage.paragraphs for raw in sentences_of(paragraph)]
+
+
+def at_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) -> Passage:
+    """Return a passage with the subject of the section that most of its facts stand in.
+
+    Where no section holds three of them, the subject is the document's title.
+
+    Args:
+        found: Facts that criteria are made of.
+        facts: Those of the document, by sentence.
+        passage: Where they stand.
+    """
+    if not passage.homes:
+        return passage
+    ids = {id(fact) for fact in found}
+    homes = Counter(
+        home
+        for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True)
+        for raw in sentences_of(paragraph)
+        if id(facts.get(raw)) in ids
+    )
+    (home, count), *_ = homes.most_common(1) or [("", 0)]
+    if home == passage.subject:
+        return passage
+    title = passage.context or passage.subject
+    if home and count >= _FEWEST_AT_HOME:
+        is_same = language.stems(home) <= language.stems(title)
+        return passage._replace(subject=home, context="" if is_same else title)
+    return passage._replace(subject=title, context="")
 
 
 def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
-    """Ask for facts: where it does not follow from their subjects, what they are about first.
+    """Ask for facts, what they are about first.
 
     Args:
         facts: Those that criteria are made of.
@@ -240,14 +327,11 @@ def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
     own = language.stems(" ".join(language.content_words(passage.subject)))
     shared = sum(bool(own & language.stems(clause)) for clause in clauses)
     subject = passage.subject if shared >= _SHARED or not passage.context else ""
-    about = [
-        name
-        for name in (subject, passage.context, product)
-        if name
-        and not name.endswith("?")
-        and not _GENERIC.match(name)
-        and not language.stems(name) <= asked_for
-    ]
+    about: list[str] = []
+    for name in (subject, passage.context, product):
+        is_told = language.stems(name) <= asked_for | language.stems(" ".join(about))
+        if name and not name.endswith("?") and not _GENERIC.match(name) and not is_told:
+            about.append(name)
     opening = f"{language.capital_first(' in '.join(about))}: " if about else ""
     first, *others = clauses
     first = first if opening else language.capital_first(first)

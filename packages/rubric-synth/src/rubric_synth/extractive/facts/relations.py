@@ -1,5 +1,6 @@
 """Rules that ask for what a verb, a preposition or a figure ties the subject to."""
 
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -18,6 +19,8 @@ _PREPOSITIONS: Final = {
 _ADJECTIVES: Final = frozenset(_TABLE["adjectives"]["words"].split())
 _BY_WHICH: Final = frozenset({"from", "into", "through", "with", "as", "to"})
 _AT: Final = frozenset({"at", "above", "below", "within", "over", "to", "by"})
+_FEWEST_OF_A_REST: Final = 2
+_DIRECTION: Final = re.compile(r"^(?:in|out|up|down|for|back|side|east|west|north|south)wards?$")
 _NEEDS: Final = frozenset({"require", "need"})
 
 
@@ -72,9 +75,44 @@ def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
     is_clause = target.dep_ == "ccomp" and kind == CriterionKind.CAUSE
     if target.pos_ not in NOUNS and not is_clause:
         return None
+    if target.tag_ in {"JJ", "RB"} or _DIRECTION.match(target.lower_):
+        return None  # "must point inward": the word behind the verb is no object
     _, verb = clause.fronted()
     particle = child(clause.root, "prt")
-    return Asked(kind, clause.what(f"{verb} {particle.text}" if particle is not None else verb))
+    shown = f"{verb} {particle.text}" if particle is not None else verb
+    return _of(clause, kind, shown, target)
+
+
+def _of(clause: Clause, kind: CriterionKind, verb: str, asked: Token) -> Asked | None:
+    """Ask for what a verb is followed by; of a program, with the rest of its sentence.
+
+    Args:
+        clause: The main clause.
+        kind: Of the fact.
+        verb: As it stands behind the subject.
+        asked: The word that the answer gives.
+    """
+    if clause.root.lemma_.lower() not in _KINDS["program"] or not _is_program(clause):
+        return Asked(kind, clause.what(verb))
+    gone = {one.i for one in asked.subtree}
+    parts = [
+        one
+        for one in clause.root.children
+        if one.i > clause.root.i and one.i not in gone and one.dep_ in {"prep", "advcl", "xcomp"}
+    ]
+    parts = [one for one in parts if not any(t.i in gone for t in one.subtree)]
+    rest = text_of([t for one in parts for t in one.subtree])
+    if len(rest.split()) < _FEWEST_OF_A_REST and not clause.lead:
+        return None  # which of a hundred things is meant, nobody can know
+    return Asked(kind, clause.what(f"{verb} {rest}".rstrip()))
+
+
+def _is_program(clause: Clause) -> bool:
+    """Tell whether the subject is a name: of a program, a class, a project."""
+    word = clause.subject.text
+    is_sign = any(letter.isupper() for letter in word[1:]) or any(map(str.isdigit, word))
+    is_code = "`" in clause.subject_text
+    return is_sign or is_code or (word in clause.names and clause.subject.pos_ == "PROPN")
 
 
 def by_preposition(clause: Clause) -> Asked | None:
@@ -85,7 +123,7 @@ def by_preposition(clause: Clause) -> Asked | None:
     words, kind = _PREPOSITIONS.get(clause.root.lemma_.lower(), nothing)
     for prep in clause.root.children:
         if prep.dep_ == "prep" and prep.lower_ in words and child(prep, "pobj", "pcomp"):
-            return Asked(kind, clause.what(f"{clause.fronted()[1]} {prep.lower_}"))
+            return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
     return None
 
 
@@ -101,7 +139,7 @@ def in_passive(clause: Clause) -> Asked | None:
                 continue
             by_cause = is_cause and prep.dep_ == "agent"
             kind = CriterionKind.CAUSE if by_cause else CriterionKind.RELATION
-            return Asked(kind, clause.what(f"{clause.fronted()[1]} {prep.lower_}"))
+            return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
     return None
 
 

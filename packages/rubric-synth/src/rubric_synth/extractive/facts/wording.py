@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from rubric_core.rewriting import patterns
+from rubric_judge.lexical.words import stem
 from rubric_synth import language
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.facts.parsing import is_english
@@ -113,9 +114,65 @@ def tells(sentence: str, own: frozenset[str], fewest: int = 2) -> bool:
         own: Stems of the names of the object and of what it belongs to.
         fewest: Words of its own.
     """
+    return len(_news(sentence, own)) >= fewest
+
+
+def defines(sentence: str, own: frozenset[str], summary: str = "") -> bool:
+    """Tell whether a sentence says what a thing is beyond its name, its summary and light words.
+
+    Where the noun or verb that carries it is the name again ("`pad_mode` is the padding mode …"), it
+    must say three things more.
+
+    Args:
+        sentence: "`tol` is the tolerance of the residual".
+        own: Stems of the names of the object and of what it belongs to.
+        summary: What is said of the object anyway.
+    """
+    news = _news(sentence, own | language.stems(summary)) - _LIGHT
+    carrier = _carrier(sentence)
+    is_own = not carrier or _is_own(stem(carrier.lower()), own)
+    return len(news) >= (_FEWEST_BESIDE_ITS_NAME if is_own else 2)
+
+
+def _news(sentence: str, own: frozenset[str]) -> frozenset[str]:
     plain = _CODE.sub(" ", sentence)
     said = {w for w in language.content_words(plain) if w.lower() not in _PLAIN}
-    return len(language.stems(" ".join(said)) - own) >= fewest
+    return frozenset(one for one in language.stems(" ".join(said)) if not _is_own(one, own))
+
+
+def _is_own(word: str, own: frozenset[str]) -> bool:
+    """Tell whether a stem is one of a name, or written out what a name cuts short: "pad", "reg"."""
+    if word in own:
+        return True
+    return any(
+        word.startswith(part) or part.startswith(word) or (len(part) >= _WHOLE and part in word)
+        for part in own
+        if min(len(part), len(word)) >= _SHORTEST_WORD
+    )
+
+
+def _carrier(sentence: str) -> str:
+    """Return the noun that says what a thing is, or the verb behind "whether to"; "" for none."""
+    found = _PATTERNS["whether_to"].search(sentence)
+    if found is not None:
+        return found[1]
+    rest = _PATTERNS["verb_behind_name"].sub("", sentence)
+    phrase = _PATTERNS["phrase_end"].split(rest)[0].strip(" .,`")
+    return phrase.split()[-1] if phrase else ""
+
+
+_WHOLE: Final = 4
+_FEWEST_BESIDE_ITS_NAME: Final = 3
+_LIGHT: Final = language.stems(_TABLE["light"])
+
+
+def is_whole_phrase(text: str) -> bool:
+    """Tell whether a text can be a noun phrase, and is no command, value or half of a sentence.
+
+    Args:
+        text: As the documentation has it, before an article is added.
+    """
+    return _PATTERNS["no_phrase"].match(text) is None and _PATTERNS["cut"].search(text) is None
 
 
 _PLAIN: Final = frozenset(_TABLE["plain"].split())
@@ -130,7 +187,8 @@ def is_readable(text: str, most: int = 30) -> bool:
         and _PATTERNS["letter"].search(plain.replace("X", "")) is None
         and plain.count("(") == plain.count(")")
         and plain.count('"') % 2 == 0
-        and not plain.endswith((":", ","))
+        and not plain.rstrip(".").endswith((":", ",", "/"))
+        and _PATTERNS["cut"].search(plain) is None
         and 1 < len(plain.split()) <= most
     )
 
