@@ -174,6 +174,103 @@ def test_what_a_description_does_not_say_is_no_fact(description: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "description",
+    [
+        "Sort a list of stations by their height.",  # commands
+        "Re-chart the depth of every buoy.",
+        "Once the tide has turned, try to read the gauge.",
+        "Only keep every nth gauge of the record.",
+        "False (default) read the gauge by radio; True read the paper rolls.",  # choices
+        "'rolls' for paper records of the station.",
+        "Weather record, as told by.",  # a cut
+        "Codes of the older stations/and so on",
+        "Records of :class:Station kept since the war.",  # marks of the source
+        "Apply w to perform the operation.",  # light words
+    ],
+)
+def test_commands_cuts_and_choices_say_no_meaning(description: str) -> None:
+    assert not [told for told in _of("w", description) if not told.startswith("By default")]
+
+
+@pytest.mark.parametrize(
+    ("name", "description"),
+    [
+        ("pad_mode", "Padding mode for centered analysis."),
+        ("reg", "The regularisation operator."),
+        ("sigmas", "The sigma-levels to find."),
+        ("estimate_gap", "Whether to perform gap estimation."),
+    ],
+)
+def test_a_name_said_again_is_no_meaning(name: str, description: str) -> None:
+    assert _of(name, description) == []
+
+
+def test_a_default_behind_by_default_is_a_fact_of_its_own() -> None:
+    assert _of("w", "Part of the coast where gauges stand, by default the northern shore") == [
+        "`w` is the part of the coast where gauges stand.",
+        "By default `w` is the northern shore.",
+    ]
+
+
+def test_a_default_of_none_says_what_none_does() -> None:
+    told = _of("w", "If None, the gauges of every harbour are read. Default is None.")
+    assert told == [
+        "By default `w` is None, in which case the gauges of every harbour are read.",
+    ]
+
+
+def test_values_in_a_description_are_choices() -> None:
+    told = _of("w", "Must be 'rolls', 'radio' or 'diver'.")
+    assert "`w` is one of 'rolls', 'radio' or 'diver'." in told
+
+
+def test_several_results_are_told_with_their_places() -> None:
+    results = (
+        ApiItem(name="a", description="The heights of the spring tides."),
+        ApiItem(name="b", description="The moments of the neap tides."),
+        ApiItem(name="c", description="Lengths of both cables, returned only if wanted."),
+    )
+    told = _sentences(summary=(), parameters=(), returns=results, raises=(), notes=())
+    assert told == [
+        "`tidal_range` returns the heights of the spring tides, as first of 2 results.",
+        "`tidal_range` returns the moments of the neap tides, as second of 2 results.",
+    ]
+
+
+def test_a_label_before_a_result_is_not_the_result() -> None:
+    results = (ApiItem(name="a", description="Newlyn's method: Heights of the gauges in metres."),)
+    told = _sentences(summary=(), parameters=(), returns=results, raises=(), notes=())
+    assert told == ["`tidal_range` returns the heights of the gauges in metres."]
+
+
+@pytest.mark.parametrize(
+    ("description", "told"),
+    [
+        ("The record is shorter than a day.", ["if the record is shorter than a day"]),
+        ("If needed.", []),
+        ("Wrong input.", []),
+    ],
+)
+def test_an_error_needs_a_clause_of_its_own(description: str, told: list[str]) -> None:
+    raises = (ApiItem(name="ValueError", description=description),)
+    found = _sentences(summary=(), parameters=(), returns=(), raises=raises, notes=())
+    assert found == [f"`tidal_range` raises ValueError {one}." for one in told]
+
+
+@pytest.mark.parametrize(
+    "note", ["If needed, the record is downloaded.", "When using a diver, one day is enough."]
+)
+def test_a_condition_has_a_subject_and_a_verb(note: str) -> None:
+    assert not _sentences(summary=(), parameters=(), returns=(), raises=(), notes=(note,))
+
+
+def test_a_page_for_nobody_makes_no_task() -> None:
+    note = "You should never need to instantiate it directly."
+    with pytest.raises(StageRefusal, match="directly"):
+        _draft(_ENTRY.model_copy(update={"notes": (note,)}))
+
+
+@pytest.mark.parametrize(
     ("description", "kind", "default"),
     [
         ("Default is 0.5.", "", "0.5"),

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from rubric_core import CriterionKind
 from rubric_synth import Document
 from rubric_synth.extractive.claims import Passage
 from rubric_synth.extractive.facts import Fact, facts_of, parsing
 from rubric_synth.extractive.facts.parsing import NoGrammarError
+from rubric_synth.extractive.facts.prose import at_home, product_of
 
 
 def _fact(sentence: str, heading: str = "Notes") -> Fact | None:
@@ -112,6 +114,102 @@ def test_marks_of_emphasis_are_no_part_of_a_fact() -> None:
 )  # fmt: skip
 def test_what_does_not_stand_alone_is_no_fact(sentence: str) -> None:
     assert _fact(sentence) is None
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        # the subject names nothing without its page
+        "The third variable is an integer that represents the year of the survey.",
+        "The only option is the width of a plank that joins two hulls.",
+        "The resulting flow is used to compute the loss of a turbine.",
+        "A value of 0 suppresses all output of the swarm at each tide.",
+        "Production is limited by the nitrogen available in coastal water.",
+        "The accuracy and reproducibility depend on the gauge of the wire.",
+        "The length of the arrow is proportional to the speed of a stream.",
+        "The parameter is the tolerance of an integrator that steps in time.",
+        "Qx represents the outflow of a reservoir behind a dam.",
+        # no definition: a property, a part of something else
+        "Osmium is the densest metal that miners know of in rivers.",
+        "Krill is a component of the diet of many whales.",
+        "The keel is the third longest beam of a ship in the harbour.",
+        # a program's own verb, of one thing out of hundreds
+        "TideCalc reads the header of a file.",
+        "TideCalc relies on libraries.",
+        # half of a pair, an adverb that ties it to the sentence before
+        "Eels not only live in rivers that freeze.",
+        "Rather, salt marshes are protected by a belt of reeds.",
+        # says nothing
+        "The height of a dam is specified by the user.",
+        "Lagoons are connected to several other spaces.",
+        # a whether is no condition
+        "BuoySet indicates if the buoy is modelled by a spring.",
+    ],
+)
+def test_what_names_or_says_nothing_is_no_fact(sentence: str) -> None:
+    assert _fact(sentence) is None
+
+
+@pytest.mark.parametrize(
+    ("sentence", "question"),
+    [
+        ("In addition to the tide, a surge contains energy of the wind.",
+         "what does a surge contain in addition to the tide"),
+        ("TideCalc relies on a mesh to represent the sea bed.",
+         "what does TideCalc rely on to represent the sea bed"),
+        ("The wall of an artery contains three layers of tissue.",
+         "how many layers of tissue does the wall of an artery contain"),
+        ("The Coriolis force is the force that turns winds on Earth.",
+         "what is the Coriolis force"),
+    ],
+)  # fmt: skip
+def test_what_says_enough_is_asked_in_its_own_words(sentence: str, question: str) -> None:
+    fact = _fact(sentence)
+    assert fact is not None
+    assert fact.question == question
+
+
+_WEIR = "A weir is a low wall that raises the level of a river."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"# Rivers\n\n**Answer:**\n\n{_WEIR}",
+        f"# Rivers\n\n## Example 3\n\n{_WEIR}",
+        f"# Rivers\n\nFor this example, two mills stand on a river. {_WEIR}",
+        f"# Rivers\n\nConsider a mill on a river. {_WEIR}",
+    ],
+)
+def test_what_stands_in_an_example_is_no_fact(text: str) -> None:
+    document = Document(title="Rivers", text=text, source="a.md")
+    paragraphs = tuple(part for part in text.split("\n\n") if not part.startswith("#"))
+    assert not facts_of(document, [Passage("Rivers", "", paragraphs)])
+
+
+def test_a_title_in_bold_is_no_word_of_its_sentence() -> None:
+    fact = _fact("**Dams of the Coast** A weir is a low wall that raises the level of a river.")
+    assert fact is not None
+    assert fact.sentence == _WEIR
+
+
+def test_the_opening_names_the_section_that_most_facts_stand_in() -> None:
+    told = {f"Fact {n}.": Fact(CriterionKind.DEFINITION, f"Fact {n}.") for n in range(5)}
+    passage = Passage("weirs", "river works", tuple(told), ("weirs", *["locks"] * 3, "dams"))
+    found = list(told.values())
+    assert at_home(found, told, passage)[:2] == ("locks", "river works")
+    spread = passage._replace(homes=("weirs", "weirs", "locks", "locks", "dams"))
+    assert at_home(found, told, spread)[:2] == ("weirs", "river works")
+    elsewhere = passage._replace(homes=("dams", "mills", "locks", "locks", "dams"))
+    assert at_home(found, told, elsewhere)[:2] == ("river works", "")
+
+
+@pytest.mark.parametrize(
+    ("source", "product"), [("docs/tidecalc-manual.md", "TideCalc"), ("docs/manual.md", "")]
+)
+def test_a_product_stands_in_the_title_or_the_path(source: str, product: str) -> None:
+    text = "# Notes\n\n" + "In it TideCalc reads levels, and so TideCalc sorts them. " * 3
+    assert product_of(Document(title="Notes", text=text, source=source)) == product
 
 
 @pytest.mark.parametrize(

@@ -246,8 +246,10 @@ def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
     by_topic = Counter(fact.topic for fact in found if fact.topic)
     topics = sorted(by_topic, key=lambda topic: -min(by_topic[topic], _MOST_OF_A_TOPIC))
     wanted = set(topics[:_MOST_TOPICS])
+    none = [fact for fact in found if _PATTERNS["no_default"].match(fact.sentence)][:1]
     types = [fact for fact in found if fact.kind == CriterionKind.SHAPE]
     found = [fact for fact in found if fact.kind != CriterionKind.SHAPE]
+    found = [fact for fact in found if not _PATTERNS["no_default"].match(fact.sentence)]
     own = [fact for fact in found if not fact.topic]
     per = Counter[str]()
     conditions = 0
@@ -265,7 +267,8 @@ def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
         if not any(says_the_same(fact.sentence, other.sentence) for other in kept):
             kept.append(fact)
     kept += types[: min(_MOST_TYPES, max(_FEWEST + 1 - len(kept), 0))]
-    order = {id(fact): place for place, fact in enumerate((*found, *types, *notes))}
+    kept += none[: max(_FEWEST - len(kept), 0)]
+    order = {id(fact): place for place, fact in enumerate((*found, *types, *none, *notes))}
     return sorted(kept, key=lambda fact: order[id(fact)])
 
 

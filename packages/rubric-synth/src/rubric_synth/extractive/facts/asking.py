@@ -20,6 +20,7 @@ from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("facts")
 _CHANGES: Final = frozenset(_TABLE["kinds"]["change"].split())
+_ASKING: Final = frozenset(_TABLE["kinds"]["asking"].split())
 _PRAISE: Final = frozenset(_TABLE["gate"]["empty_complement"].split())
 _ORDINALS: Final = frozenset(_TABLE["gate"]["picking"].split())
 _PARTS: Final = frozenset(_TABLE["gate"]["no_definition"].split())
@@ -84,10 +85,11 @@ def _cause(clause: Clause) -> Asked | None:
 
 def _condition(clause: Clause) -> Asked | None:
     """What happens to … when …, or when … ?"""
+    conditions = {"advcl"} if clause.root.lemma_.lower() in _ASKING else {"advcl", "ccomp"}
     clauses = [
         one
         for one in clause.root.children
-        if one.dep_ == "advcl"
+        if one.dep_ in conditions
         and (mark := next(iter(one.subtree), None)) is not None
         and mark.lower_ in _CONDITIONS
     ]

@@ -103,7 +103,7 @@ def frames_of(
     meaning = _PATTERNS["pointer_behind"].sub("", meaning)
     is_choice = _PATTERNS["choice"].match(item.description) is not None
     frame = None if is_choice else _meaning(topic, meaning, len(items) > 1, proper)
-    if frame is not None and wording.defines(frame.fact.sentence, own, " ".join(entry.summary[:1])):
+    if frame is not None and wording.defines(frame.fact.sentence, own):
         yield frame
     if len(items) > 1:
         return
@@ -157,11 +157,11 @@ def _default(item: ApiItem, topic: str, first: str, further: list[Frame]) -> Ite
     if bare == "None":
         start = f"If {topic} is None, "
         of_none = [one for one in further if one.fact.sentence.startswith(start)]
-        if not of_none:
-            return  # it says nothing without what follows from it
-        further.remove(of_none[0])
-        sentence = f"By default {topic} is None; then {of_none[0].fact.sentence.removeprefix(start)}"
-        checked = of_none[0].probe
+        if of_none:  # what None does is what its default says
+            further.remove(of_none[0])
+            follows = of_none[0].fact.sentence.removeprefix(start)
+            sentence = f"By default {topic} is None, in which case {follows}"
+            checked = of_none[0].probe
     fact = Fact(CriterionKind.DEFAULT, sentence, topic, (value_of(shown),), question=question)
     yield Frame(fact, checked)
 

@@ -305,7 +305,7 @@ def at_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) 
         if id(facts.get(raw)) in ids
     )
     (home, count), *_ = homes.most_common(1) or [("", 0)]
-    if home == passage.subject:
+    if passage.subject in homes and homes[passage.subject] == count:
         return passage
     title = passage.context or passage.subject
     if home and count >= _FEWEST_AT_HOME:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from spacy.tokens import Token
+
 from rubric_core import CriterionKind
 from rubric_synth.extractive.facts.clauses import NOUNS, Asked, Clause
 from rubric_synth.extractive.facts.figures import Figure, figure_in
@@ -101,6 +103,8 @@ def _of(clause: Clause, kind: CriterionKind, verb: str, asked: Token) -> Asked |
         if one.i > clause.root.i and one.i not in gone and one.dep_ in {"prep", "advcl", "xcomp"}
     ]
     parts = [one for one in parts if not any(t.i in gone for t in one.subtree)]
+    purposes = (one.head for one in asked.subtree if one.dep_ == "aux" and one.lower_ == "to")
+    parts = parts or list(purposes)[:1]
     rest = text_of([t for one in parts for t in one.subtree])
     if len(rest.split()) < _FEWEST_OF_A_REST and not clause.lead:
         return None  # which of a hundred things is meant, nobody can know

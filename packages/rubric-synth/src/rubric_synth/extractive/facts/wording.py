@@ -4,7 +4,6 @@ import re
 from typing import Final
 
 from rubric_core.rewriting import patterns
-from rubric_judge.lexical.words import stem
 from rubric_synth import language
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.facts.parsing import is_english
@@ -117,21 +116,14 @@ def tells(sentence: str, own: frozenset[str], fewest: int = 2) -> bool:
     return len(_news(sentence, own)) >= fewest
 
 
-def defines(sentence: str, own: frozenset[str], summary: str = "") -> bool:
-    """Tell whether a sentence says what a thing is beyond its name, its summary and light words.
-
-    Where the noun or verb that carries it is the name again ("`pad_mode` is the padding mode …"), it
-    must say three things more.
+def defines(sentence: str, own: frozenset[str]) -> bool:
+    """Tell whether a sentence says two things of an object beside its names and light words.
 
     Args:
         sentence: "`tol` is the tolerance of the residual".
         own: Stems of the names of the object and of what it belongs to.
-        summary: What is said of the object anyway.
     """
-    news = _news(sentence, own | language.stems(summary)) - _LIGHT
-    carrier = _carrier(sentence)
-    is_own = not carrier or _is_own(stem(carrier.lower()), own)
-    return len(news) >= (_FEWEST_BESIDE_ITS_NAME if is_own else 2)
+    return len(_news(sentence, own) - _LIGHT) >= _FEWEST_NEW
 
 
 def _news(sentence: str, own: frozenset[str]) -> frozenset[str]:
@@ -145,24 +137,16 @@ def _is_own(word: str, own: frozenset[str]) -> bool:
     if word in own:
         return True
     return any(
-        word.startswith(part) or part.startswith(word) or (len(part) >= _WHOLE and part in word)
+        word.startswith(part)
+        or (len(word) >= _WHOLE and part.startswith(word))
+        or (len(part) > _WHOLE and word.endswith(part))
         for part in own
         if min(len(part), len(word)) >= _SHORTEST_WORD
     )
 
 
-def _carrier(sentence: str) -> str:
-    """Return the noun that says what a thing is, or the verb behind "whether to"; "" for none."""
-    found = _PATTERNS["whether_to"].search(sentence)
-    if found is not None:
-        return found[1]
-    rest = _PATTERNS["verb_behind_name"].sub("", sentence)
-    phrase = _PATTERNS["phrase_end"].split(rest)[0].strip(" .,`")
-    return phrase.split()[-1] if phrase else ""
-
-
 _WHOLE: Final = 4
-_FEWEST_BESIDE_ITS_NAME: Final = 3
+_FEWEST_NEW: Final = 2
 _LIGHT: Final = language.stems(_TABLE["light"])
 
 
