@@ -178,7 +178,9 @@ def _results(
         lowered = wording.with_article(language.lower_first(first, proper))
         sentence = f"`{entry.name}` returns {lowered}."
         if len(sure) > 1:
-            sentence = f"`{entry.name}` returns {lowered}, as {_PLACES[place]} of {len(sure)} results."
+            sentence = (
+                f"`{entry.name}` returns {lowered}, as {_PLACES[place]} of {len(sure)} results."
+            )
         fact = Fact(CriterionKind.RETURNS, sentence, question=f"what does `{entry.name}` return")
         if wording.defines(sentence, wording.own_stems(entry.name)):
             is_bare = not first.lower().startswith(("a ", "an ", "the "))
