@@ -177,6 +177,7 @@ def test_what_a_description_does_not_say_is_no_fact(description: str) -> None:
     "description",
     [
         "Sort a list of stations by their height.",  # commands
+        "Enable/disable grid in the chart of depths.",
         "Re-chart the depth of every buoy.",
         "Once the tide has turned, try to read the gauge.",
         "Only keep every nth gauge of the record.",
@@ -327,7 +328,13 @@ def test_a_summary_becomes_a_predicate(summary: str, predicate: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "summary", ["Tidal range.", "State space to transfer function.", "See the other function."]
+    "summary",
+    [
+        "Tidal range.",
+        "Forward 1D harmonic analysis.",
+        "State space to transfer function.",
+        "See the other function.",
+    ],
 )
 def test_a_summary_without_a_statement_is_no_fact(summary: str) -> None:
     assert not _sentences(summary=(summary,), parameters=(), returns=(), raises=(), notes=())

@@ -132,6 +132,8 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
     own = wording.own_stems(entry.name)
     question = f"what does {name} do"
     predicate = wording.as_predicate(summary)
+    if _PATTERNS["no_verb"].match(summary):
+        return None
     if predicate:
         told = f"{name} {predicate}."
         frame = Frame(

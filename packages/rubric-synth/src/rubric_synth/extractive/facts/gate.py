@@ -145,7 +145,8 @@ def _names(subject: Token, known: AbstractSet[str]) -> bool:
         return _is_of_a_name(subject)
     if is_abstract and child(subject, "compound") is None:
         return _is_of_a_name(subject)
-    if "the" not in lowered or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
+    is_some = lowered.isdisjoint({"the", "each", "every"})
+    if is_some or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
         return True
     is_defined = subject.head.lemma_ == "be" and child(subject.head, "attr") is not None
     parts = ("compound", "amod") if is_defined else ("compound",)
