@@ -119,18 +119,12 @@ def test_facts_beyond_those_of_one_question_make_another() -> None:
     assert len(_drafts(entry, ExtractiveConfig(questions_per_document=1))) == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"parameters": (), "raises": ()}, "no_parameters"),
-        ({"summary": (), "notes": ()}, "too_few_facts"),
-    ],
-)
-def test_an_entry_that_says_too_little_is_refused(change: dict[str, object], reason: str) -> None:
+@pytest.mark.parametrize("change", [{"parameters": (), "raises": ()}, {"summary": (), "notes": ()}])
+def test_an_entry_that_says_too_little_is_refused(change: dict[str, object]) -> None:
     few = {"parameters": _ENTRY.parameters[2:], "raises": (), **change}
     with pytest.raises(StageRefusal) as caught:
         _draft(_ENTRY.model_copy(update=few))
-    assert caught.value.reason == reason
+    assert caught.value.reason == "too_few_facts"
 
 
 @pytest.mark.parametrize(
@@ -183,6 +177,7 @@ def test_what_a_description_does_not_say_is_no_fact(description: str) -> None:
     "description",
     [
         "Sort a list of stations by their height.",  # commands
+        "Enable/disable grid in the chart of depths.",
         "Re-chart the depth of every buoy.",
         "Once the tide has turned, try to read the gauge.",
         "Only keep every nth gauge of the record.",
@@ -333,7 +328,13 @@ def test_a_summary_becomes_a_predicate(summary: str, predicate: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "summary", ["Tidal range.", "State space to transfer function.", "See the other function."]
+    "summary",
+    [
+        "Tidal range.",
+        "Forward 1D harmonic analysis.",
+        "State space to transfer function.",
+        "See the other function.",
+    ],
 )
 def test_a_summary_without_a_statement_is_no_fact(summary: str) -> None:
     assert not _sentences(summary=(summary,), parameters=(), returns=(), raises=(), notes=())

@@ -128,6 +128,7 @@ def test_what_does_not_stand_alone_is_no_fact(sentence: str) -> None:
         "The accuracy and reproducibility depend on the gauge of the wire.",
         "The length of the arrow is proportional to the speed of a stream.",
         "The parameter is the tolerance of an integrator that steps in time.",
+        "Each fragment spans the width of a channel between two banks.",
         "Qx represents the outflow of a reservoir behind a dam.",
         # no definition: a property, a part of something else
         "Osmium is the densest metal that miners know of in rivers.",

@@ -132,6 +132,8 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
     own = wording.own_stems(entry.name)
     question = f"what does {name} do"
     predicate = wording.as_predicate(summary)
+    if _PATTERNS["no_verb"].match(summary):
+        return None
     if predicate:
         told = f"{name} {predicate}."
         frame = Frame(
@@ -178,7 +180,9 @@ def _results(
         lowered = wording.with_article(language.lower_first(first, proper))
         sentence = f"`{entry.name}` returns {lowered}."
         if len(sure) > 1:
-            sentence = f"`{entry.name}` returns {lowered}, as {_PLACES[place]} of {len(sure)} results."
+            sentence = (
+                f"`{entry.name}` returns {lowered}, as {_PLACES[place]} of {len(sure)} results."
+            )
         fact = Fact(CriterionKind.RETURNS, sentence, question=f"what does `{entry.name}` return")
         if wording.defines(sentence, wording.own_stems(entry.name)):
             is_bare = not first.lower().startswith(("a ", "an ", "the "))

@@ -96,6 +96,8 @@ def _condition(clause: Clause) -> Asked | None:
     if len(clauses) != 1 or subject_of(clauses[0]) is None:
         return None
     words = list(clauses[0].subtree)
+    if words[-1].i - words[0].i >= len(words):
+        return None  # the clause is broken up: it was read wrongly
     own = subject_of(clauses[0])
     is_named = own is not None and own.pos_ in NOUNS
     condition = text_of(words)

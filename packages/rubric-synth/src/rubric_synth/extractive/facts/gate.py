@@ -3,6 +3,7 @@
 The checks read the finished sentence: what it points at, what it says, who says it.
 """
 
+import re
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -26,6 +27,7 @@ _DEMONSTRATIVE: Final = frozenset({"this", "that", "these", "those"})
 _WEAK_DETERMINER: Final = frozenset(
     {"this", "that", "these", "those", "another", "some", "such", "any", "no"}
 )
+_LIMITS: Final = frozenset({"relcl", "acl", "prep"})
 _LONGEST: Final = 45
 
 
@@ -134,19 +136,32 @@ def _names(subject: Token, known: AbstractSet[str]) -> bool:
     lowered = {one.lower_ for one in words}
     is_weak = bool(lemmas & _TABLE["vague_before"] or lowered & _WEAK_DETERMINER)
     is_counted = any(one.tag_ in {"PRP$", "JJS", "CD"} for one in words)
-    if subject.pos_ not in _NOUNS or len(subject.text) == 1:
-        return False
-    if is_part or is_vague or is_weak or is_counted:
+    is_noun = subject.pos_ in _NOUNS and len(subject.text) > 1
+    is_found = not (lemmas | lowered).isdisjoint(_TABLE["found_before"])
+    if not is_noun or is_part or is_vague or is_weak or is_counted or is_found:
         return False
     is_abstract = subject.lemma_.lower() in _TABLE["abstract_head"]
-    if is_abstract or not (lemmas | lowered).isdisjoint(_TABLE["picking"]):
+    if not (lemmas | lowered).isdisjoint(_TABLE["picking"]):
         return _is_of_a_name(subject)
-    if "the" not in lowered or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
+    if is_abstract and child(subject, "compound") is None:
+        return _is_of_a_name(subject)
+    is_some = lowered.isdisjoint({"the", "each", "every"})
+    if is_some or subject.pos_ == "PROPN" or stem(subject.lower_) in known:
         return True
     is_defined = subject.head.lemma_ == "be" and child(subject.head, "attr") is not None
     parts = ("compound", "amod") if is_defined else ("compound",)
     is_named = subject.tag_ == "NN" and child(subject, *parts) is not None
-    return is_named or any(map(_completes, subject.children))
+    return is_named or _is_explained(subject) or any(map(_completes, subject.children))
+
+
+def _is_explained(subject: Token) -> bool:
+    """Tell whether a sentence says of its subject what it is: "the trachea is a tube that …"."""
+    attribute = child(subject.head, "attr") if subject.head.lemma_ == "be" else None
+    if attribute is None or subject.lemma_.lower() in _TABLE["agent"]:
+        return False
+    article = child(attribute, "det")
+    behind = [one for one in attribute.children if one.i > attribute.i and one.dep_ in _LIMITS]
+    return article is not None and article.lower_ in {"a", "an"} and bool(behind)
 
 
 def _completes(part: Token) -> bool:
@@ -163,7 +178,8 @@ def _completes(part: Token) -> bool:
 
 def _is_of_a_name(noun: Token) -> bool:
     """Tell whether a noun that names nothing is completed by one that does."""
-    if child(noun, "compound") is not None and child(noun, "compound").pos_ == "PROPN":
+    compound = child(noun, "compound")
+    if compound is not None and compound.pos_ == "PROPN":
         return True
     for part in noun.children:
         target = child(part, "pobj") if part.dep_ == "prep" and part.i > noun.i else None
@@ -263,6 +279,8 @@ def _is_empty(root: Token, subject: Token) -> bool:
     if any(one is not None and one.lemma_.lower() in _TABLE[name] for one, name in idle):
         return True
     own = {one.i for one in subtree(subject)}
+    for second in (one for one in root.children if one.dep_ == "conj"):
+        own |= {one.i for one in second.subtree}
     told = [one for one in root.doc if one.i not in own and _counts(one)]
     count = len(told) + (complement is not None and complement.pos_ == "ADJ")
     is_passive = child(root, "auxpass") is not None and child(root, "oprd") is None
@@ -271,7 +289,7 @@ def _is_empty(root: Token, subject: Token) -> bool:
 
 def _counts(token: Token) -> bool:
     """Tell whether a word behind the verb says something: a thing, a number, a degree."""
-    if token.pos_ not in _NOUNS:
+    if token.pos_ not in _NOUNS or token.dep_ == "compound":
         return token.like_num or token.tag_ in {"JJR", "RBR"}
     lemma = token.lemma_.lower()
     before = {one.lower_ for one in token.children if one.i < token.i}
@@ -279,6 +297,15 @@ def _counts(token: Token) -> bool:
         return False
     has_name = any(one.pos_ in {"PROPN", "NUM"} or one.text == "`" for one in token.children)
     return lemma not in _TABLE["says_little"] or has_name
+
+
+def may_stand_alone(sentence: str) -> bool:
+    """Tell whether a sentence opens as one can that is understood alone; the rest the parser says.
+
+    Args:
+        sentence: Not parsed yet.
+    """
+    return _LINKED.match(sentence) is None and _PRONOUN.match(sentence) is None
 
 
 def is_plain(sentence: str) -> bool:
@@ -290,3 +317,4 @@ def is_plain(sentence: str) -> bool:
 
 _SIGNS: Final = patterns(read_table("patterns")["prose_signs"])
 _LINKED: Final = phrase("linked")
+_PRONOUN: Final = re.compile(r"(?:It|They|Its|Their|There|Some|Many|Several|That|Those|Such)\b")

@@ -167,7 +167,7 @@ def _default(item: ApiItem, topic: str, first: str, further: list[Frame]) -> Ite
 
 
 def _choices(item: ApiItem) -> list[str]:
-    """Return the values that a parameter may take: quoted in its type, or listed behind "must be"."""
+    """Return the values that a parameter may take: quoted in its type, or behind "must be"."""
     quoted = list(dict.fromkeys(_PATTERNS["quoted"].findall(item.kind)))
     found = None if quoted else _PATTERNS["must_be"].search(item.description)
     if found is None or "default" in found[0].lower():
@@ -203,11 +203,10 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
         ("deprecated", "not used", "unused")
     ):
         return None
-    if wording.is_command(meaning):
-        return None
     is_verb = wording.is_parameters_verb(meaning) or _PATTERNS["participle"].match(meaning)
     is_asking = _PATTERNS["asking"].match(meaning) is not None
-    if not is_verb and not is_asking and not wording.is_whole_phrase(meaning):
+    is_phrase = is_verb or is_asking or wording.is_whole_phrase(meaning)
+    if wording.is_command(meaning) or not is_phrase:
         return None
     lowered = language.lower_first(meaning, proper)
     question = f"the meaning of {topic}"

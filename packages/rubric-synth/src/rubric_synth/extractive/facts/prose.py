@@ -9,8 +9,8 @@ from spacy.tokens import Doc
 
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
-from rubric_synth import language
 from rubric_judge.lexical.words import stem
+from rubric_synth import language
 from rubric_synth.cleaning.markup import sections
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
@@ -49,7 +49,9 @@ _FEWEST_SECTIONS: Final = 3
 _SHORTEST_NAME: Final = 4
 _MOST_NAMES: Final = 8
 _FEWEST_AT_HOME: Final = 3
-_BOLD_TITLE: Final = re.compile(r"^\s*(\*\*|__)[^*_]{2,80}\1[.:]?\s+(?=[A-Z])(?![A-Z]\w* (?:is|are)\b.{0,3}$)")
+_BOLD_TITLE: Final = re.compile(
+    r"^\s*(\*\*|__)[^*_]{2,80}\1[.:]?\s+(?=[A-Z])(?![A-Z]\w* (?:is|are)\b.{0,3}$)"
+)
 _TITLE_ALONE: Final = re.compile(r"^\W*(?:\w+\W{1,3}){1,6}$")
 _SUPPOSED: Final = phrase("supposed")
 _LINKS: Final = re.compile(r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b")
@@ -114,7 +116,9 @@ def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
         known: Sentences, each with the stems of what its question names anyway.
         text: Where they stand, which shows what is a name.
     """
-    usable = [raw for raw in known if _is_candidate(raw)][:_MOST_PARSED]
+    likely = (raw for raw in known if _is_candidate(raw))
+    usable = [raw for raw in likely if gate.may_stand_alone(_without_addition(raw))]
+    usable = usable[:_MOST_PARSED]
     names = names_of(text)
     small = {word for word in language.words(text) if word.islower()}
     plain = [_without_addition(raw) for raw in usable]
@@ -328,9 +332,10 @@ def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
     shared = sum(bool(own & language.stems(clause)) for clause in clauses)
     subject = passage.subject if shared >= _SHARED or not passage.context else ""
     about: list[str] = []
-    for name in (subject, passage.context, product):
+    for shown in (subject, passage.context, product):
+        name = ": ".join(one for one in shown.split(": ") if not _GENERIC.match(one))
         is_told = language.stems(name) <= asked_for | language.stems(" ".join(about))
-        if name and not name.endswith("?") and not _GENERIC.match(name) and not is_told:
+        if name and not name.endswith("?") and not is_told:
             about.append(name)
     opening = f"{language.capital_first(' in '.join(about))}: " if about else ""
     first, *others = clauses

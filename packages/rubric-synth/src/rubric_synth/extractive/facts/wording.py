@@ -77,6 +77,8 @@ def is_command(text: str) -> bool:
     """Tell whether a text tells the program what to do: "Return a reader", "Raise if …"."""
     first, _, rest = text.partition(" ")
     word = first.lower()
+    if "/" in word:  # "enable/disable the grid"
+        return word.split("/")[0] in phrases.VERBS | _MORE_VERBS | _PARAMETER_VERBS
     is_verb = word in phrases.VERBS | _MORE_VERBS and word not in _ENGLISH_NOUNS
     return is_verb and not is_parameters_verb(text) and rest.partition(" ")[0] not in _LINKS
 
