@@ -102,7 +102,7 @@ def _name(page: Path) -> str:
 def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as a reader of the pages has it: a dataset, and a run with two checkpoints."""
     folder = tmp_path_factory.mktemp("workplace")
-    collected = collect(["python:numpy.linalg"], folder / "documents")
+    collected = collect(["python:scipy.interpolate"], folder / "documents")
     synthesise(collected.out, folder / "dataset")
     checkpoints = folder / "runs" / "mine" / "checkpoints"
     policy = build_tiny_policy(

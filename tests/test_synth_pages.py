@@ -43,7 +43,7 @@ def test_the_dry_run_of_the_page_makes_tasks(root: Path, printed: Callable[[str]
 
     assert (
         int(shown.splitlines()[-1]) > 5
-    )  # of 29 pages of numpy 2.4, of which most have little prose
+    )  # of 60 pages of scipy, of which most have little prose
 
 
 def test_the_page_of_contexts_shows_the_prompt(root: Path, printed: Callable[[str], str]) -> None:

@@ -119,12 +119,18 @@ def test_facts_beyond_those_of_one_question_make_another() -> None:
     assert len(_drafts(entry, ExtractiveConfig(questions_per_document=1))) == 1
 
 
-@pytest.mark.parametrize("change", [{"parameters": (), "raises": ()}, {"summary": (), "notes": ()}])
-def test_an_entry_that_says_too_little_is_refused(change: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"parameters": (), "raises": ()}, "no_parameters"),
+        ({"summary": (), "notes": ()}, "too_few_facts"),
+    ],
+)
+def test_an_entry_that_says_too_little_is_refused(change: dict[str, object], reason: str) -> None:
     few = {"parameters": _ENTRY.parameters[2:], "raises": (), **change}
     with pytest.raises(StageRefusal) as caught:
         _draft(_ENTRY.model_copy(update=few))
-    assert caught.value.reason == "too_few_facts"
+    assert caught.value.reason == reason
 
 
 @pytest.mark.parametrize(
