@@ -173,7 +173,10 @@ def test_criteria_in_free_text_are_said_to_be_judged_by_words(
     command: Callable[..., _Done],
 ) -> None:
     row = json.loads(json.dumps(outcomes[0].tasks[0]))
-    row["criteria"][0]["verification_method"] = "An expert reads it."
+    row["criteria"][0] |= {
+        "description": "Explains what it is for.",
+        "verification_method": "An expert reads it.",
+    }
     write([outcomes[0].model_copy(update={"tasks": (row,)}), *outcomes[1:]])
     done = command("stats", tmp_path / "data")
     said = "Judged by words only: 1 of 50 criteria"
