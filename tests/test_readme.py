@@ -361,7 +361,8 @@ def test_the_evaluation_of_a_policy_folder_runs(
     printed, errors = capsys.readouterr()
     assert errors == ""
     assert "mean=" in printed
-    assert printed.splitlines()[-1].startswith("mean=0.0 ci_low=-0.98")
+    # The tiny policy earns nothing twice; few documents, so a wide interval.
+    assert re.match(r"mean=0\.0 ci_low=-0\.\d+ ci_high=0\.\d+ n=\d", printed.splitlines()[-1])
 
 
 # --- every page -----------------------------------------------------------------------------------
