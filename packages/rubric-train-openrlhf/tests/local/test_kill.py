@@ -24,7 +24,7 @@ from rubric_train_openrlhf.run.records import RunSummary
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 
 
 def written(config: TrainConfig) -> str:

@@ -20,7 +20,7 @@ from rubric_train_openrlhf.run.folder import RunFolder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LIMIT_S = 120.0
+LIMIT_S = 600.0
 CLI = [sys.executable, "-m", "rubric_train_openrlhf.cli"]
 AT_TORCH = """
 import sys
