@@ -1,6 +1,7 @@
 """Documents in, a better policy out: the whole pipeline on two cores, with a real language model.
 
-numpy's and scipy's own documentation becomes questions with hidden passages and weighted rubrics.
+The documentation of numpy, scipy and networkx becomes questions with hidden passages and weighted
+rubrics.
 SmolLM2-135M-Instruct, out of an installed package, is trained by GRPO on a judge's scores, and
 beside it on reference answers (SFT); all of them then answer the same test questions, from
 documents that no training question used.
@@ -73,7 +74,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import SupervisedStep
 
 PRESETS = Path(__file__).parents[1] / "configs" / "train"
-SOURCES = ("python:numpy", "python:scipy")
+SOURCES = ("python:numpy", "python:scipy", "python:networkx")
 TEMPERATURE = 0.8
 COOLER_TEMPERATURES = (0.8, 0.7, 0.6, 0.5, 0.4)
 SHOWN = 3

@@ -171,14 +171,14 @@ def test_numpy_and_scipy_give_the_quickstart_enough_sound_tasks(
 ) -> None:
     dataset = of_real_model[0] / "tasks"
 
-    assert sum(1 for _ in read_tasks(dataset / "train.jsonl")) >= 320
-    assert sum(1 for _ in read_tasks(dataset / "validation.jsonl")) >= 80
-    assert sum(1 for _ in read_tasks(dataset / "test.jsonl")) >= 80
+    assert sum(1 for _ in read_tasks(dataset / "train.jsonl")) >= 250
+    assert sum(1 for _ in read_tasks(dataset / "validation.jsonl")) >= 60
+    assert sum(1 for _ in read_tasks(dataset / "test.jsonl")) >= 60
     assert check_dataset(dataset).problems == ()
     for task in read_tasks(dataset / "test.jsonl"):
         for criterion in task.rubric:
-            assert criterion.required_elements and criterion.expected_keywords  # noqa: PT018
-            assert criterion.description and criterion.verification_method  # noqa: PT018
+            assert criterion.kind and criterion.expected_keywords  # noqa: PT018
+            assert criterion.description.startswith("Says that ")
     controls = dataset_statistics(dataset).controls
     assert controls["reference"] >= 0.85
     for form in ("fixed_template", "learned_template", "shuffled", "negated"):

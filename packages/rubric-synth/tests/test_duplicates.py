@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rubric_synth import CollectConfig, Document
 from rubric_synth.duplicates.minhash import rows_per_band, shingles, signature, signature_twins
-from rubric_synth.duplicates.passages import PassageIndex
+from rubric_synth.duplicates.passages import PassageIndex, PassageSet
 from rubric_synth.duplicates.selection import Twin, find_twins, fingerprint
 
 _WATER = "The gauge records the level of the water at the pier of the harbour every hour."
@@ -164,3 +164,22 @@ def test_a_passage_is_looked_for_in_other_splits_alone() -> None:
     assert index.find_or_add(long, "train", "b") is None
     assert index.find_or_add(short, "test", "c") in {"a", "b"}
     assert index.find_or_add(_sentences(2, 15), "test", "d") is None
+
+
+def test_what_a_run_keeps_shares_no_passage_in_whatever_order_it_is_checked() -> None:
+    boilerplate = _sentences(1, 8)
+    index = PassageIndex(0.5)
+    kept: list[tuple[str, str, str]] = []
+    for number in range(200):
+        split = ("train", "validation", "test")[number * 7 % 3]
+        passage = f"{boilerplate} {_sentences(number + 2, 5)}"
+        if index.find_or_add(passage, split, str(number)) is None:
+            kept.append((passage, split, str(number)))
+    assert len({split for _, split, _ in kept}) > 1
+    for order in (kept, sorted(kept, key=lambda one: one[1]), kept[::-1]):
+        passages = PassageSet(0.5)
+        for one in order:
+            passages.add(*one)
+        assert list(passages.twins()) == []
+    passages.add(kept[0][0], "another", "copy")
+    assert [name for _, name in passages.twins()] == ["copy"]

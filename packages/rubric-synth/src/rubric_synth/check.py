@@ -14,7 +14,7 @@ from rubric_core.files import file_sha256, open_file
 from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset import folder
-from rubric_synth.duplicates.passages import PassageIndex
+from rubric_synth.duplicates.passages import PassageSet
 from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 
@@ -155,7 +155,7 @@ class _Folder:
         jaccard = self._rules.quality.near_duplicate_question_jaccard if self._rules else 1.0
         self._questions = QuestionIndex(jaccard)
         quality = (self._rules or SynthConfig()).quality
-        self._passages = PassageIndex(quality.near_duplicate_passage_containment)
+        self._passages = PassageSet(quality.near_duplicate_passage_containment)
 
     def problems(self, collected: Path | None) -> Iterator[str]:
         yield from self._wrong_rules
@@ -164,6 +164,8 @@ class _Folder:
             yield from self._in_file(name, self._check_hash(name, expected))
         for split in folder.SPLITS:
             yield from self._in_file(f"{split}.jsonl", self._check_split(split))
+        for twin, name in self._passages.twins():
+            yield f"tasks {twin} and {name} of different splits share a passage, or most of one"
         yield from self._in_file(folder.REJECTED_FILE, self._check_rejected())
         yield from self._check_counts()
         if collected is not None:
@@ -278,9 +280,7 @@ class _Folder:
         elif twin := self._questions.find_or_add(task.question, name):
             yield f"tasks {twin} and {name} ask the same question"
         self._ids.add(name)
-        passage = task.grounding.reveal()
-        if twin := self._passages.find_or_add(passage, split, name):
-            yield f"tasks {twin} and {name} of different splits share a passage, or most of one"
+        self._passages.add(task.grounding.reveal(), split, name)
         if self._rules is not None:
             yield from _broken_rules(task, name, split, self._rules)
 

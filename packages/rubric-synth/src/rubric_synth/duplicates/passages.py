@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Final
 
@@ -112,15 +112,28 @@ class PassageIndex:
             task_id: Given back for later twins of this passage, which is added where it is new.
         """
         own = _numbers(sample(passage))
+        return self.find_or_add_sample(own, len(own), split, task_id)
+
+    def find_or_add_sample(
+        self, own: array[int], size: int, split: str, task_id: str
+    ) -> str | None:
+        """Do the same with the sampled shingles of a passage.
+
+        Args:
+            own: Those that count.
+            size: How many there are with those that do not.
+            split: Of the task.
+            task_id: Given back for later twins.
+        """
         lists = (self._holders[number] for number in own if number in self._holders)
         shared = Counter(task for known in lists for task in known)
         for task, count in shared.items():
-            name, theirs, size = self._tasks[task]
-            least = max(_FEWEST, self._containment * min(len(own), size))
+            name, theirs, of_other = self._tasks[task]
+            least = max(_FEWEST, self._containment * min(size, of_other))
             if theirs != split and count > least:
                 return name
         number = len(self._tasks)
-        self._tasks.append((task_id, split, len(own)))
+        self._tasks.append((task_id, split, size))
         for value in own:
             known = self._holders.setdefault(value, array("i"))
             if len(known) < _MOST_HOLDERS:
@@ -128,4 +141,34 @@ class PassageIndex:
         return None
 
 
-__all__ = ["PassageIndex", "contained_twins", "sample"]
+class PassageSet:
+    """Passages of finished tasks, compared once all are there: in whatever order, with one result.
+
+    What 64 passages and more share is boilerplate here. `PassageIndex`, which meets them one by
+    one, takes the first 64 for more than that, so it leaves nothing that is found here.
+    """
+
+    def __init__(self, containment: float) -> None:
+        """Begin without passages.
+
+        Args:
+            containment: Above this share of common shingles of the shorter two passages are one.
+        """
+        self._containment = containment
+        self._tasks: list[tuple[str, str, array[int]]] = []
+
+    def add(self, passage: str, split: str, task_id: str) -> None:
+        """Add the passage of a task."""
+        self._tasks.append((task_id, split, _numbers(sample(passage))))
+
+    def twins(self) -> Iterator[tuple[str, str]]:
+        """Yield pairs of tasks of two splits that share a passage, each task as the later one once."""
+        holders = Counter(value for _, _, own in self._tasks for value in own)
+        index = PassageIndex(self._containment)
+        for name, split, own in self._tasks:
+            rare = array("Q", (value for value in own if holders[value] < _MOST_HOLDERS))
+            if twin := index.find_or_add_sample(rare, len(own), split, name):
+                yield twin, name
+
+
+__all__ = ["PassageIndex", "PassageSet", "contained_twins", "sample"]
