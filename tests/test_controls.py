@@ -28,8 +28,8 @@ def test_both_commands_give_a_control_the_same_reward(
         TinyConfig(hidden_size=16, intermediate_size=16, layers=1, heads=2, kv_heads=2),
         seed=0,
     ).save(Path("base"))
-    shutil.copy(root / "configs" / "judge" / "lexical.yaml", "lexical.yaml")
-    command = "rubric-eval heldout base=policy:base --tasks all.jsonl --judge lexical.yaml"
+    shutil.copy(root / "configs" / "judge" / "claims.yaml", "claims.yaml")
+    command = "rubric-eval heldout base=policy:base --tasks all.jsonl --judge claims.yaml"
     monkeypatch.setattr("sys.argv", shlex.split(f"{command} --controls --max-tokens 2 --out eval"))
     try:
         with pytest.raises(SystemExit) as ended:

@@ -70,7 +70,7 @@ def test_the_commands_of_the_page_run_and_leave_the_folder_that_it_describes(
     folder = workplace / "evals" / "heldout"
     table = HeldoutTable.model_validate_json((folder / "heldout.json").read_bytes())
     assert [(row.model, row.judge) for row in table.rows] == [
-        (model, judge) for model in ("base", "sft", "grpo") for judge in ("lexical", "second")
+        (model, judge) for model in ("base", "sft", "grpo") for judge in ("claims", "second")
     ]
     described = re.findall(r"^\| `([a-zA-Z_./]+)` \|", page, re.MULTILINE)
     names = {"MODEL": "base", "JUDGE": "second", "seed_S": "seed_1"}

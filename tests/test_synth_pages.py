@@ -41,9 +41,7 @@ def test_the_dry_run_of_the_page_makes_tasks(root: Path, printed: Callable[[str]
 
     shown = printed(f"{code}\nprint(sum(report.tasks.values()))")
 
-    assert (
-        int(shown.splitlines()[-1]) > 5
-    )  # of 60 pages of scipy, of which most have little prose
+    assert int(shown.splitlines()[-1]) > 5  # of 60 pages of scipy, of which most have little prose
 
 
 def test_the_page_of_contexts_shows_the_prompt(root: Path, printed: Callable[[str], str]) -> None:

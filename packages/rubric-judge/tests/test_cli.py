@@ -52,7 +52,9 @@ def score(
     """Return a function that runs `rubric-judge score` in a folder with one task."""
     write_tasks(tmp_path / "tasks.jsonl", [task])
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("rubric_judge.console.progress.QUIET_S", 3600.0)  # no line of a slow machine
+    monkeypatch.setattr(
+        "rubric_judge.console.progress.QUIET_S", 3600.0
+    )  # no line of a slow machine
 
     def run(responses: Sequence[str], judge: Path | str, *more: str, out: str = "out.jsonl") -> Run:
         Path("responses.jsonl").write_text("\n".join(responses))

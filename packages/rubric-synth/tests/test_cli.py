@@ -26,7 +26,9 @@ def run(
 ) -> Iterator[Callable[..., _Done]]:
     """Run the command line in the test's folder."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("rubric_judge.console.progress.QUIET_S", 3600.0)  # no line of a slow machine
+    monkeypatch.setattr(
+        "rubric_judge.console.progress.QUIET_S", 3600.0
+    )  # no line of a slow machine
 
     def call(*arguments: str | Path) -> _Done:
         status = 0

@@ -167,19 +167,19 @@ def test_a_passage_is_looked_for_in_other_splits_alone() -> None:
 
 
 def test_what_a_run_keeps_shares_no_passage_in_whatever_order_it_is_checked() -> None:
-    boilerplate = _sentences(1, 8)
+    boilerplate, special = _sentences(1, 30), _sentences(2, 30)
+    passages = [(f"{boilerplate} {_sentences(n + 3, 70)}", "train", str(n)) for n in range(70)]
+    for split, seed in (("train", 100), ("test", 101)):
+        passages.append((f"{boilerplate} {special} {_sentences(seed, 40)}", split, split))
     index = PassageIndex(0.5)
-    kept: list[tuple[str, str, str]] = []
-    for number in range(200):
-        split = ("train", "validation", "test")[number * 7 % 3]
-        passage = f"{boilerplate} {_sentences(number + 2, 5)}"
-        if index.find_or_add(passage, split, str(number)) is None:
-            kept.append((passage, split, str(number)))
-    assert len({split for _, split, _ in kept}) > 1
-    for order in (kept, sorted(kept, key=lambda one: one[1]), kept[::-1]):
-        passages = PassageSet(0.5)
+    assert [index.find_or_add(*one) for one in passages] == [None] * 72
+    for order in (passages, passages[::-1]):
+        all_of_them = PassageSet(0.5)
         for one in order:
-            passages.add(*one)
-        assert list(passages.twins()) == []
-    passages.add(kept[0][0], "another", "copy")
-    assert [name for _, name in passages.twins()] == ["copy"]
+            all_of_them.add(*one)
+        assert list(all_of_them.twins()) == []
+    all_of_them.add(passages[0][0], "test", "copy")
+    assert list(all_of_them.twins()) == [("0", "copy")]
+    # One by one, and the other way round, the two would be found.
+    index = PassageIndex(0.5)
+    assert [one[2] for one in passages[::-1] if index.find_or_add(*one)] == ["train"]

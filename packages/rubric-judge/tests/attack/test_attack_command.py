@@ -24,7 +24,9 @@ def command(
 ) -> Iterator[Command]:
     """Return a function that runs `rubric-judge attack` on the lexical judge."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("rubric_judge.console.progress.QUIET_S", 3600.0)  # no line of a slow machine
+    monkeypatch.setattr(
+        "rubric_judge.console.progress.QUIET_S", 3600.0
+    )  # no line of a slow machine
 
     def run(
         *words: str, judge: Path = CONFIGS / "lexical.yaml", out: str = "out"

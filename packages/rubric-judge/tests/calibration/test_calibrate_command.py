@@ -57,7 +57,9 @@ def command(
         ]
         Path(f"{rater}.jsonl").write_text("\n".join(labels))
     Path("lexical.yaml").write_text("type: lexical\n")
-    monkeypatch.setattr("rubric_judge.console.progress.QUIET_S", 3600.0)  # no line of a slow machine
+    monkeypatch.setattr(
+        "rubric_judge.console.progress.QUIET_S", 3600.0
+    )  # no line of a slow machine
 
     def run(*words: str) -> tuple[int, str, str]:
         monkeypatch.setattr("sys.argv", ["rubric-judge", "calibrate", *words])

@@ -28,7 +28,8 @@ FACTORS = {"named": 1.0, "parameters": 0.0, "returns": 0.5}
 def test_a_run_says_what_it_masks_and_trains_on_the_rest(
     make_config: MakeConfig, write_calibration: Write
 ) -> None:
-    config = make_config(steps=2, judge={"calibration": write_calibration(FACTORS)})
+    judge = {"calibration": write_calibration(FACTORS), "spec": {"type": "lexical"}}
+    config = make_config(steps=2, judge=judge)
 
     plan = describe_plan(config)
     assert "admission: 1 of 3 criteria masked (parameters); 1 weighed down (returns × 0.5)" in plan
@@ -49,7 +50,7 @@ def test_a_run_says_what_it_masks_and_trains_on_the_rest(
     assert json.loads(text.splitlines()[0])["shares"]["parameters"] == 0
 
     write_calibration(FACTORS | {"parameters": 1.0})
-    longer = make_config(steps=3, judge={"calibration": config.judge.calibration})
+    longer = make_config(steps=3, judge=judge)
     with pytest.raises(ResumeError, match="admits other criteria"):
         run_grpo(longer, resume=True)
 

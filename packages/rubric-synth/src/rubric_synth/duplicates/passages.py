@@ -162,7 +162,7 @@ class PassageSet:
         self._tasks.append((task_id, split, _numbers(sample(passage))))
 
     def twins(self) -> Iterator[tuple[str, str]]:
-        """Yield pairs of tasks of two splits that share a passage, each task as the later one once."""
+        """Yield pairs of tasks of two splits that share a passage, the later one once."""
         holders = Counter(value for _, _, own in self._tasks for value in own)
         index = PassageIndex(self._containment)
         for name, split, own in self._tasks:

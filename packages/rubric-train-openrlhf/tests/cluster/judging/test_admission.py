@@ -29,7 +29,9 @@ FACTORS = {"named": 1.0, "parameters": 0.0, "returns": 1.0}
 async def test_a_masked_criterion_is_in_no_verdict_credit_or_held_out_reward(
     make_config: MakeConfig, tasks: Sequence[Task], write_calibration: Write
 ) -> None:
-    config = make_config(judge={"calibration": write_calibration(FACTORS)})
+    config = make_config(
+        judge={"calibration": write_calibration(FACTORS), "spec": {"type": "lexical"}}
+    )
     coordinator = JudgeCoordinator(config)
     whole = "The function fn_2 takes left_2 and it returns something."
     texts = [whole, "The function fn_2 takes left_2 and no more."] * 2

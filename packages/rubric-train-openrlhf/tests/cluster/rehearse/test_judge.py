@@ -54,7 +54,7 @@ def test_who_judges() -> None:
     assert chosen(subject("auto", MODEL, on_cluster=True)) == "config"
     assert chosen(subject("config", MODEL)) == "config"
     assert chosen(subject("lexical", MODEL)) == "lexical"
-    with pytest.raises(TrainConfigError, match="--judge config or --judge lexical"):
+    with pytest.raises(TrainConfigError, match="--judge config or --judge claims"):
         chosen(subject("fake", LexicalConfig()))
 
 

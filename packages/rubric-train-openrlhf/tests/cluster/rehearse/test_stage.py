@@ -27,7 +27,7 @@ def checked(production: Any, tmp_path: Path, **options: Any) -> Subject:
 def test_the_run_s_own(production: Any, tmp_path: Path) -> None:
     subject = checked(production, tmp_path)
     with staged(subject) as small:
-        assert small.judge.spec.type == "lexical"
+        assert small.judge.spec.type == "claims"
         own = {task.task_id for task in read_tasks(production.values["data"]["train"])}
         assert {task.task_id for task in read_tasks(small.data.train)} <= own
         assert (
