@@ -67,7 +67,8 @@ class _Labels:
         pools = {pool for of_line in self.pools.values() for pool in of_line.values()}
         self.groups: tuple[_Group, ...] = (None,)
         if target.per_criterion:
-            self.groups = tuple(sorted(pools, key=lambda one: one.name))
+            named: list[Pool] = sorted(pools, key=lambda one: one.name)
+            self.groups = tuple(named)
 
     def test(self, group: _Group, results: Sequence[JudgeResult], *, delta: float) -> RiskTest:
         """Test whether the risk of a group of criteria is above α.

@@ -162,7 +162,7 @@ def _pooled(paired: pairing.Paired) -> list[str]:
                 found.setdefault(pool.name, set()).add(criterion.id)
     if not found:
         return []
-    ids = counted(len(set().union(*found.values())), "id")
+    ids = counted(len({name for names in found.values() for name in names}), "id")
     kinds = ", ".join(f"{name} {len(names)}" for name, names in sorted(found.items()))
     return [report.WORDS["pooled"].format(ids=ids, kinds=kinds)]
 
