@@ -21,7 +21,7 @@ PAGE = ROOT / "docs/tutorials/trl.md"
 
 @pytest.fixture
 def dataset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    collected = collect(["python:numpy.linalg"], tmp_path / "collected")
+    collected = collect(["python:scipy.interpolate"], tmp_path / "collected")
     synthesise(collected.out, tmp_path / "dataset")
     (tmp_path / "judge.yaml").write_text("type: claims\n", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
