@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, {examples!r})
 import quickstart
 
-def documents_to_tasks(out):
+def documents_to_tasks(out, *, context):
     for name in ("documents", "tasks"):
         shutil.copytree(Path({made!r}, name), out / name)
     splits = ("train", "validation", "test")

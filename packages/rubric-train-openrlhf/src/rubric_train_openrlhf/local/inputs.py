@@ -9,6 +9,7 @@ from rubric_core import Judge, Pooling, RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
 from rubric_judge.capabilities import Checking, fingerprint
+from rubric_judge.config import is_program
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -37,10 +38,11 @@ class RunInputs(NamedTuple):
     documents: tuple[str, ...] = ()
     """What a policy built from nothing is pre-trained on."""
 
-    def is_judge_asked(self, steps: int) -> bool:
-        """Whether a run of so many steps has one to make, by a judge that can be checked."""
+    def is_judge_asked(self, config: TrainConfig) -> bool:
+        """Whether a run has a step to make, by a judge that can be checked and is no program."""
         done = 0 if self.checkpoint is None else step_of(self.checkpoint)
-        return done < steps and isinstance(self.judges[0], Checking)
+        is_model = not is_program(config.judge.spec)
+        return done < config.steps and is_model and isinstance(self.judges[0], Checking)
 
 
 def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> RunInputs:

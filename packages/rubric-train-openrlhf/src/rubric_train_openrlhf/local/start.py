@@ -68,7 +68,7 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
         )
         with progress.phase("reading tasks"):
             inputs = read_inputs(config, resume=resume, judge=judge)
-        if judge is None and inputs.is_judge_asked(config.steps):
+        if judge is None and inputs.is_judge_asked(config):
             with progress.phase("asking the judge"):
                 probe_judge(config)
         with progress.phase("loading torch"):
