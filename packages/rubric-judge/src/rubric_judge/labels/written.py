@@ -1,0 +1,209 @@
+"""Answers that were written to be right, in other words, or false, in the same words.
+
+What a judge pays for either says what its rewards are worth: the first is the highest that a
+policy can honestly reach, the second must lie near the bottom. Each line holds one answer, and
+whether a person or a model wrote it. A dataset's own lie beside its tasks, in a file of the name
+`WRITTEN_FILE`; those for forty questions on numpy, scipy and networkx come with this package.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictStr
+
+from rubric_core import ConfigError, JudgeView, RubricFileError, Task
+from rubric_judge.labels.rows import Label, Rater
+from rubric_judge.ledger.entry import hash_rubric, hash_text
+from rubric_judge.responses import read_rows
+
+WRITTEN_FILE: Final = "written_answers.jsonl"
+"""Name of the file, in the folder that holds the tasks."""
+
+FORM: Final = (
+    '{"task_id": "…", "question": "…", "truth": "right", "response": "…", "author": "…"}, where '
+    "truth is right or false"
+)
+
+
+class Truth(StrEnum):
+    """What an answer was written to be."""
+
+    RIGHT = "right"
+    """Meets every criterion, in other words than the reference answer."""
+    FALSE = "false"
+    """Meets no criterion, in the words of the document."""
+
+
+CONTROLS: Final = {
+    Truth.RIGHT: "right_in_other_words",
+    Truth.FALSE: "false_in_the_same_words",
+}
+"""What tables of controls call such answers."""
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must hold a text")
+    return text
+
+
+_Written = Annotated[StrictStr, AfterValidator(_not_blank)]
+
+
+class WrittenAnswer(BaseModel):
+    """One line."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    question: _Written
+    """As the task asks it; with another one the answer is no longer an answer to the task."""
+    truth: Truth
+    response: _Written
+    author: Rater
+    """Who wrote it: a person's name, or a model's."""
+    by_model: StrictBool = False
+    """Whether the author is a model."""
+    task_id: StrictStr | None = None
+    """None in what ships: its tasks have the ids of the reader's own documents."""
+    rubric_sha256: StrictStr | None = None
+    """Of the rubric that the author saw."""
+
+    def line_of_file(self) -> bytes:
+        """Return the answer as a line of a file, its end included; what is not known is left out."""
+        return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
+
+
+@dataclass(frozen=True)
+class KnownAnswers:
+    """Written answers, each with its task."""
+
+    texts: Mapping[Truth, Mapping[str, str]]
+    """By truth and task id; a truth of which there is none is left out."""
+    strange: int = 0
+    """Answers of the tasks' own file that belong to none of them."""
+
+    @property
+    def controls(self) -> dict[str, Mapping[str, str]]:
+        """The texts by the names in `CONTROLS` and by task id."""
+        return {CONTROLS[truth]: texts for truth, texts in self.texts.items()}
+
+
+def read_written(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
+    """Yield (1-based line, its answer); blank lines are skipped.
+
+    Raises:
+        RubricFileError: a line is no written answer.
+        OSError: the file cannot be read.
+    """
+    yield from read_rows(path, WrittenAnswer, form=FORM)
+
+
+@cache
+def shipped_answers() -> tuple[WrittenAnswer, ...]:
+    """Return the answers that come with this package.
+
+    Their author, a language model, saw passage and criteria and no judge.
+    """
+    with resources.as_file(resources.files(__package__) / "shipped_answers.jsonl") as path:
+        return tuple(answer for _, answer in read_written(path))
+
+
+def known_answers(tasks: Sequence[Task], beside: Path | None = None) -> KnownAnswers:
+    """Find the written answers to some tasks' questions.
+
+    A task's own answer goes before a shipped one, and a person's before a model's; of several by
+    persons the first is taken.
+
+    Args:
+        tasks: any.
+        beside: folder of the tasks, whose `WRITTEN_FILE` is read if it is there.
+
+    Raises:
+        RubricFileError: as `read_written`.
+        OSError: the file cannot be read.
+    """
+    path = None if beside is None else beside / WRITTEN_FILE
+    own = [] if path is None or not path.is_file() else [one for _, one in read_written(path)]
+    joined = list(_joined([*sorted(own, key=lambda one: one.by_model), *shipped_answers()], tasks))
+    texts: dict[Truth, dict[str, str]] = {}
+    for task, answer in joined:
+        texts.setdefault(answer.truth, {}).setdefault(task.task_id, answer.response)
+    belonging = {id(answer) for _, answer in joined}
+    return KnownAnswers(
+        {truth: texts[truth] for truth in Truth if truth in texts},
+        strange=sum(id(answer) not in belonging for answer in own),
+    )
+
+
+def _joined(
+    answers: Iterable[WrittenAnswer], tasks: Sequence[Task]
+) -> Iterator[tuple[Task, WrittenAnswer]]:
+    """Yield each answer with its task: of its id, or else the only one that asks its question."""
+    by_id = {task.task_id: task for task in tasks}
+    by_question: dict[str, list[Task]] = {}
+    for task in tasks:
+        by_question.setdefault(task.question, []).append(task)
+    for answer in answers:
+        if answer.task_id is None:
+            same = by_question.get(answer.question, ())
+            task = same[0] if len(same) == 1 else None
+        else:
+            task = by_id.get(answer.task_id)
+        if task is not None and task.question == answer.question:
+            yield task, answer
+
+
+def read_known(path: Path, tasks: Mapping[str, Task]) -> tuple[dict[int, JudgeView], list[Label]]:
+    """Read written answers as responses that are labelled: every criterion met, or none.
+
+    Args:
+        path: of written answers.
+        tasks: by id.
+
+    Returns:
+        What the judge will see, by the answer's line, and labels by its author: the full weight of
+        each criterion for a right answer, and 0 for a false one.
+
+    Raises:
+        RubricFileError: as `read_written`; or an answer belongs to none of the tasks, or was
+            written for another version of its rubric.
+        ConfigError: there is no answer.
+        OSError: the file cannot be read.
+    """
+    views: dict[int, JudgeView] = {}
+    labels: list[Label] = []
+    for line, answer in read_written(path):
+        task = next((task for task, _ in _joined([answer], [*tasks.values()])), None)
+        if task is None:
+            problem = "no task asks this question: give the tasks that it was written for"
+            raise RubricFileError(problem, path=path, line=line, field="question")
+        rubric = hash_rubric(task.rubric)
+        if answer.rubric_sha256 not in (None, rubric):
+            met = "every criterion" if answer.truth is Truth.RIGHT else "none"
+            problem = (
+                f"the rubric of task {task.task_id!r} is another than the author saw: look "
+                f"whether the answer meets {met} of it, and leave rubric_sha256 out if so"
+            )
+            raise RubricFileError(problem, path=path, line=line, field="rubric_sha256")
+        views[line] = task.judge_view(answer.response)
+        labels += [
+            Label(
+                line=line,
+                task_id=task.task_id,
+                criterion=criterion.id,
+                score=criterion.weight if answer.truth is Truth.RIGHT else 0.0,
+                rater=answer.author,
+                response_sha256=hash_text(answer.response),
+                rubric_sha256=rubric,
+            )
+            for criterion in task.rubric
+        ]
+    if not views:
+        problem = "holds no answer: write some first, with `rubric-judge label --write`"
+        raise ConfigError(f"{path}: {problem}", location="responses")
+    return views, labels
