@@ -51,6 +51,7 @@ from rubric_eval import (
 )
 from rubric_judge import ClaimJudge, JudgePool
 from rubric_judge.console.progress import Progress, current
+from rubric_judge.labels.written import WrittenAnswers
 from rubric_judge.page.tables import counted
 from rubric_synth import SynthConfig, collect, read_collected, synthesise
 from rubric_synth.stats import controls
@@ -87,6 +88,8 @@ LABELS = {
     "context_start": "first 80 words of the context",
     "nearest_sentences": "three sentences of the context nearest to the question",
     "reference": "reference answers",
+    "right_in_other_words": "right, in other words",
+    "false_in_the_same_words": "false, in the same words",
     "negated": "reference answers, denied",
     "shuffled": "reference answers, words shuffled",
     "keyword_spam": "the rubric's terms in a list",
@@ -104,7 +107,8 @@ WITHOUT_A_MODEL = ("fixed_template", "learned_template", *controls.OF_CONTEXT)
 OPEN_BOOK_TOKENS = 2048
 """Longest prompt of the warm start where questions have a context."""
 NOT_RIVALS = (
-    *("reference", "negated", "shuffled", "keyword_spam"),
+    *("reference", "right_in_other_words", "false_in_the_same_words"),
+    *("negated", "shuffled", "keyword_spam"),
     *("grpo_greedy", "grpo_cooled", "grpo_blind"),
 )
 """Controls that the result is not held against: what is written from a reference answer or rubric,
@@ -237,7 +241,7 @@ def trained(
     """Train by rewards and on reference answers, and ask Base and both the test questions."""
     train, validation, test = splits
     count = setup.scale.questions
-    held_out = (spread(validation, count // 2), spread(test, count))
+    held_out = (spread(validation, count // 2), with_written(test, count))
     proof = Proof(*held_out, scale=setup.scale, seed=seed)
     proof.ask("base", load_policy(setup.base, device=setup.device))
     proof.ask("sft", warm_started(setup, run / "sft", train, seed=seed))
@@ -291,6 +295,15 @@ def spread(tasks: Sequence[Task], count: int) -> Sequence[Task]:
     """Take so many tasks from all over the list, which is in the order of the documents."""
     count = min(count, len(tasks))
     return [tasks[number * len(tasks) // count] for number in range(count)]
+
+
+def with_written(tasks: Sequence[Task], count: int) -> Sequence[Task]:
+    """Take those first that right and false answers were written to, which rubric-judge ships."""
+    written = WrittenAnswers().questions
+    answered = [task for task in tasks if task.question in written]
+    others = [task for task in tasks if task.question not in written]
+    first = spread(answered, count)
+    return [*first, *spread(others, count - len(first))]
 
 
 def model_folder(model: str, out: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Path:
@@ -409,6 +422,10 @@ class Proof:
             without_reading |= controls.of_context()
         for name, write in without_reading.items():
             self._controls[name] = self._judge(self._test, [[write(task)] for task in self._test])
+        for name, texts in WrittenAnswers().to(self._test).controls.items():
+            answered = [task for task in self._test if task.task_id in texts]
+            responses = [[texts[task.task_id]] for task in answered]
+            self._controls[name] = self._judge(answered, responses)
         pairs = [("grpo", "base"), ("grpo", "sft"), ("sft", "base")]
         pairs += [("grpo_greedy", "base_greedy"), ("grpo_blind", "base_blind")]
         pairs += [

@@ -5,9 +5,10 @@ from rubric_core import CriterionKind, DocumentAnalysis, normalized_reward
 from rubric_judge import ClaimJudge
 from rubric_judge.wrong_answers import fixed_template
 from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
-from rubric_synth.document import ApiEntry, ApiItem
+from rubric_synth.document import ApiEntry, ApiItem, parse_entry
 from rubric_synth.extractive.facts import api, parameters, wording
 from rubric_synth.quality.draft import to_task
+from rubric_synth.sources.package import read_docstring
 
 _ENTRY = ApiEntry(
     qualified_name="sea.gauges.tidal_range",
@@ -350,3 +351,100 @@ def test_names_of_parameters_are_marked_unless_they_are_words() -> None:
     names = frozenset({"y_0", "xdata", "order", "a"})
     told = wording.marked("the order of xdata and of a, as y_0", names)
     assert told == "the order of `xdata` and of `a`, as `y_0`"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("{None, 'armijo' (default), 'wolfe'}, optional", "one of None, 'armijo' or 'wolfe'"),
+        ("str, optional (default='a')", None),
+        ("{True, False, 'upper'}", "one of True, False or 'upper'"),
+        ("{'2-point', '3-point', callable}", None),  # a callable may stand there too
+        ("{None, array_like, 'jac'}", None),
+        ("{0, 1, 'a', 'b'}", None),
+        ("'r' | 'w'", "one of 'r' or 'w'"),
+        ("{'k', '.', '-'}", None),  # no answer can be searched for a full stop
+    ],
+)
+def test_allowed_values_are_all_that_the_type_allows(kind: str, told: str | None) -> None:
+    found = [one for one in _of("search", "", kind) if "one of" in one]
+    assert found == ([] if told is None else [f"`search` is {told}."])
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("None or str", "None or a str"),
+        ("int or tuple of ints, optional", "an int or a tuple of ints"),
+        ("array_like, float, or ndarray", "an array-like object, a float or an ndarray"),
+    ],
+)
+def test_types_are_told_with_their_articles(kind: str, told: str) -> None:
+    assert f"`search` is {told}." in _of("search", "", kind)
+
+
+def test_an_error_that_is_told_as_a_condition_too_is_one_fact() -> None:
+    told = _sentences(
+        summary=(),
+        raises=(ApiItem(name="CycleError", description="If no negative cycle is found."),),
+        notes=("If the graph has no negative cycle, a CycleError is raised.",),
+    )
+    assert sum("negative cycle" in one for one in told) == 1
+
+
+@pytest.mark.parametrize(
+    ("summary", "told"),
+    [
+        ("Utility for creating a random expander graph.", "`tidal_range` is a utility for"),
+        ("Digital filter order selection.", "performs the digital filter order selection"),
+        ("Spring amplitude of a coastal station.", "`tidal_range` gives the spring amplitude of"),
+        ("The Anderson test of many samples.", "performs the Anderson test of many samples"),
+        ("Locally Optimal Block Method of station data.", "is a Locally Optimal Block Method"),
+    ],
+)
+def test_a_title_gets_the_verb_that_fits_its_noun(summary: str, told: str) -> None:
+    assert told in _sentences(summary=(summary,))[0]
+
+
+def test_it_stands_for_what_the_condition_is_about() -> None:
+    told = "When y_0 has dimension greater than 1, it is viewed as a collection of vectors."
+    (found,) = _of("caxis", f"Axis to use. {told}")[-1:]
+    assert found.startswith("When `y_0` has dimension greater than 1, `y_0` is viewed as")
+
+
+def test_what_a_generator_yields_is_not_what_it_returns() -> None:
+    item = ApiItem(name="dict", description="Mapping between the nodes of two graphs.")
+    entry = _ENTRY.model_copy(update={"returns": (), "yields": (item,)})
+    assert "## Yields" in entry.rendered()
+    assert parse_entry(entry.rendered()) == entry
+    assert not any("returns" in fact.sentence for fact in api.api_facts(entry))
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Walk.\n\nParameters\n----------\nn : int\n    Steps.\n\nYields\n------\nint\n    Places.",
+        "Walk.\n\nArgs:\n    n (int): Steps.\n\nYields:\n    int: Places.\n",
+        "Walk.\n\n:param n: Steps.\n:yields: Places.\n",
+    ],
+)
+def test_every_layout_of_docstrings_has_what_is_yielded(docstring: str) -> None:
+    entry = read_docstring(docstring, qualified_name="a.walk", form="function")
+    assert entry.returns == ()
+    assert [item.description for item in entry.yields] == ["Places."]
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "Scale of the values. Must be chosen carefully.",
+        "Edges shared by the nodes of each respective group.",
+        "An undirected version of the original graph.",
+        "The estimated slope slope of a line.",
+    ],
+)
+def test_what_says_nothing_or_points_elsewhere_is_no_fact(description: str) -> None:
+    told = _of("value", description)
+    assert not any(
+        word in one for one in told for word in ("carefully", "respective", "original", "slope")
+    )

@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from rubric_core import read_tasks
+from rubric_judge.labels.written import WRITTEN_FILE, Truth, WrittenAnswer
 from rubric_judge.testing import FailingJudge
 from rubric_synth import DatasetFolderError, UnfinishedError, dataset_statistics, synthesise
 from rubric_synth.stats.controls import (
     CONTROLS,
     OF_CONTEXT,
+    WRITTEN,
     keyword_spam,
     learned_template,
     overpaid,
@@ -44,8 +46,35 @@ def test_answers_that_know_nothing_earn_much_less_than_the_reference(
     assert controls["keyword_spam"] <= 0.05
     assert controls["question"] <= 0.05
     assert controls["empty"] == 0.0
-    assert tuple(controls) == tuple(name for name in CONTROLS if name not in OF_CONTEXT)
+    others = {*OF_CONTEXT, *WRITTEN}
+    assert tuple(controls) == tuple(name for name in CONTROLS if name not in others)
     assert controls["learned_template"] < controls["reference"] - 0.2
+
+
+def test_written_answers_are_controls_of_the_questions_that_have_them(
+    tmp_path: Path, collected: Callable[[], Path]
+) -> None:
+    synthesise(collected(), tmp_path / "data")
+    first, second, *_ = read_tasks(tmp_path / "data" / "train.jsonl")
+    rows = [
+        WrittenAnswer(question=asked, truth=truth, response=text or "-", author="Anna")
+        for asked, truth, text in (
+            (first.question, Truth.RIGHT, first.reference_answer),
+            (second.question, Truth.RIGHT, ""),
+            (first.question, Truth.FALSE, "Nothing of it is so."),
+            ("What does nobody ask?", Truth.FALSE, "That."),
+        )
+    ]
+    lines = b"".join(row.line_of_file() for row in rows)
+    (tmp_path / "data" / WRITTEN_FILE).write_bytes(lines)
+    found = dataset_statistics(tmp_path / "data", controls=3)  # most of a sample: all that have one
+    right, false = (found.controls[name] for name in WRITTEN)
+    assert 0.4 < right <= 0.5
+    assert false == 0
+    assert found.written_answers == dict(zip(WRITTEN, (2, 1), strict=True))
+    assert found.strange_answers == 1
+    page = (tmp_path / "data" / "stats.html").read_text(encoding="utf-8")
+    assert "the most that a policy can earn, for 2 questions" in page
 
 
 def test_words_out_of_order_and_denials_earn_at_most_a_third_of_the_reference(

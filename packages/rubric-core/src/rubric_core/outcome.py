@@ -56,6 +56,8 @@ class Reason(StrEnum):
     """The account has no money or quota left; to ask again changes nothing."""
     BAD_REQUEST = "bad_request"
     CANCELLED = "cancelled"
+    NOT_WRITTEN = "not_written"
+    """Of answers that somebody has to write: nobody has, to this question."""
     JUDGE_ERROR = "judge_error"
     OTHER_MODEL = "other_model"
     """Another model answered than the one that the run is judged by."""

@@ -184,6 +184,20 @@ def test_evaluations_on_other_questions_are_refused(make_heldout: Callable[..., 
         )
 
 
+def test_a_control_may_answer_some_of_the_questions(make_heldout: Callable[..., Heldout]) -> None:
+    stages = {"sft": make_heldout((0.1, 0.2, 0.3)), "grpo": make_heldout((0.2, 0.3, 0.4))}
+    written = make_heldout((0.9, 0.8))
+    found = compare(stages, controls={"right": written, "all": make_heldout((0.1,) * 3)})
+    assert (found.controls["right"].n, found.controls["all"].n) == (2, 3)
+    assert [(one.a, one.b) for one in found.differences] == [("grpo", "sft"), ("grpo", "all")]
+    assert "| right | 85.0 % |" in found.markdown()
+    with pytest.raises(ComparisonError, match="'sft' and 'right' differ in 1 questions"):
+        compare(stages, controls={"right": written}, differences=[("grpo", "right")])
+    other = make_heldout((0.9, 0.8), task_ids=["q0", "other"])
+    with pytest.raises(ComparisonError, match="'sft' and 'right' differ in 1 questions"):
+        compare(stages, controls={"right": other})
+
+
 def test_another_judge_is_refused(make_heldout: Callable[..., Heldout]) -> None:
     with pytest.raises(ComparisonError, match="'lexical' and 'b' by 'llm'"):
         compare({"a": make_heldout((0.1,)), "b": make_heldout((0.1,), judge="llm")})

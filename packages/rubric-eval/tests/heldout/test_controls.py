@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.report.page import ReportSources, write_report
 from rubric_eval.responders.opening import CONTROLS, open_controls
 from rubric_eval.responders.spec import parse_models
+from rubric_judge.labels import written
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,8 +52,8 @@ async def _texts(model: OpenModel, tasks: tuple[Task, ...]) -> list[str | None]:
 @pytest.mark.anyio
 async def test_controls_are_wrong_answers_of_the_reference(answered: tuple[Task, ...]) -> None:
     models = {one.name: one for one in open_controls(answered)}
-    copied = {"context_start", "nearest_sentences"}
-    assert list(models) == [f"control_{name}" for name in CONTROLS if name not in copied]
+    others = {"context_start", "nearest_sentences", *written.CONTROLS.values()}
+    assert list(models) == [f"control_{name}" for name in CONTROLS if name not in others]
     first = [(await _texts(model, answered))[0] or "" for model in models.values()]
     template, shuffled, negated, other = first
     assert "is a function that is used to compute" in template
@@ -77,13 +79,14 @@ async def test_open_book_questions_have_controls_copied_from_their_context(
         for n, task in enumerate(answered)
     )
     models = {one.name: one for one in open_controls(opened)}
-    assert list(models) == [f"control_{name}" for name in CONTROLS]
+    somebody = set(written.CONTROLS.values())
+    assert list(models) == [f"control_{name}" for name in CONTROLS if name not in somebody]
     (start,) = set(map(len, map(str.split, await _texts(models["control_context_start"], opened))))
     assert start == 80
     nearest = await _texts(models["control_nearest_sentences"], opened)
     assert all(f"Function {n} adds numbers." in (text or "") for n, text in enumerate(nearest))
     assert all(len((text or "").split(".")) <= 4 for text in nearest)
-    assert len(open_controls((*opened[1:], answered[0]))) == len(CONTROLS) - 2
+    assert len(open_controls((*opened[1:], answered[0]))) == len(models) - 2
 
 
 def test_without_reference_answers_there_is_the_template(answered: tuple[Task, ...]) -> None:
@@ -121,3 +124,40 @@ def test_controls_stand_beside_the_models_and_are_neither_compared_nor_suspected
     assert "control_negated".replace("_", "\\_") in heldout.read_text(encoding="utf-8")
     signs = next(path for path in files.tables if path.name == "hacking_signs.md")
     assert "control" not in signs.read_text(encoding="utf-8")
+
+
+def test_written_answers_are_judged_where_there_are_any(
+    tmp_path: Path,
+    answered: tuple[Task, ...],
+    scripted: Callable[..., OpenModel],
+    evaluate: Callable[..., HeldoutTable],
+) -> None:
+    rows = [
+        {
+            "task_id": task.task_id,
+            "question": task.question,
+            "truth": truth,
+            "response": text,
+            "author": "Anna",
+        }
+        for task in answered[:3]
+        for truth, text in (("right", "RUBRIC-CANARY"), ("false", "There is nothing."))
+    ]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (tmp_path / written.WRITTEN_FILE).write_text(lines, encoding="utf-8")
+    known = written.WrittenAnswers(tmp_path).to(answered)
+    models = [scripted("base", _silent), *open_controls(answered, known=known.controls)]
+    lexical = tmp_path / "lexical.yaml"
+    lexical.write_text("type: lexical\n", encoding="utf-8")
+    plan = HeldoutPlan(tasks=answered, source="test.jsonl", decoding=Decoding(temperature=1.0))
+    table = evaluate(plan, models, [lexical])
+    rewards = {row.model: row for row in table.rows}
+    assert rewards["control_negated"].n == len(answered)
+    right = rewards["control_right_in_other_words"]
+    false = rewards["control_false_in_the_same_words"]
+    assert (right.n, false.n) == (3, 3)
+    assert right.mean > false.mean
+    page = write_report(ReportSources((tmp_path / "eval",))).page.read_text(encoding="utf-8")
+    assert "control_right_in_other_words (what somebody wrote to meet every" in page
+    others = open_controls(answered[3:], known=known.controls)
+    assert not {one.name for one in others} & {f"control_{n}" for n in known.controls}

@@ -84,7 +84,7 @@ def test_a_language_model_is_attacked_and_a_ledger_saves_its_calls(
         again = command(*words, judge=judge)
 
         assert (status, complaints) == again[::2] == (0, "")
-        assert len(endpoint.calls) == calls == 1 + 3 * 18 + 48  # the first asks whether it is there
+        assert len(endpoint.calls) == calls == 1 + 3 * 30 + 48  # the first asks whether it is there
     report = AttackReport.model_validate_json((tmp_path / "out/attack.json").read_text())
     (claims,) = report.families
     assert (claims.over_credited, claims.scored) == (6, 48)

@@ -24,7 +24,8 @@ def test_a_strict_judge_is_caught_by_nothing(tasks: list[Task], attacked: Attack
     assert {family.rate for family in report.families} == {0.0}
     assert (report.separated, report.separable) == (6, 6)
     controls = {control.name: control.mean_reward for control in report.controls}
-    assert controls == {"reference": 1.0, "weak": 0.0, "off_topic": 1.0}
+    written = {"right_in_other_words": 0.0, "false_in_the_same_words": 0.0}
+    assert controls == {"reference": 1.0, "weak": 0.0, "off_topic": 1.0, **written}
 
 
 FALLS_FOR: dict[str, tuple[str, Callable[[JudgeView], bool]]] = {

@@ -249,7 +249,9 @@ class ApiEntry(Frozen):
     parameters: tuple[ApiItem, ...] = ()
     """Parameters in the documented order, one name each."""
     returns: tuple[ApiItem, ...] = ()
-    """Results, or what a generator yields."""
+    """Results."""
+    yields: tuple[ApiItem, ...] = ()
+    """What a generator yields, one at a time."""
     raises: tuple[ApiItem, ...] = ()
     """Exceptions."""
     notes: tuple[str, ...] = ()
@@ -268,13 +270,13 @@ class ApiEntry(Frozen):
     def texts(self) -> Iterator[str]:
         """Yield the running text: summary, descriptions of parameters and results, notes."""
         yield from self.summary
-        yield from (item.description for item in (*self.parameters, *self.returns))
+        yield from (item.description for item in (*self.parameters, *self.returns, *self.yields))
         yield from self.notes
 
     def rendered(self) -> str:
         """Return the entry as Markdown."""
         blocks = [f"# `{self.name}`, a {self.form} of {self.owner}", *self.summary]
-        for heading in ("Parameters", "Returns", "Raises"):
+        for heading in ("Parameters", "Returns", "Yields", "Raises"):
             if items := getattr(self, heading.lower()):
                 blocks += [f"## {heading}", "\n".join(item.rendered() for item in items)]
         if self.notes:
@@ -301,6 +303,7 @@ def parse_entry(text: str) -> ApiEntry | None:
         summary=tuple(sections[""]),
         parameters=_parse_items(sections["Parameters"]),
         returns=_parse_items(sections["Returns"]),
+        yields=_parse_items(sections["Yields"]),
         raises=_parse_items(sections["Raises"]),
         notes=tuple(sections["Notes"]),
     )

@@ -19,7 +19,7 @@ from rubric_synth.cli import main
 from rubric_synth.dataset.folder import Usage
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.document import Rejection, RejectionReason
-from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT
+from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT, WRITTEN
 from rubric_synth.stats.page import _left
 
 if TYPE_CHECKING:
@@ -194,7 +194,7 @@ def test_of_one_task_there_is_no_other_reference(
 ) -> None:
     write(outcomes[:1])
     found = dataset_statistics(tmp_path / "data")
-    assert found.controls.keys() == CONTROLS.keys() - {"other_reference", *OF_CONTEXT}
+    assert found.controls.keys() == CONTROLS.keys() - {"other_reference", *OF_CONTEXT, *WRITTEN}
 
 
 def test_show_prints_a_task_whole_and_its_passage_on_request(

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rubric_eval.transfer.plan import TransferPlan
     from rubric_eval.transfer.table import TransferTable
     from rubric_judge.console.progress import Progress
+    from rubric_judge.labels.written import KnownAnswers
 
 
 def heldout(  # noqa: PLR0913  # the flags of a command
@@ -63,17 +64,23 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         max_unavailable_frac: End where a larger share of a model's answers has no judgement.
         workers: Judge workers for each judge; each holds up to four answers.
         calibration: Of the judge; rewards corrected by its labels then stand beside the raw ones.
-        controls: Judge answers that no model wrote too: a template, and three wrong references.
+        controls: Judge answers that no model wrote too: a template, three wrong references, and
+            what was written to be right, or false.
         verbose: Log every judge call to stderr.
 
     Returns:
         Exit status: 1 when too many answers or judgements are missing.
     """
     from rubric_eval.heldout.plan import HeldoutPlan, spread
+    from rubric_judge.labels.written import WrittenAnswers, strange_answers
 
     command.configure_log(verbose=verbose)
     with command.working(app) as progress, progress.phase("reading tasks"):
-        chosen = spread(list(rubric_core.read_tasks(tasks)), limit)
+        everything = list(rubric_core.read_tasks(tasks))
+        chosen = spread(everything, limit)
+        known = WrittenAnswers(tasks.parent).to(everything) if controls else None
+    if known is not None and known.strange:
+        note(strange_answers(known.strange))
     plan = HeldoutPlan(
         tasks=chosen,
         source=str(tasks),
@@ -85,7 +92,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     )
     if decoding.temperature == 0 and len(seeds) * samples > 1:
         note("at temperature 0 all draws of an answer are the same: set --temperature")
-    asked = partial(_evaluate, models, judge, out, plan, calibration=calibration, controls=controls)
+    asked = partial(_evaluate, models, judge, out, plan, calibration=calibration, known=known)
     return evaluated(asked, plan, out=out)
 
 
@@ -97,7 +104,7 @@ async def _evaluate(  # noqa: PLR0913  # the flags of a command
     *,
     progress: HeldoutProgress,
     calibration: Path | None,
-    controls: bool,
+    known: KnownAnswers | None,
 ) -> HeldoutTable:
     from rubric_eval.heldout.run import run_heldout
     from rubric_eval.responders.opening import open_controls, open_models
@@ -107,7 +114,8 @@ async def _evaluate(  # noqa: PLR0913  # the flags of a command
     specs, named = parse_models(models), read_judges(judges)
     with current().phase("opening the models"):
         opened = await open_models(specs)
-        opened += open_controls(plan.tasks, beside=specs) if controls else ()
+        if known is not None:
+            opened += open_controls(plan.tasks, beside=specs, known=known.controls)
     return await run_heldout(out, plan, opened, named, progress=progress, calibration=calibration)
 
 

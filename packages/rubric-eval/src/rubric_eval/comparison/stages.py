@@ -128,10 +128,10 @@ def compare(
 
     Args:
         named: the stages in the order in which they were trained, such as base, sft, grpo.
-        controls: what the stages must be held against, on the same questions.
+        controls: what the stages must be held against, on the same questions, or on some of them.
         labels: how to write a name; its own words where none is given.
         differences: pairs (a, b) to take a − b of; by default each stage minus the one before,
-            then the last stage minus each control.
+            then the last stage minus each control on all questions.
         claim: one sentence on what the numbers allow to be said.
         confidence: nominal coverage of all intervals, in (0, 1).
 
@@ -145,11 +145,16 @@ def compare(
     everything = {**named, **extra}
     _check_comparable(named, extra)
     names = list(named)
-    later = [(b, a) for a, b in pairwise(names)] + [(names[-1], control) for control in extra]
+    questions = set(next(iter(named.values())).task_ids)
+    whole = [name for name, control in extra.items() if questions == set(control.task_ids)]
+    later = [(b, a) for a, b in pairwise(names)] + [(names[-1], control) for control in whole]
     pairs = later if differences is None else list(differences)
     for name in (name for pair in pairs for name in pair):
         if name not in everything:
             raise ComparisonError(f"no evaluation named {name!r}; there are {list(everything)!r}")
+        if missing := len(questions - set(everything[name].task_ids)):
+            first = names[0]
+            raise ComparisonError.told("other_questions", first=first, name=name, n=missing)
     rows = {
         name: ComparisonRow(
             **heldout.interval(confidence=confidence).model_dump(),
@@ -179,7 +184,8 @@ def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldo
         raise ComparisonError.told("names_of_two", names=twice or ["controls"])
     first_name, first = next(iter(named.items()))
     for name, heldout in {**named, **controls}.items():
-        missing = len(set(first.task_ids) ^ set(heldout.task_ids))
+        asked, told = set(first.task_ids), set(heldout.task_ids)
+        missing = len(asked ^ told if name in named else told - asked)
         if missing:
             raise ComparisonError.told("other_questions", first=first_name, name=name, n=missing)
         if heldout.judge != first.judge:

@@ -11,7 +11,16 @@ from typing import Final
 import anyio.to_thread
 from pydantic import JsonValue
 
-from rubric_core import Ask, Decoding, Reply, Responder, SaysPromptForm, Task, find_responder
+from rubric_core import (
+    Ask,
+    Decoding,
+    Reason,
+    Reply,
+    Responder,
+    SaysPromptForm,
+    Task,
+    find_responder,
+)
 from rubric_core.files import toml_beside
 from rubric_eval.errors import EvalConfigError
 from rubric_eval.records.inputs import canonical_json, text_sha256
@@ -106,8 +115,11 @@ CONTROLS: Final[dict[str, str]] = toml_beside(__file__, "controls.toml")
 """Each control, and what it is."""
 
 
+_NOT_WRITTEN: Final = Reply.unavailable(Reason.NOT_WRITTEN, "nobody has written an answer")
+
+
 class WrittenResponder:
-    """Gives answers that are there already."""
+    """Gives answers that are there already, and none to a question that has none."""
 
     def __init__(self, name: str, answers: Mapping[str, str]) -> None:
         """Take the answers by task id; their content is the identity."""
@@ -126,25 +138,31 @@ class WrittenResponder:
         """Answer at once, and every time alike; see `Responder.respond`."""
         del decoding
         for index, ask in enumerate(asks):
-            yield index, Reply.answered(self._answers[ask.view.task_id])
+            text = self._answers.get(ask.view.task_id)
+            yield index, _NOT_WRITTEN if text is None else Reply.answered(text)
 
     async def aclose(self) -> None:
         """Hold nothing open."""
 
 
 def open_controls(
-    tasks: Sequence[Task], *, beside: Sequence[ModelSpec] = ()
+    tasks: Sequence[Task],
+    *,
+    beside: Sequence[ModelSpec] = (),
+    known: Mapping[str, Mapping[str, str]] | None = None,
 ) -> tuple[OpenModel, ...]:
     """Write the controls of some tasks.
 
     Args:
         tasks: those that are evaluated.
         beside: models, whose names are taken.
+        known: answers that were written to be right, or false, by name of the control and task id.
 
     Returns:
         The template; where every task has a context, what is copied from it; and where every task
         has a reference answer, the others: a mean over some of the questions would stand beside
-        means over all. Another document's answer needs one.
+        means over all. Another document's answer needs one. Answers that somebody has to write
+        are there for some questions, and their means say for how many.
 
     Raises:
         ConfigError: a model has the name of a control.
@@ -164,6 +182,9 @@ def open_controls(
         written["negated"] = {id_: negated(text) for id_, text in references.items()}
         if others := other_references(tasks):
             written["other_reference"] = others
+    for name, texts in (known or {}).items():
+        if answers := {id_: texts[id_] for id_ in contexts if id_ in texts}:
+            written[name] = answers
     return tuple(_open(name, answers) for name, answers in written.items())
 
 

@@ -14,7 +14,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 from pydantic import JsonValue
 
-from rubric_core import Answer, Judge, JudgeResult, Outcome, Task
+from rubric_core import Answer, Judge, JudgeResult, Outcome, Reason, Task
 from rubric_eval.errors import EvalConfigError, Failures, HeldoutAbortError
 from rubric_eval.records.files import AnswerRow, ReasoningRow, RowOfAnswer, ScoreRow, write_rows
 from rubric_eval.records.inputs import EvalFolder
@@ -277,7 +277,7 @@ class Scoring:
                 **of_answer, reasoning=result.reasoning, answered_by=result.answered_by
             )
         self.on_judged()
-        if row.outcome is Outcome.UNAVAILABLE:
+        if row.outcome is Outcome.UNAVAILABLE and row.reason is not Reason.NOT_WRITTEN:
             who, detail = ("model", answer.detail) if result is None else ("judge", result.detail)
             self._failures.add(f"{who}: {row.reason}", detail)
             if self._failures.total / self.expected > self.max_unavailable_frac:

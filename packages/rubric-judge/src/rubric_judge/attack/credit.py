@@ -21,6 +21,8 @@ _ROUNDING: Final = 1e-9
 """A sum of scores that is ε but for its rounding is not above ε."""
 _DESERVES: Final[dict[ControlName, str]] = {
     "reference": "most of the weight",
+    "right_in_other_words": "most of the weight: it meets every criterion",
+    "false_in_the_same_words": "nothing: it meets no criterion",
     "weak": "little or nothing",
     "off_topic": "nothing: it answers another task",
 }

@@ -9,8 +9,11 @@ from typing import Literal, TypeAlias
 from rubric_core import ConfigError, JudgeView, Task, read_tasks
 from rubric_judge.attack.cases import Case, Target
 from rubric_judge.attack.families import Builder
+from rubric_judge.labels.written import KnownAnswers, Truth, WrittenAnswers
 
-ControlName: TypeAlias = Literal["reference", "weak", "off_topic"]
+ControlName: TypeAlias = Literal[
+    "reference", "right_in_other_words", "false_in_the_same_words", "weak", "off_topic"
+]
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,7 @@ def plan_attacks(
     tasks: Sequence[Task],
     families: Mapping[str, Builder],
     *,
+    written: KnownAnswers | None = None,
     limit: int | None = None,
     seed: int = 0,
 ) -> AttackPlan:
@@ -48,12 +52,14 @@ def plan_attacks(
     Args:
         tasks: at least one.
         families: builders by name, such as `FAMILIES`.
+        written: answers to the tasks that were written to be right, or false; those that come with
+            this package if None.
         limit: most cases of a family, drawn at random; all when left out.
         seed: of the draw.
 
     Returns:
-        The plan; controls are the tasks' reference answers, a weak answer, and the reference
-        answer of the next task.
+        The plan; controls are the tasks' reference answers, a weak answer, the reference answer
+        of the next task, and what was written for a task to be right, or false.
 
     Raises:
         ConfigError: there is no task.
@@ -68,13 +74,16 @@ def plan_attacks(
             kept = sorted(random.Random(seed).sample(range(len(made)), limit))
             made = [made[place] for place in kept]
         cases += made
-    return AttackPlan(tuple(tasks), tuple(_controls(targets)), tuple(cases))
+    known = WrittenAnswers().to(tasks) if written is None else written
+    return AttackPlan(tuple(tasks), tuple(_controls(targets, known)), tuple(cases))
 
 
-def _controls(targets: Sequence[Target]) -> Iterable[Control]:
+def _controls(targets: Sequence[Target], written: KnownAnswers) -> Iterable[Control]:
     for target, off_topic in zip(targets, [*targets[1:], targets[0]], strict=True):
         texts: dict[ControlName, str | None] = {
             "reference": target.task.reference_answer,
+            "right_in_other_words": written.text(Truth.RIGHT, target.task),
+            "false_in_the_same_words": written.text(Truth.FALSE, target.task),
             "weak": target.weak,
             "off_topic": off_topic.task.reference_answer if off_topic is not target else None,
         }

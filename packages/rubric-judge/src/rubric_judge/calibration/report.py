@@ -107,6 +107,7 @@ class Files(NamedTuple):
     responses: str = "RESPONSES"
     calibration: str = "calibration.json"
     labels: str = "LABELS"
+    """The file, or "LABELS" for several; empty where answers were written with a known truth."""
     is_all_labelled: bool = False
     """Whether each criterion with weight of each response has a label."""
     is_drawn: bool = True
@@ -142,6 +143,9 @@ def next_steps(found: record.Calibration, files: Files) -> list[Step]:
 
 
 def _more_labels(files: Files, named: str) -> Step:
+    if not files.labels:
+        more = f"rubric-judge label {files.tasks} --write --out {files.responses}"
+        return Step(f"write answers to more tasks, then calibrate again: {named}", more)
     then = f"then calibrate on all labels: {named}"
     label = f"rubric-judge label {files.tasks} {files.responses}"
     no_draw = (

@@ -71,12 +71,14 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks
     from rubric_judge.attack.report import draw_figures
+    from rubric_judge.labels.written import WrittenAnswers, strange_answers
 
     command.configure_log(verbose=verbose)
     with command.working(app):
         with progress.current().phase("reading tasks, making the attacks"):
             targets = list(read_tasks(tasks)) if tasks else default_tasks()
-            plan = plan_attacks(targets, _chosen(suite, families), limit=limit)
+            known = WrittenAnswers(tasks and tasks.parent).to(targets)
+            plan = plan_attacks(targets, _chosen(suite, families), written=known, limit=limit)
             make_folder(out, flag="--out")
         name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
         controls_RN, (results,) = judged.batches
@@ -84,6 +86,8 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
         written = write_report(out, "attack", report, partial(draw_figures, report), "cases.jsonl")
     command.print_tables(report.tables(), footer=f"written: {written}")
+    if known.strange:
+        command.say_on_stderr(strange_answers(known.strange))
     lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
     return command.FAILED if lost or judged.unwritten else 0
 

@@ -101,7 +101,7 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     tasks: Path,
     responses: Path,
     *,
-    labels: Annotated[tuple[Path, ...], Parameter(negative=())],
+    labels: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
     judge: Path | None = None,
     out: Path,
     ledger: Path | None = None,
@@ -123,7 +123,9 @@ def calibrate_judge(  # noqa: PLR0913  # each is an option of the command
     Args:
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         responses: JSON Lines with `task_id` and `response`; only those with labels are judged.
-        labels: Labels of `rubric-judge label`; give it several times for several files.
+            Or written answers, of which each was written to meet every criterion, or none.
+        labels: Labels of `rubric-judge label`; give it several times for several files. Written
+            answers need none: their truth is known.
         judge: The judge's configuration, YAML; of a cascade its `calibration` need not be there.
         out: Folder for calibration.json, its pages and figures, or with --cascade cascade.json.
         ledger: Looked up and recorded in, so that a command that was stopped goes on.
@@ -156,9 +158,13 @@ def _labelled(
 ) -> _Labelled:
     from rubric_judge.calibration.pairing import read_all_labels
     from rubric_judge.labels.rows import LabelSource
+    from rubric_judge.labels.written import read_known, require_written
 
     with progress.current().phase("reading tasks, responses and labels"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
+        if not labels:
+            require_written(responses)
+            return _Labelled(by_id, *read_known(responses, by_id))
         views = dict(read_responses(responses, by_id, thoughts=thoughts))
         return _Labelled(by_id, views, read_all_labels(labels, LabelSource(by_id, views)))
 
@@ -168,7 +174,7 @@ def _verdicts(
 ) -> _Found:
     from rubric_judge.calibration.measure import Settings, calibrate
     from rubric_judge.calibration.pairing import pair
-    from rubric_judge.calibration.report import Files
+    from rubric_judge.calibration.report import WORDS, Files
     from rubric_judge.ledger.entry import hash_answer
     from rubric_judge.reliability import collect
 
@@ -184,11 +190,13 @@ def _verdicts(
     }
     report = calibrate(paired, fingerprint=judged.fingerprint, answers=answers, settings=how)
     tasks, responses, *labels = map(_typed, files)
+    if not labels:
+        report = report.model_copy(update={"notes": (WORDS["known_truth"], *report.notes)})
     named = Files(
         tasks,
         responses,
         str(asked.out / "calibration.json"),
-        labels[0] if len(labels) == 1 else "LABELS",
+        "LABELS" if len(labels) > 1 else "".join(labels),
         is_all_labelled=labelled.is_complete,
         is_drawn=all(label.inclusion is not None for label in labelled.labels),
     )

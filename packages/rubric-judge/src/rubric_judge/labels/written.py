@@ -17,6 +17,7 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictStr
 
 from rubric_core import ConfigError, JudgeView, RubricFileError, Task
+from rubric_core.files import read_each_line
 from rubric_judge.labels.rows import Label, Rater
 from rubric_judge.ledger.entry import hash_rubric, hash_text
 from rubric_judge.responses import read_rows
@@ -74,7 +75,7 @@ class WrittenAnswer(BaseModel):
     """Of the rubric that the author saw."""
 
     def line_of_file(self) -> bytes:
-        """Return the answer as a line of a file, its end included; what is not known is left out."""
+        """Return the answer as a line of a file, its end included."""
         return self.model_dump_json(exclude_defaults=True).encode() + b"\n"
 
 
@@ -91,6 +92,16 @@ class KnownAnswers:
     def controls(self) -> dict[str, Mapping[str, str]]:
         """The texts by the names in `CONTROLS` and by task id."""
         return {CONTROLS[truth]: texts for truth, texts in self.texts.items()}
+
+    def text(self, truth: Truth, task: Task) -> str | None:
+        """Return a task's answer; None where nobody has written it."""
+        return self.texts.get(truth, {}).get(task.task_id)
+
+
+def strange_answers(count: int) -> str:
+    """Say that some answers belong to no task."""
+    answers = f"{count} answers" if count > 1 else "1 answer"
+    return f"{answers} of {WRITTEN_FILE} left out: no task that was read asks such a question"
 
 
 def read_written(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
@@ -113,31 +124,46 @@ def shipped_answers() -> tuple[WrittenAnswer, ...]:
         return tuple(answer for _, answer in read_written(path))
 
 
-def known_answers(tasks: Sequence[Task], beside: Path | None = None) -> KnownAnswers:
-    """Find the written answers to some tasks' questions.
+class WrittenAnswers:
+    """The answers that a folder of tasks holds, and those that come with this package.
 
     A task's own answer goes before a shipped one, and a person's before a model's; of several by
     persons the first is taken.
-
-    Args:
-        tasks: any.
-        beside: folder of the tasks, whose `WRITTEN_FILE` is read if it is there.
-
-    Raises:
-        RubricFileError: as `read_written`.
-        OSError: the file cannot be read.
     """
-    path = None if beside is None else beside / WRITTEN_FILE
-    own = [] if path is None or not path.is_file() else [one for _, one in read_written(path)]
-    joined = list(_joined([*sorted(own, key=lambda one: one.by_model), *shipped_answers()], tasks))
-    texts: dict[Truth, dict[str, str]] = {}
-    for task, answer in joined:
-        texts.setdefault(answer.truth, {}).setdefault(task.task_id, answer.response)
-    belonging = {id(answer) for _, answer in joined}
-    return KnownAnswers(
-        {truth: texts[truth] for truth in Truth if truth in texts},
-        strange=sum(id(answer) not in belonging for answer in own),
-    )
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Read them.
+
+        Args:
+            folder: of the tasks, whose `WRITTEN_FILE` is read if it is there.
+
+        Raises:
+            RubricFileError: a line of it is no written answer.
+            OSError: it cannot be read.
+        """
+        path = None if folder is None else folder / WRITTEN_FILE
+        own = [] if path is None or not path.is_file() else [one for _, one in read_written(path)]
+        self._own = sorted(own, key=lambda answer: answer.by_model)
+        self.questions: frozenset[str] = frozenset(
+            answer.question for answer in (*own, *shipped_answers())
+        )
+        """That have an answer; a task that asks another has none."""
+
+    def to(self, tasks: Sequence[Task]) -> KnownAnswers:
+        """Find the answers to some tasks' questions.
+
+        Args:
+            tasks: all that may have an answer, or a warning would call their answers strange.
+        """
+        joined = list(_joined([*self._own, *shipped_answers()], tasks))
+        texts: dict[Truth, dict[str, str]] = {}
+        for task, answer in joined:
+            texts.setdefault(answer.truth, {}).setdefault(task.task_id, answer.response)
+        belonging = {id(answer) for _, answer in joined}
+        return KnownAnswers(
+            {truth: texts[truth] for truth in Truth if truth in texts},
+            strange=sum(id(answer) not in belonging for answer in self._own),
+        )
 
 
 def _joined(
@@ -156,6 +182,20 @@ def _joined(
             task = by_id.get(answer.task_id)
         if task is not None and task.question == answer.question:
             yield task, answer
+
+
+def require_written(path: Path) -> None:
+    """Refuse responses that are no written answers, and so need labels.
+
+    Raises:
+        ConfigError: they are responses of which nobody has said what they are.
+        OSError: the file cannot be read.
+    """
+    first = next(iter(read_each_line(path)), None)
+    if first is not None and isinstance(first[1], dict) and "truth" not in first[1]:
+        problem = f"{path} does not say of its responses whether they are right"
+        remedy = "give people's scores of them, which `rubric-judge label` collects"
+        raise ConfigError(f"--labels is missing, and {problem}: {remedy}", location="labels")
 
 
 def read_known(path: Path, tasks: Mapping[str, Task]) -> tuple[dict[int, JudgeView], list[Label]]:

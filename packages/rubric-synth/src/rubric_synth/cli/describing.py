@@ -81,19 +81,21 @@ def stats(
 def _say_calls(dataset: Path, sample: int) -> None:
     """Say how often a judge that is a model will be asked at most."""
     from rubric_synth.dataset.folder import read_manifest
-    from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT
+    from rubric_synth.stats.controls import CONTROLS, OF_CONTEXT, WRITTEN
 
     manifest = read_manifest(dataset)
     tasks = min(sample, sum(manifest.tasks.values()))
-    answers = len(CONTROLS) - (len(OF_CONTEXT) if manifest.context is None else 0)
+    others = (*WRITTEN, *(OF_CONTEXT if manifest.context is None else ()))
+    answers = len(CONTROLS) - len(others)
     command.say_on_stderr(
         f"controls: {tasks} tasks with {answers} answers each, "
-        f"{tasks * answers:,} calls of the judge at most"
+        f"{tasks * answers:,} calls of the judge at most, and one for each written answer"
     )
 
 
 def _warn_of(found: rubric_synth.DatasetStatistics) -> None:
     """Say what the numbers do not cover."""
+    from rubric_judge.labels.written import strange_answers
     from rubric_synth.stats.page import judged_by_words, unreadable_rejections
 
     if found.unread_criteria:
@@ -102,6 +104,8 @@ def _warn_of(found: rubric_synth.DatasetStatistics) -> None:
         console.warn(f"{failures:,} answers could not be judged; the means leave them out")
     if found.unreadable_rejections:
         console.warn(unreadable_rejections(found))
+    if found.strange_answers:
+        console.warn(strange_answers(found.strange_answers))
 
 
 @console.app.command
@@ -152,7 +156,7 @@ def questions(
 
 def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> None:
     from rubric_synth.dataset.writing import asked_of_models
-    from rubric_synth.stats.controls import CONTROLS, overpaid
+    from rubric_synth.stats.controls import described, overpaid
     from rubric_synth.stats.page import calls, per_task
     from rubric_synth.stats.report import Spread
     from rubric_synth.tables import read_table
@@ -177,7 +181,8 @@ def _print_statistics(found: rubric_synth.DatasetStatistics, dataset: Path) -> N
     command.print_figures(printed["spread"], spreads)
     shares = ((name.replace("_", " "), one) for name, one in found.coverage.items() if one.tasks)
     command.print_figures(printed["coverage"], shares)
-    earned = ((name, CONTROLS[name], reward) for name, reward in found.controls.items())
+    written = found.written_answers
+    earned = ((name, described(name, written), reward) for name, reward in found.controls.items())
     judged = {"tasks": counted(found.control_tasks, "task"), "judge": found.control_judge}
     command.print_figures(printed["controls"], earned, **judged)
     for warning in overpaid(found.controls).values():

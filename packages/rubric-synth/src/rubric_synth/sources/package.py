@@ -199,7 +199,7 @@ def read_docstring(docstring: str, *, qualified_name: str, form: ApiForm) -> Api
     text = inspect.cleandoc(docstring.expandtabs())
     bare = ApiEntry(qualified_name=qualified_name, form=form)
     entry = _numpydoc_entry(text, bare)
-    if entry.parameters or entry.returns:
+    if entry.parameters or entry.returns or entry.yields:
         return entry
     return _fields_entry(text.splitlines(), bare) or entry
 
@@ -212,12 +212,12 @@ def _numpydoc_entry(text: str, bare: ApiEntry) -> ApiEntry:
         sections.setdefault(mark[1].strip().lower(), text[mark.end() : end].strip("\n"))
     notes = "\n\n".join(rest_to_prose(sections.get(name, "")) for name in ("warnings", "notes"))
     summary = rest_to_prose(sections["summary"]).split("\n\n")
-    returned = sections.get("returns") or sections.get("yields") or ""
     return bare.model_copy(
         update={
             "summary": tuple(p for p in summary if p and not _PATTERNS["signature"].match(p)),
             "parameters": tuple(_numpydoc_parameters(sections.get("parameters", ""))),
-            "returns": tuple(_numpydoc_items(returned)),
+            "returns": tuple(_numpydoc_items(sections.get("returns", ""))),
+            "yields": tuple(_numpydoc_items(sections.get("yields", ""))),
             "raises": tuple(_numpydoc_items(sections.get("raises", ""))),
             "notes": tuple(p for p in notes[:6000].split("\n\n") if p),
         }
@@ -271,7 +271,7 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
     for block in _blocks(lines, _field if is_sphinx else _section, after_blank=is_sphinx):
         text = inspect.cleandoc("\n".join(above + block.lines))
         parts[block.place].append((block.argument, text))
-    if parts.keys().isdisjoint({"parameters", "returns", "raises"}):
+    if parts.keys().isdisjoint({"parameters", "returns", "yields", "raises"}):
         return None
     if is_sphinx:
         kinds = {name.lstrip("\\*"): kind for name, kind in parts["type"]}
@@ -283,19 +283,26 @@ def _fields_entry(lines: list[str], bare: ApiEntry) -> ApiEntry | None:
         )
         raises = (item for name, text in parts["raises"] for item in _named(name, "", text))
         kind = next((kind for _, kind in parts["rtype"]), "")
-        results = parts["returns"] or [("", "")] * bool(kind)
-        returns = (_item("", kind, text) for _, text in results)
+        results = parts["returns"] or [("", "")] * (bool(kind) and not parts["yields"])
+        returns = [_item("", kind, text) for _, text in results]
+        yields = [_item("", kind, text) for _, text in parts["yields"]]
     else:
         parameters = (item for _, text in parts["parameters"] for item in _listed(text, _PARAMETER))
         raises = (item for _, text in parts["raises"] for item in _listed(text, _PATTERNS["error"]))
-        results = parts["returns"]
-        typed = ((_PATTERNS["typed"].match(text), text) for _, text in results)
-        returns = (_item(m[1], "", m[2]) if m else _item("", "", text) for m, text in typed)
+        returns, yields = (
+            [
+                _item(typed[1], "", typed[2]) if typed else _item("", "", text)
+                for _, text in parts[place]
+                for typed in [_PATTERNS["typed"].match(text)]
+            ]
+            for place in ("returns", "yields")
+        )
     return bare.model_copy(
         update={
             "summary": _paragraphs(parts["summary"]),
             "parameters": tuple({p.name: p for p in reversed(list(parameters))}.values())[::-1],
             "returns": tuple(returns),
+            "yields": tuple(yields),
             "raises": tuple(raises),
             "notes": _paragraphs(parts["notes"]),
         }

@@ -8,6 +8,7 @@ import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing
+from statistics import fmean
 from typing import Final, NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
@@ -15,11 +16,16 @@ from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_core.rewriting import patterns
 from rubric_judge import ClaimJudge, JudgePool, LexicalJudge
 from rubric_judge.context_answers import context_start, nearest_sentences
+from rubric_judge.labels import written
+from rubric_judge.page.tables import counted
 from rubric_judge.wrong_answers import fixed_template, negated, other_references, shuffled
 from rubric_synth import language, stages, tables
 
 CONTROLS: Final[dict[str, str]] = tables.read_table("controls")
 """Each control, and what it is."""
+
+WRITTEN: Final = tuple(written.CONTROLS.values())
+"""Those that somebody has to write."""
 
 OF_CONTEXT: Final = ("context_start", "nearest_sentences")
 """Those that only open-book tasks have."""
@@ -103,6 +109,20 @@ class ControlRewards(NamedTuple):
     """
     control_failures: int
     """Answers that could not be judged."""
+    written_answers: dict[str, int]
+    """Questions that a control has a written answer to, by name; no other is answered by all."""
+
+
+def described(name: str, counts: Mapping[str, int]) -> str:
+    """Return what a control is, and of how many questions where not of all.
+
+    Args:
+        name: In `CONTROLS`; of any other the answer is empty.
+        counts: Questions that have a written answer, by control.
+    """
+    count = counts.get(name)
+    questions = "" if count is None else f", for {counted(count, 'question')}"
+    return f"{CONTROLS.get(name, '')}{questions}"
 
 
 def overpaid(rewards: Mapping[str, float]) -> dict[str, str]:
@@ -120,31 +140,44 @@ def overpaid(rewards: Mapping[str, float]) -> dict[str, str]:
     }
 
 
-async def control_rewards(tasks: Sequence[Task], judge: Judge | Sequence[Judge]) -> ControlRewards:
+async def control_rewards(
+    tasks: Sequence[Task],
+    judge: Judge | Sequence[Judge],
+    answered: tuple[Sequence[Task], written.KnownAnswers] | None = None,
+) -> ControlRewards:
     """Return the mean reward of each control over the tasks.
 
     Args:
         tasks: At least one task; of one document alone there is no other reference answer.
         judge: Scores the answers, many at a time; or several replicas of one.
+        answered: Tasks that somebody has written right and false answers to, and these.
 
     Raises:
         JudgeSetupError: The judge is not there.
     """
-    answers = _answers(tasks)
-    names = [name for name in CONTROLS if name in answers]
-    asked: list[tuple[Task, str, JudgeView]] = []
-    for task in tasks:
-        view = task.judge_view("")  # once: its id is a hash of the rubric
-        texts = ((name, answers[name](task)) for name in names)
-        asked += [(task, n, view.model_copy(update={"response": text})) for n, text in texts]
-    found: dict[str, list[float]] = {name: [] for name in names}
-    results = await _judged([view for _, _, view in asked], judge)
-    for (task, name, _), result in zip(asked, results, strict=True):
+    made = _answers(tasks)
+    answers = [(name, task, write(task)) for name, write in made.items() for task in tasks]
+    counts: dict[str, int] = {}
+    if answered is not None:
+        asked, known = answered
+        for name, texts in known.controls.items():
+            found = [(name, task, texts[task.task_id]) for task in asked if task.task_id in texts]
+            answers += found
+            counts[name] = len(found)
+    # Once a task: the id of a view is a hash of the rubric.
+    views = {task.task_id: task.judge_view("") for _, task, _ in answers}
+    results = await _judged(
+        [views[task.task_id].model_copy(update={"response": text}) for _, task, text in answers],
+        judge,
+    )
+    rewards: defaultdict[str, list[float]] = defaultdict(list)
+    for (name, task, _), result in zip(answers, results, strict=True):
         if result.outcome is not rubric_core.Outcome.UNAVAILABLE:
-            found[name].append(rubric_core.normalized_reward(result, task.rubric))
+            rewards[name].append(rubric_core.normalized_reward(result, task.rubric))
     return ControlRewards(
-        controls={name: sum(rewards) / len(rewards) for name, rewards in found.items() if rewards},
-        control_failures=len(asked) - sum(map(len, found.values())),
+        controls={name: fmean(rewards[name]) for name in CONTROLS if name in rewards},
+        control_failures=len(answers) - sum(map(len, rewards.values())),
+        written_answers=counts,
     )
 
 

@@ -7,16 +7,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from rubric_judge.labels import written
 from rubric_judge.page.charts import Bar, Bars, Distribution
 from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import TextTable, counted
 from rubric_synth.dataset.folder import Manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
-from rubric_synth.stats.controls import CONTROLS, overpaid
+from rubric_synth.stats.controls import described, overpaid
 from rubric_synth.stats.examples import Examples
 from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
 
+_GOOD: Final = ("reference", written.CONTROLS[written.Truth.RIGHT])
+"""Controls that should score well."""
 _MOST_BARS: Final = 12
 
 
@@ -117,8 +120,8 @@ def controls(found: DatasetStatistics) -> Bars:
             name.replace("_", " "),
             f"{100 * reward:.1f} %",
             min(max(reward, 0.0), 1.0),
-            note=CONTROLS.get(name, ""),
-            role="main" if name == "reference" else "bad" if name in warned else "muted",
+            note=described(name, found.written_answers),
+            role="main" if name in _GOOD else "bad" if name in warned else "muted",
         )
         for name, reward in found.controls.items()
     )

@@ -128,6 +128,10 @@ class DatasetStatistics(Frozen):
     """Name of the judge that scored them."""
     control_failures: int = 0
     """Answers that it could not judge: the means leave them out."""
+    written_answers: dict[str, int] = Field(default_factory=dict[str, int])
+    """Questions that somebody has written an answer to, by control: its mean is of these alone."""
+    strange_answers: int = 0
+    """Written answers beside the tasks that belong to none of them."""
     unread_criteria: int = 0
     """Criteria in free text or unit tests, where that judge looks for words alone; 0 otherwise."""
     unreadable_rejections: int = 0

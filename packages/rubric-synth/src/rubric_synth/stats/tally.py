@@ -16,6 +16,7 @@ import anyio
 from rubric_core import Criterion, Judge, Task, read_tasks
 from rubric_judge import ClaimJudge, LexicalJudge
 from rubric_judge.claims.claim import claim_of
+from rubric_judge.labels.written import KnownAnswers, WrittenAnswers
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
 from rubric_synth import errors, events, stages
@@ -204,10 +205,13 @@ def dataset_statistics(
     tally = TaskTally()
     examples = Examples(reveal_grounding=reveal_grounding)
     sample: Sample[Task] = Sample(controls, seed="controls")
+    written, answered = WrittenAnswers(dataset), list[Task]()
     for split in dataset_folder.SPLITS:
         for task in read_tasks(dataset_folder.split_path(dataset, split)):
             examples.offer_task(task, split, tally.add(task, split))
             sample.offer(f"{task.doc_hash} {task.question}", task)
+            if task.question in written.questions:
+                answered.append(task)
     if not sample.offered:
         raise errors.DatasetFolderError.told(
             "no_task_at_all", path=dataset, file=dataset_folder.REJECTED_FILE
@@ -225,7 +229,7 @@ def dataset_statistics(
         **manifest.model_dump(include={"rejected", "rejected_by_stage", "usage"}),
         unreadable_rejections=unreadable,
         **counted,
-        **_controls(sample.items(), judge or ClaimJudge(), tally),
+        **_controls(sample.items(), (answered, written.to(answered)), judge or ClaimJudge(), tally),
     )
     write_lines(dataset / NUMBERS_FILE, [json_page(statistics.model_dump(mode="json")).decode()])
     name = dataset.resolve().name
@@ -235,13 +239,17 @@ def dataset_statistics(
 
 
 def _controls(
-    tasks: Sequence[Task], judge: Judge | Sequence[Judge], tally: TaskTally
+    tasks: Sequence[Task],
+    written: tuple[Sequence[Task], KnownAnswers],
+    judge: Judge | Sequence[Judge],
+    tally: TaskTally,
 ) -> dict[str, Any]:
-    earned = anyio.run(control_rewards, tasks, judge)
+    earned = anyio.run(control_rewards, tasks, judge, written)
     one = judge[0] if isinstance(judge, Sequence) else judge
     return {
         **earned._asdict(),
         "control_tasks": len(tasks),
+        "strange_answers": written[1].strange,
         "control_judge": one.name,
         "unread_criteria": tally.unread_by(one),
     }

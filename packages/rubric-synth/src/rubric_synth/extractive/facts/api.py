@@ -31,6 +31,9 @@ _PLACES: Final = ("first", "second", "third", "fourth")
 _LONGEST_LABEL: Final = 4
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
+_NOUNS_OF: Final = {
+    name: frozenset(read_table("facts")["pages"][name].split()) for name in ("tools", "activities")
+}
 
 
 def api_facts(entry: ApiEntry) -> list[Fact]:
@@ -65,6 +68,12 @@ def is_internal(entry: ApiEntry) -> bool:
 
 def _repeats(fact: Fact, other: Fact) -> bool:
     """Tell whether a fact says what another says, their names left out."""
+    is_error = CriterionKind.RAISES in {fact.kind, other.kind}
+    if is_error and (fact.kind != other.kind):
+        condition = fact if other.kind == CriterionKind.RAISES else other
+        return _PATTERNS["error"].search(condition.sentence) is not None and says_the_same(
+            fact.sentence, other.sentence
+        )
     if fact.required or other.required:
         return fact.sentence == other.sentence
     plain, before = (re.sub("`[^`]*`", "", one.sentence) for one in (fact, other))
@@ -115,10 +124,26 @@ def _of_phrase(fact: Fact, root: Token) -> Fact | None:
     is_split = any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children)
     if root.i != 1 or is_activity or is_split:
         return None
+    if root.lower_ == "gives":
+        return fact._replace(sentence=_of_activity(fact.sentence, target.lemma_.lower()))
     if target.tag_ != "NNS" or root.lower_ != "is":
         return fact
     told = fact.sentence.replace(" is the ", " holds the ", 1)
     return fact._replace(sentence=told) if fact.topic else None
+
+
+def _of_activity(sentence: str, noun: str) -> str:
+    """Say what an object does or is where "gives" does not fit its noun: "gives the utility for".
+
+    Args:
+        sentence: "`f` gives the …".
+        noun: What it gives.
+    """
+    if noun in _NOUNS_OF["tools"]:
+        return sentence.replace(" gives the ", " is a ", 1).replace(" gives ", " is ", 1)
+    if noun in _NOUNS_OF["activities"]:
+        return sentence.replace(" gives ", " performs ", 1)
+    return sentence
 
 
 def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
@@ -143,7 +168,8 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
     elif (" to " in summary and entry.form != "class") or not wording.is_whole_phrase(summary):
         return None  # "State space to transfer function"
     else:
-        lowered = language.lower_first(summary, proper)
+        is_title = re.match(r"(?!The\b)[A-Z][a-z]+ [A-Z]", summary) is not None
+        lowered = summary if is_title else language.lower_first(summary, proper)
         verb = "is" if entry.form == "class" else "gives"
         told = f"{name} {verb} {wording.with_article(lowered)}."
         frame = Frame(

@@ -26,6 +26,7 @@ _DEFAULT: Final = tuple(
     )
 )
 _CHOICES: Final = range(2, 6)
+_LITERALS: Final = ("None", "True", "False")
 _LONGEST_CONDITION: Final = 7
 
 
@@ -117,22 +118,21 @@ def frames_of(
     yield from _default(item, topic, told[0] if told else "", further)
     choices = _choices(item)
     if len(choices) in _CHOICES:
-        shown = [f"'{choice}'" for choice in choices]
+        shown = [choice if choice in _LITERALS else f"'{choice}'" for choice in choices]
         listed = f"{', '.join(shown[:-1])} or {shown[-1]}"
         yield Frame(
             Fact(
                 CriterionKind.CHOICES,
                 f"{topic} is one of {listed}.",
                 topic,
-                tuple(choices),
+                tuple(map(value_of, choices)),
                 question=f"which values may {topic} take",
             ),
             "",
         )
     types = re.split(r", (?:optional|default)", item.kind)[0].strip()
     if " or " in types and _PATTERNS["types"].match(types):
-        shown = types if types.startswith(("a ", "an ")) else f"{_article(types)} {types}"
-        said = f"{topic} is {shown.replace('array_like', 'array-like object')}."
+        said = f"{topic} is {_listed_types(types)}."
         question = f"of which type is {topic}"
         yield Frame(Fact(CriterionKind.SHAPE, said, topic, question=question), "")
     yield from further
@@ -167,17 +167,63 @@ def _default(item: ApiItem, topic: str, first: str, further: list[Frame]) -> Ite
 
 
 def _choices(item: ApiItem) -> list[str]:
-    """Return the values that a parameter may take: quoted in its type, or behind "must be"."""
-    quoted = list(dict.fromkeys(_PATTERNS["quoted"].findall(item.kind)))
-    found = None if quoted else _PATTERNS["must_be"].search(item.description)
+    """Return the values that a parameter may take: all of its type, or those behind "must be".
+
+    Nothing where a type stands beside them: a list of some values only would be false.
+    """
+    if _PATTERNS["quoted"].search(item.kind):
+        listed = _PATTERNS["quoted"].sub(r" '\1' ", item.kind.partition("default=")[0])
+        is_all = _PATTERNS["beside_choices"].search(re.sub(r"'[^']*'", "", listed)) is None
+        named = re.findall(rf"'([^']+)'|\b({'|'.join(_LITERALS)})\b", listed)
+        choices = list(dict.fromkeys(a or b for a, b in named))
+        is_all = is_all and all(re.fullmatch(r"[\w+-]*\w[\w +-]*", one) for one in choices)
+        return choices if is_all else []  # no sign alone, such as '.', can be found in an answer
+    found = _PATTERNS["must_be"].search(item.description)
     if found is None or "default" in found[0].lower():
-        return quoted
+        return []
     listed = re.findall(r"['\"`]([\w+-]+)['\"`]", found[1])
     return list(dict.fromkeys(listed))
 
 
+def _condition_and_rest(one: str, name: str, names: frozenset[str]) -> tuple[str, str] | None:
+    """Cut a sentence behind its condition, "it" in the rest replaced by what it stands for.
+
+    None where that is not known, or the condition is not about the parameter.
+    """
+    pattern = _PATTERNS["head"].pattern.replace("NAME", re.escape(name or "NAME"))
+    if name and (head := re.match(pattern, one)) is not None:
+        condition, rest, subject = f"If `{name}` is {head['what']}", head["rest"], name
+    else:
+        parts = re.match(r"^((?:If|When)\s[^,]+),\s+(?:then )?(.+)$", one)
+        if parts is None:
+            return None
+        own = rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)"
+        condition = re.sub(own, f"`{name}`", parts[1]) if name else parts[1]
+        rest, subject = parts[2], _conditioned(condition, names)
+    if name and ("`" not in condition or (not subject and rest.startswith("it "))):
+        return None
+    said = r"^it (?=(?:is|must|will|has|should|can)\b)"
+    return condition, re.sub(said, f"`{subject}` ", rest) if subject else rest
+
+
+def _conditioned(condition: str, names: frozenset[str]) -> str:
+    """Return the parameter that a condition is about; "" where it is about something else."""
+    about = re.match(r"(?:If|When) `?(\w+)`? (?:is|are|has|have)\b", condition)
+    return about[1] if about is not None and about[1] in names else ""
+
+
+def _listed_types(types: str) -> str:
+    """Return types as a sentence has them: "None or a tuple of ints" of "None or tuple of ints"."""
+    parts = [part.removeprefix("an ").removeprefix("a ") for part in re.split(r",? or |, ", types)]
+    named = [part.replace("array_like", "array-like object") for part in parts]
+    bare = [part == "None" or (part.endswith("s") and " " not in part) for part in named]
+    shown = [p if b else f"{_article(p)} {p}" for p, b in zip(named, bare, strict=True)]
+    *most, last = shown
+    return f"{', '.join(most)} or {last}" if most else last
+
+
 def _article(word: str) -> str:
-    return "an" if word[0] in "aei" else "a"
+    return "an" if word[0] in "aei" or word.startswith("nd") else "a"
 
 
 def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
@@ -256,26 +302,10 @@ def condition_frame(one: str, name: str, function: str, names: frozenset[str]) -
         function: Bare name of the object.
         names: Of all parameters.
     """
-    head = re.compile(_PATTERNS["head"].pattern.replace("NAME", re.escape(name or "NAME"))).match(
-        one
-    )
-    if head is not None and name:
-        what = head["what"]
-        what = f"is {what}"
-        condition, rest = f"If `{name}` {what}", head["rest"]
-    else:
-        parts = re.match(r"^((?:If|When)\s[^,]+),\s+(?:then )?(.+)$", one)
-        if parts is None:
-            return None
-        condition, rest = parts[1], parts[2]
-        if name:
-            condition = re.sub(
-                rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)", f"`{name}`", condition
-            )
-        if name and "`" not in condition:
-            return None
-    if name:
-        rest = re.sub(r"^it (?=(?:is|must|will|has|should|can)\b)", f"`{name}` ", rest)
+    parts = _condition_and_rest(one, name, names)
+    if parts is None:
+        return None
+    condition, rest = parts
     first = rest.partition(" ")[0].lower()
     predicate = wording.as_predicate(rest)
     if name and first.endswith("s") and wording.is_parameters_verb(rest):
