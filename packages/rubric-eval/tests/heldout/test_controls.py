@@ -155,8 +155,7 @@ def test_written_answers_are_judged_where_there_are_any(
     assert rewards["control_negated"].n == len(answered)
     right = rewards["control_right_in_other_words"]
     false = rewards["control_false_in_the_same_words"]
-    assert (right.n, false.n) == (3, 3)
-    assert right.mean > false.mean
+    assert (right.n, right.values, false.n, false.values) == (3, 3, 3, 3)
     page = write_report(ReportSources((tmp_path / "eval",))).page.read_text(encoding="utf-8")
     assert "control_right_in_other_words (what somebody wrote to meet every" in page
     others = open_controls(answered[3:], known=known.controls)
