@@ -1,0 +1,169 @@
+"""A file that one process writes line by line: each key once, and no kill loses what was kept."""
+
+import glob
+import os
+import threading
+from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from rubric_core.errors import RubricFileError
+from rubric_core.files import append_whole, breaks_off, open_to_append, replacing
+from rubric_core.locks import file_lock
+from rubric_core.rows import end_last_line
+
+
+class _Line(Protocol):
+    def line_of_file(self) -> bytes: ...
+
+
+Key = TypeVar("Key", bound=Hashable)
+Row = TypeVar("Row", bound=_Line)
+
+
+class KeptLines(Generic[Key, Row]):
+    """The rows of a file, of which it holds each key once at every moment.
+
+    New rows are appended; where one changes or goes, the file is written anew beside the old one,
+    which it then replaces. Either is on the disk when the method returns.
+    """
+
+    def __init__(self, path: Path, rows: Mapping[Key, Row]) -> None:
+        """Take the rows that the file holds; `open_lines` reads and locks it first."""
+        self.path = path.resolve()
+        """The file itself, where a link was named."""
+        self.mutex = threading.RLock()
+        """Held while rows are looked at and then changed."""
+        self._rows = dict(rows)
+        self._open()
+
+    def _open(self) -> None:
+        self._file = open_to_append(self.path)
+        self._known = os.fstat(self._file.fileno())
+        _sync_folder(self.path.parent)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    @property
+    def rows(self) -> Mapping[Key, Row]:
+        """What the file holds, in its order; not to be changed."""
+        return self._rows
+
+    def put(self, rows: Mapping[Key, Row]) -> None:
+        """Keep rows, each in place of an older one of its key: all of them or none.
+
+        Raises:
+            RubricFileError: another program has changed the file.
+            OSError: it could not be written; the file is as it was.
+        """
+        with self.mutex:
+            if self._rows.keys() & rows.keys():
+                self.replace(self._rows | rows)
+            else:
+                self._append(rows.values())
+                self._rows.update(rows)
+
+    def remove(self, key: Key) -> None:
+        """Take a row back; one that is not there is no error.
+
+        Raises:
+            RubricFileError, OSError: as `put`.
+        """
+        with self.mutex:
+            if key in self._rows:
+                self.replace({one: row for one, row in self._rows.items() if one != key})
+
+    def replace(self, rows: Mapping[Key, Row]) -> None:
+        """Keep these rows and no others.
+
+        Raises:
+            RubricFileError, OSError: as `put`.
+        """
+        with self.mutex:
+            self._refuse_changed()
+            with replacing(self.path) as file:
+                file.writelines(row.line_of_file() for row in rows.values())
+            self._rows = dict(rows)
+            self._file.close()
+            self._open()
+
+    def _append(self, rows: Iterable[Row]) -> None:
+        self._refuse_changed()
+        descriptor, size = self._file.fileno(), self._known.st_size
+        try:
+            append_whole(descriptor, b"".join(row.line_of_file() for row in rows), size=size)
+            os.fsync(descriptor)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, size)
+                self._known = os.fstat(descriptor)
+            raise
+        self._known = os.fstat(descriptor)
+
+    def _refuse_changed(self) -> None:
+        with suppress(FileNotFoundError):
+            now = self.path.stat()
+            if os.path.samestat(now, self._known) and _state(now) == _state(self._known):
+                return
+        problem = "another program has changed this file, and nothing more is written to it"
+        raise RubricFileError(f"{problem}: stop the command and start it again", path=self.path)
+
+
+@contextmanager
+def open_lines(
+    path: Path, model: type[BaseModel], *, start: bytes, read: Callable[[], Mapping[Key, Row]]
+) -> Generator[KeptLines[Key, Row]]:
+    """Open a file of rows, made if it is missing, for this process alone.
+
+    Args:
+        path: the file; a last line that a crash has torn is cut off.
+        model: of the rows.
+        start: what a line of ours begins with.
+        read: reads and checks the rows, once nobody else writes the file.
+
+    Raises:
+        FolderLockError: another process has the file open so.
+        RubricFileError: as `read`.
+        OSError: it cannot be read or written.
+    """
+
+    def is_torn(last: bytes) -> bool:
+        # Nobody was told that it is kept. What is a whole JSON text and no row, or is not ours, is
+        # left to `read` to refuse.
+        return (last.startswith(start) or start.startswith(last)) and breaks_off(last)
+
+    with file_lock(path):
+        _remove_unfinished(path)
+        with open_to_append(path) as file:
+            end_last_line(file, model, is_torn=is_torn)
+        lines = KeptLines(path, read())
+        try:
+            yield lines
+        finally:
+            lines.close()
+
+
+def _state(found: os.stat_result) -> tuple[int, int]:
+    """Return what changes with a file's content, also with an edit that keeps its size."""
+    return found.st_size, found.st_mtime_ns
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what a kill has left of `replacing`; the lock says that nobody writes it now."""
+    target = path.resolve()
+    for left in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"):
+        left.unlink(missing_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
