@@ -321,3 +321,21 @@ def read_judge_spec(path: Path) -> JudgeSpec:
         raise ConfigError(f"{path}: needs `type: {' | '.join(_KINDS)}`", location=str(path))
     values = cast("dict[str, object]", options)
     return judge_spec(values, source=partial(yaml_place, path), folder=path.parent)
+
+
+def read_model_config(path: Path) -> ModelConfig:
+    """Read a language model, and how it is called, from a YAML file.
+
+    Args:
+        path: the file; its keys are the fields of `ModelConfig`.
+
+    Raises:
+        ConfigError: as `read_judge_spec`.
+    """
+    if not os.path.lexists(path):
+        raise ConfigError(no_such_file(path), location=str(path))
+    options = read_yaml(path)
+    if not isinstance(options, dict) or "type" in options or "synthesiser" in options:
+        raise ConfigError(says("no_model_file", path=path), location=str(path))
+    values, source = cast("dict[str, object]", options), partial(yaml_place, path)
+    return validated(ModelConfig, values, source=source, folder=path.parent)

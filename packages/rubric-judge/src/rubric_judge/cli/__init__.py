@@ -38,8 +38,10 @@ def main() -> None:
 
 def _stopped(words: Sequence[str]) -> str:
     command, said = next(iter(words), ""), "rubric-judge: stopped; nothing was written"
+    if command == "label" and "--model" in {word.partition("=")[0] for word in words}:
+        return "rubric-judge: stopped; what the model wrote is in --out, and the command goes on"
     if command == "label":
-        return "rubric-judge: stopped; every score that the page called saved is in --out"
+        return "rubric-judge: stopped; all that the page called saved is in --out"
     if command in _WITHOUT_LEDGER:
         return said
     if not any(word.partition("=")[0] == "--ledger" for word in words):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -16,89 +17,196 @@ from rubric_core import Thoughts, read_tasks
 from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_judge.cli.app import app, require_writable
 from rubric_judge.cli.thoughts import HowThoughts
-from rubric_judge.console.command import Count, print_pairs, working
+from rubric_judge.console.command import Count, Positive, print_pairs, working
+from rubric_judge.errors import says
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
+    from rubric_judge.label_page.desk import Desk
+    from rubric_judge.label_page.writing_desk import WritingDesk
     from rubric_judge.labels.rows import LabelSource
     from rubric_judge.labels.sampling import Drawn
 
 
-def _rising(_: object, counts: tuple[int, ...]) -> None:
-    if any(more <= fewer for fewer, more in pairwise(counts)):
+def _rising(_: object, counts: tuple[int, ...] | None) -> None:
+    if any(more <= fewer for fewer, more in pairwise(counts or ())):
         raise ValueError("Each must be larger than the one before: it is the new total.")
 
 
 Counts = Annotated[
-    tuple[int, ...],
-    Parameter(
-        negative=(),
-        validator=(Number(gte=1), _rising),
-        show_default=lambda counts: " ".join(map(str, counts)),
-    ),
+    tuple[int, ...] | None, Parameter(negative=(), validator=(Number(gte=1), _rising))
 ]
 Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
+_LABELS: Final = 300
+_HOST: Final = "127.0.0.1"
+_PORT: Final = 8100
+
+
+class _Place(NamedTuple):
+    """Where a page is served."""
+
+    host: str
+    port: int
+    token_env: str | None
+
+    @property
+    def given(self) -> str | None:
+        """Its host, where anything of it is not as it is by itself."""
+        return None if self == (_HOST, _PORT, None) else self.host
+
+
+class _Author(NamedTuple):
+    """Who writes: people, or a model."""
+
+    rater: str | None
+    model: Path | None
+    workers: int | None
+    seed: int
 
 
 def label(  # noqa: PLR0913  # each is an option of the command
     tasks: Path,
-    responses: Path,
+    responses: Path | None = None,
     /,
     *,
     out: Path,
     rater: str | None = None,
     judgements: Path | None = None,
-    count: Counts = (300,),
+    count: Counts = None,
     seed: Count = 0,
-    host: str = "127.0.0.1",
-    port: Port = 8100,
+    host: str = _HOST,
+    port: Port = _PORT,
     token_env: str | None = None,
     thoughts: HowThoughts = "cut",
+    write: Annotated[bool, Parameter(negative=())] = False,
+    model: Path | None = None,
+    workers: Positive | None = None,
 ) -> int:
     """Serve a page where people score responses criterion by criterion, until Ctrl-C.
 
+    With --write, people, or a model, write two answers to each task instead: one that is right in
+    other words, and one that is false in the same words.
+
     Example: rubric-judge label tasks.jsonl answers.jsonl --out labels.jsonl
 
-    Every score is on the disk before the page says so; the same command goes on where it was
-    stopped. Nobody sees a judge's score, or another person's.
+    Example: rubric-judge label data/tasks.jsonl --write --out data/written_answers.jsonl
+
+    Every score, and every answer, is on the disk before the page says so; the same command goes on
+    where it was stopped. Nobody sees a judge's score, or another person's.
 
     Args:
         tasks: Tasks, JSON Lines (or Parquet).
-        responses: JSON Lines with task_id and response.
-        out: File of labels, which grows; what it holds already is kept.
-        rater: The one who labels; without it, the page asks for a name.
+        responses: JSON Lines with task_id and response; none with --write.
+        out: File of labels, or of written answers, which grows; what it holds already is kept.
+        rater: The one who labels or writes; without it, the page asks for a name.
         judgements: A judge's judgements of these responses: labels are shared out among low, middle
             and high scores of each criterion, so that every class is there. They are not shown.
-        count: Labels wanted from each rater, about; whole responses are drawn. To label more, give
-            a larger one after the first: --count 300 --count 400.
+        count: Labels wanted from each rater, about (300 if left out); whole responses are drawn. To
+            label more, give a larger one after the first: --count 300 --count 400. With --write,
+            tasks, as many of each document as of any other (all if left out).
         seed: Seed of the draw, and of each rater's order.
         host: Address to listen on; any but this machine's own needs a token.
         port: Port to listen on; 0 takes a free one, which is printed.
         token_env: Environment variable with the token that raters type into the page.
         thoughts: How thoughts are told from answers, as `HowThoughts` says it.
+        write: Have answers of known truth written instead of responses scored.
+        model: A language model that writes them, YAML with the keys of a synthesiser's `model`:
+            no page is served, and no judge asked.
+        workers: Most tasks that the model is asked for at once (32 if left out).
 
     Returns:
-        Exit status.
+        Exit status: 1 when a model was asked and wrote not a single pair.
     """
+    rater = None if rater is None else _rater(rater)
+    place = _Place(host, port, token_env)
+    require_writable(out, flag="--out", inputs=(tasks, responses, judgements, model))
+    if write:
+        given = {"--judgements": judgements, "--thoughts": thoughts if thoughts != "cut" else None}
+        _refuse("not_with_write", {"RESPONSES": responses, **given})
+        author = _Author(rater, model, workers, seed)
+        return _write(tasks, out, count=_one(count), author=author, place=place)
+    _refuse("only_with_write", {"--model": model, "--workers": workers})
+    if responses is None:
+        raise ConfigError(says("what_to_label"), location="responses")
+    with working(app) as progress, progress.phase("reading tasks and responses"):
+        source = _read(tasks, responses, thoughts)
+        draws = _draws(source, judgements, count or (_LABELS,), seed)
+    return _label(source, draws, out, seed=seed, rater=rater, place=place)
+
+
+def _refuse(name: str, given: Mapping[str, object]) -> None:
+    """Refuse the first option that is given where it means nothing."""
+    for flag, value in given.items():
+        if value is not None:
+            raise ConfigError(says(name, flag=flag), location=flag.lstrip("-").lower())
+
+
+def _one(counts: tuple[int, ...] | None) -> int | None:
+    if counts is not None and len(counts) > 1:
+        raise ConfigError(says("one_count"), location="count")
+    return counts[0] if counts else None
+
+
+def _label(
+    source: LabelSource,
+    draws: list[list[Drawn]],
+    out: Path,
+    *,
+    seed: int,
+    rater: str | None,
+    place: _Place,
+) -> int:
     from rubric_judge.labels.store import open_labels
 
     with needing_extra("rubric-judge", "serve", by="the page of labels"):
-        from rubric_judge.label_page.app import serve_page
         from rubric_judge.label_page.desk import Desk
 
-    rater = None if rater is None else _rater(rater)
-    require_writable(out, flag="--out", inputs=(tasks, responses, judgements))
-    with working(app) as progress, progress.phase("reading tasks and responses"):
-        source = _read(tasks, responses, thoughts)
-        draws = _draws(source, judgements, count, seed)
     with open_labels(out, source) as store:
         store.belong_to(draws)
         desk = Desk(source, draws[-1], store, seed=seed, rater=rater)
         wanted = f"{desk.cells} labels of {len(desk.drawn)} responses"
         print(f"to label: {wanted}; {len(store)} are in {out}", flush=True)
-        listening = partial(print, "rubric-judge label is on", flush=True)
-        serve_page(desk, host=host, port=port, token_env=token_env, on_start=listening)
+        _serve(desk, place)
         print_pairs([*store.raters().items(), ("written", out)])
+    return 0
+
+
+def _serve(desk: Desk | WritingDesk, place: _Place) -> None:
+    from rubric_judge.label_page.app import serve_page
+
+    listening = partial(print, "rubric-judge label is on", flush=True)
+    host, port, token_env = place
+    serve_page(desk, host=host, port=port, token_env=token_env, on_start=listening)
+
+
+def _write(tasks: Path, out: Path, *, count: int | None, author: _Author, place: _Place) -> int:
+    from rubric_judge.labels.writing import draw_tasks, open_written
+
+    with working(app) as progress, progress.phase("reading tasks"):
+        known = {task.task_id: task for task in read_tasks(tasks)}
+        drawn = draw_tasks(known.values(), count=count, seed=author.seed)
+    if not drawn:
+        raise RubricFileError("holds no task", path=tasks)
+    if author.model is None:
+        _refuse("only_with_model", {"--workers": author.workers})
+    else:
+        on_page = {"--rater": author.rater, "--host, --port or --token-env": place.given}
+        _refuse("not_with_model", on_page)
+    with open_written(out, known) as store:
+        if store.strange:
+            said = f"{store.strange} answers in {out} are to none of these tasks and stay there"
+            print(f"rubric-judge: {said}", file=sys.stderr)
+        if author.model is not None:
+            from rubric_judge.cli.writing import write_with_model
+
+            return write_with_model(author.model, drawn, store, out, workers=author.workers or 32)
+        with needing_extra("rubric-judge", "serve", by="the page of answers"):
+            from rubric_judge.label_page.writing_desk import WritingDesk
+        desk = WritingDesk(drawn, store, seed=author.seed, rater=author.rater)
+        wanted = f"two answers to each of {len(drawn)} tasks"
+        print(f"to write: {wanted}; {sum(store.authors().values())} are in {out}", flush=True)
+        _serve(desk, place)
+        print_pairs([*store.authors().items(), ("written", out)])
     return 0
 
 

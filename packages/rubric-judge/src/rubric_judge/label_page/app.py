@@ -18,6 +18,7 @@ from rubric_core.configuration import needed
 from rubric_core.errors import SchemaError
 from rubric_judge.errors import JudgeSetupError, says
 from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Scored
+from rubric_judge.label_page.writing_desk import Place, Typed, WritingDesk
 from rubric_judge.labels.rows import LONGEST_NAME, Rater
 from rubric_judge.page.rendering import render_page, visible
 from rubric_judge.provider.settings import is_this_machine, service_token
@@ -35,18 +36,21 @@ _LAST_PORT: Final = 2**16 - 1
 _OF_ITSELF: Final = {None, "same-origin", "none"}
 
 
-def build_app(desk: Desk, *, token: SecretStr | None = None) -> FastAPI:
+def build_app(desk: Desk | WritingDesk, *, token: SecretStr | None = None) -> FastAPI:
     """Build the application.
 
     The page itself holds no text and needs no token; all that it asks for does, if there is one.
     Without one, only this machine is answered, and only to a page of its own.
 
     Args:
-        desk: what is labelled.
+        desk: what is labelled, or written.
         token: what requests must bear.
     """
+    name = "label" if isinstance(desk, Desk) else "write"
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    page = render_page(__package__, "label", {}, scripts=["label.js"], asks=True)
+    page = render_page(
+        __package__, name, {}, style="label", scripts=["people.js", f"{name}.js"], asks=True
+    )
 
     @app.middleware("http")
     async def guarded(  # pyright: ignore[reportUnusedFunction]  # the decorator keeps it
@@ -60,13 +64,7 @@ def build_app(desk: Desk, *, token: SecretStr | None = None) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(SchemaError, _not_kept)
     app.add_exception_handler(OSError, _not_written)
-    _add_routes(app, desk, page)
-    return app
 
-
-# The decorators keep the functions.
-# pyright: reportUnusedFunction=false
-def _add_routes(app: FastAPI, desk: Desk, page: str) -> None:
     @app.get("/", response_class=HTMLResponse)
     def start() -> str:
         return page
@@ -79,6 +77,16 @@ def _add_routes(app: FastAPI, desk: Desk, page: str) -> None:
     def work(rater: Annotated[Rater, Query()]) -> dict[str, object]:
         return desk.work(rater)
 
+    if isinstance(desk, Desk):
+        _add_labels(app, desk)
+    else:
+        _add_answers(app, desk)
+    return app
+
+
+# The decorators keep the functions.
+# pyright: reportUnusedFunction=false
+def _add_labels(app: FastAPI, desk: Desk) -> None:
     @app.get("/v1/responses/{line}")
     def texts(line: int) -> dict[str, object]:
         return desk.texts(line)
@@ -90,6 +98,20 @@ def _add_routes(app: FastAPI, desk: Desk, page: str) -> None:
     @app.delete("/v1/label", status_code=204, response_model=None)
     def take_back(cell: Annotated[Cell, Query()]) -> None:
         desk.take_back(cell)
+
+
+def _add_answers(app: FastAPI, desk: WritingDesk) -> None:
+    @app.get("/v1/task")
+    def texts(task_id: Annotated[str, Query()]) -> dict[str, object]:
+        return desk.texts(task_id)
+
+    @app.put("/v1/answer", status_code=204, response_model=None)
+    def keep(typed: Typed) -> None:
+        desk.keep(typed)
+
+    @app.delete("/v1/answer", status_code=204, response_model=None)
+    def take_back(place: Annotated[Place, Query()]) -> None:
+        desk.take_back(place)
 
 
 def _refused(request: Request, token: SecretStr | None) -> tuple[int, str] | None:
@@ -152,12 +174,17 @@ class _Server(uvicorn.Server):
 
 
 def serve_page(
-    desk: Desk, *, host: str, port: int, token_env: str | None, on_start: Callable[[str], None]
+    desk: Desk | WritingDesk,
+    *,
+    host: str,
+    port: int,
+    token_env: str | None,
+    on_start: Callable[[str], None],
 ) -> None:
     """Serve the page until a signal.
 
     Args:
-        desk: what is labelled.
+        desk: what is labelled, or written.
         host: address to listen on.
         port: port to listen on; 0 takes a free one.
         token_env: environment variable with the token that requests must bear.

@@ -80,7 +80,7 @@ class Desk:
             "question": visible(view.question),
             "passage": visible(view.grounding.reveal()),
             "response": visible(view.response),
-            "criteria": {name: _shown(view.rubric[name]) for name in drawn.criteria},
+            "criteria": {name: shown_criterion(view.rubric[name]) for name in drawn.criteria},
         }
 
     def keep(self, scored: Scored) -> None:
@@ -126,7 +126,8 @@ class Desk:
         return views[line]
 
 
-def _shown(criterion: Criterion) -> dict[str, object]:
+def shown_criterion(criterion: Criterion) -> dict[str, object]:
+    """Return what is read of a criterion, its control characters made visible."""
     texts = {
         "name": criterion.name or criterion.id,
         "description": criterion.description,

@@ -63,7 +63,7 @@ class KeptLines(Generic[Key, Row]):
         """
         with self.mutex:
             if self._rows.keys() & rows.keys():
-                self.replace(self._rows | rows)
+                self.replace({**self._rows, **rows})
             else:
                 self._append(rows.values())
                 self._rows.update(rows)

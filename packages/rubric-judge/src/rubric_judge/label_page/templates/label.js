@@ -1,9 +1,6 @@
 "use strict";
 (() => {
-  const at = (id) => document.getElementById(id);
-  const say = (id, text) => { at(id).textContent = text; };
-  const kept = (key) => sessionStorage.getItem(key) ?? "";
-  const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
+  const { ask, at, pause, say } = people;
   const RETRY_MS = 500, AHEAD = 3, MOST_WAITING = 20;
 
   let rater = "";
@@ -17,46 +14,11 @@
   let stopped = "";      // why nothing can be kept any more
   const texts = new Map();
 
-  async function ask(method, path, body) {
-    const headers = { Authorization: `Bearer ${kept("token")}` };
-    if (body) headers["Content-Type"] = "application/json";
-    const reply = await fetch(path, { method, headers, body: body && JSON.stringify(body) });
-    if (reply.ok) return reply.status === 204 ? null : reply.json();
-    let detail = reply.statusText;
-    try { detail = (await reply.json()).detail; } catch { /* not ours: a proxy's */ }
-    const error = new Error(typeof detail === "string" ? detail : "the request is not valid");
-    error.status = reply.status;
-    throw error;
-  }
-
-  // --- who --------------------------------------------------------------------------------------
-
-  async function welcome() {
-    at("work").hidden = true;
-    at("welcome").hidden = false;
-    try {
-      const { fixed, labels } = await ask("GET", "v1/raters");
-      if (fixed) return begin(fixed);
-      at("known").replaceChildren(...Object.keys(labels).map((name) => new Option(name)));
-      at("with-token").hidden = !kept("token");
-    } catch (error) {
-      at("with-token").hidden = error.status !== 401;
-      if (error.status !== 401 || kept("token")) say("refused", error.message);
-    }
-    at("name").focus();
-    return undefined;
-  }
-
-  async function begin(name) {
-    const work = await ask("GET", `v1/work?rater=${encodeURIComponent(name)}`);
+  function begin(name, work) {
     rater = name;
-    sessionStorage.setItem("rater", name);
     cells = work.cells;
     for (const { place: i, score } of work.given) cells[i].score = score;
     past = work.given.map((one) => ({ place: one.place }));
-    at("welcome").hidden = true;
-    at("work").hidden = false;
-    say("who", name);
     place = cells.findIndex(isOpen);
     if (place < 0) place = 0;
     return show();
@@ -266,22 +228,5 @@
     at("amount").blur();
     give(score);
   });
-  at("welcome").addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (at("token").value) sessionStorage.setItem("token", at("token").value);
-    say("refused", "");
-    try { await begin(at("name").value.trim()); } catch (error) {
-      at("with-token").hidden = error.status !== 401;
-      say("refused", error.message);
-    }
-  });
-  at("leave").addEventListener("click", () => {
-    if (waiting.length) return;
-    sessionStorage.removeItem("rater");
-    welcome();
-  });
-  addEventListener("beforeunload", (event) => { if (waiting.length) event.preventDefault(); });
-
-  if (kept("rater")) begin(kept("rater")).catch(welcome);
-  else welcome();
+  people.start(begin, () => !waiting.length);
 })();

@@ -1,0 +1,191 @@
+"""The file that answers of known truth are written into, and the tasks they are written for."""
+
+import random
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from rubric_core import RubricFileError, Task
+from rubric_judge.errors import says
+from rubric_judge.labels.kept_lines import KeptLines, open_lines
+from rubric_judge.labels.written import Truth, WrittenAnswer, read_written
+from rubric_judge.ledger.entry import hash_rubric
+
+_START: Final = b'{"question":'
+"""What a line of ours begins with; a last line that does and has no end was torn by a crash."""
+
+
+class Slot(NamedTuple):
+    """What an author writes once."""
+
+    author: str
+    by_model: bool
+    task_id: str
+    """Empty for an answer to none of the tasks, which stays in the file as it is."""
+    truth: Truth
+    line: int = 0
+    """Of an answer to none of the tasks, so that each is there on its own."""
+
+
+def written_answer(
+    task: Task, truth: Truth, response: str, *, author: str, by_model: bool = False
+) -> WrittenAnswer:
+    """Return an answer to a task, with all that is known of it.
+
+    Raises:
+        ValueError: the text is blank, or the author's name is none.
+    """
+    return WrittenAnswer(
+        question=task.question,
+        truth=truth,
+        response=response,
+        author=author,
+        by_model=by_model,
+        task_id=task.task_id,
+        rubric_sha256=hash_rubric(task.rubric),
+    )
+
+
+class WrittenStore:
+    """All answers of a file, of which it holds each author's, task's and truth's once.
+
+    What a method keeps is on the disk when it returns.
+    """
+
+    def __init__(self, lines: KeptLines[Slot, WrittenAnswer]) -> None:
+        """Take an open file; `open_written` opens it."""
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines.rows)
+
+    @property
+    def strange(self) -> int:
+        """Answers to none of the tasks, which stay as they are."""
+        return sum(not slot.task_id for slot in self._lines.rows)
+
+    def of(self, author: str, *, by_model: bool = False) -> dict[str, dict[Truth, WrittenAnswer]]:
+        """Return what an author has written, by task."""
+        found: dict[str, dict[Truth, WrittenAnswer]] = {}
+        with self._lines.mutex:
+            for slot, answer in self._lines.rows.items():
+                if slot.task_id and (slot.author, slot.by_model) == (author, by_model):
+                    found.setdefault(slot.task_id, {})[slot.truth] = answer
+        return found
+
+    def authors(self, *, by_model: bool = False) -> dict[str, int]:
+        """Return how many answers each person, or each model, has written to these tasks."""
+        with self._lines.mutex:
+            slots = [one for one in self._lines.rows if one.task_id and one.by_model == by_model]
+        return dict(Counter(one.author for one in slots))
+
+    def put(self, answers: Iterable[WrittenAnswer]) -> None:
+        """Keep answers, each in place of an older one: all of them or none.
+
+        The same text a second time, from a page that did not hear of the first, changes nothing.
+
+        Args:
+            answers: of `written_answer`.
+
+        Raises:
+            RubricFileError: another program has changed the file.
+            OSError: it could not be written; the file is as it was.
+        """
+        with self._lines.mutex:
+            given = {_slot(one, one.task_id or ""): one for one in answers}
+            known = self._lines.rows
+            new = {slot: one for slot, one in given.items() if known.get(slot) != one}
+            if new:
+                self._lines.put(new)
+
+    def remove(self, author: str, task_id: str, truth: Truth) -> None:
+        """Take a person's answer back; one that is not there is no error.
+
+        Raises:
+            RubricFileError, OSError: as `put`.
+        """
+        self._lines.remove(Slot(author, by_model=False, task_id=task_id, truth=truth))
+
+
+@contextmanager
+def open_written(path: Path, tasks: Mapping[str, Task]) -> Generator[WrittenStore]:
+    """Open a file of written answers, made if it is missing, for this process alone.
+
+    Args:
+        path: the file; a last line that a crash has torn is cut off.
+        tasks: by id; answers to others stay in the file.
+
+    Raises:
+        FolderLockError: another process writes the file.
+        RubricFileError: a line is no written answer, is of another version of a task's question or
+            rubric, or an author's second of the same kind.
+        OSError: it cannot be read or written.
+    """
+
+    def read() -> Mapping[Slot, WrittenAnswer]:
+        return _read(path, tasks)
+
+    with open_lines(path, WrittenAnswer, start=_START, read=read) as lines:
+        yield WrittenStore(lines)
+
+
+def draw_tasks(tasks: Iterable[Task], *, count: int | None, seed: int) -> list[Task]:
+    """Draw tasks at random, as many of each document as of any other.
+
+    Args:
+        tasks: to draw from.
+        count: how many; None for all. A larger one draws these and more.
+        seed: of the draw.
+    """
+    generator = random.Random(f"write {seed}")
+    by_document: dict[str, list[Task]] = {}
+    for task in tasks:
+        by_document.setdefault(task.doc_hash, []).append(task)
+    documents = [generator.sample(of, len(of)) for of in by_document.values()]
+    generator.shuffle(documents)
+    rounds = range(max(map(len, documents), default=0))
+    return [of[i] for i in rounds for of in documents if i < len(of)][:count]
+
+
+def tasks_in_order(drawn: Sequence[Task], *, author: str, seed: int) -> list[Task]:
+    """Return an author's order of tasks, so that several people do not begin with the same."""
+    return random.Random(f"order {seed} {author}").sample(drawn, len(drawn))
+
+
+def _read(path: Path, tasks: Mapping[str, Task]) -> dict[Slot, WrittenAnswer]:
+    by_question: dict[str, list[str]] = {}
+    for task in tasks.values():
+        by_question.setdefault(task.question, []).append(task.task_id)
+    found: dict[Slot, WrittenAnswer] = {}
+    lines: dict[Slot, int] = {}
+    for line, answer in read_written(path):
+        task_id = answer.task_id or ""
+        if answer.task_id is None:  # of the only task that asks its question
+            task_id, *others = by_question.get(answer.question, [""])
+            task_id = "" if others else task_id
+        task = tasks.get(task_id)
+        if task is not None:
+            for field, what in _changed(answer, task):
+                problem = says("written_for_another", what=what, task=task_id)
+                raise RubricFileError(problem, path=path, line=line, field=field)
+        slot = _slot(answer, task_id if task else "", line=line)
+        if slot in found:
+            about = {"author": answer.author, "truth": answer.truth.value, "task": task_id}
+            problem = says("written_twice", before=lines[slot], **about)
+            raise RubricFileError(problem, path=path, line=line, field="author")
+        found[slot], lines[slot] = answer, line
+    return found
+
+
+def _changed(answer: WrittenAnswer, task: Task) -> Iterable[tuple[str, str]]:
+    if answer.question != task.question:
+        yield "question", "question"
+    if answer.rubric_sha256 not in (None, hash_rubric(task.rubric)):
+        yield "rubric_sha256", "rubric"
+
+
+def _slot(answer: WrittenAnswer, task_id: str, *, line: int = 0) -> Slot:
+    place = 0 if task_id else line
+    return Slot(answer.author, answer.by_model, task_id, answer.truth, place)
