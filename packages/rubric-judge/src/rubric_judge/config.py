@@ -336,6 +336,6 @@ def read_model_config(path: Path) -> ModelConfig:
         raise ConfigError(no_such_file(path), location=str(path))
     options = read_yaml(path)
     if not isinstance(options, dict) or "type" in options or "synthesiser" in options:
-        raise ConfigError(says("no_model_file", path=path), location=str(path))
+        raise ConfigError(says("no_model_keys", path=path), location=str(path))
     values, source = cast("dict[str, object]", options), partial(yaml_place, path)
     return validated(ModelConfig, values, source=source, folder=path.parent)

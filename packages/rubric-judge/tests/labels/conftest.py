@@ -97,28 +97,37 @@ def command(
     structlog.reset_defaults()
 
 
+@contextmanager
+def _running(folder: Path, *words: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "label", "tasks.jsonl", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        said = process.stdout.readline() + process.stdout.readline()
+        found = re.search(r"http://\S+", said)
+        assert found, said + (process.stderr.read() if process.stderr else "")
+        yield process, found[0]
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.fixture
 def labelling() -> Callable[..., Any]:
     """Return a context manager that runs `rubric-judge label` in a folder and gives its address."""
+    return lambda folder, *options: _running(
+        folder, "answers.jsonl", "--out", "labels.jsonl", *options
+    )
 
-    @contextmanager
-    def start(folder: Path, *options: str) -> Generator[tuple[subprocess.Popen[str], str]]:
-        words = ["label", "tasks.jsonl", "answers.jsonl", "--out", "labels.jsonl", *options]
-        process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, *words],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            said = process.stdout.readline() + process.stdout.readline()
-            found = re.search(r"http://\S+", said)
-            assert found, said + (process.stderr.read() if process.stderr else "")
-            yield process, found[0]
-        finally:
-            process.kill()
-            process.communicate()
 
-    return start
+@pytest.fixture
+def writing() -> Callable[..., Any]:
+    """Return the same for answers that are written."""
+    return lambda folder, *options: _running(
+        folder, "--write", "--out", "written_answers.jsonl", *options
+    )
