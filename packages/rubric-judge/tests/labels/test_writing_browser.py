@@ -212,7 +212,7 @@ def test_what_is_counted_is_what_python_counts(
             is_long = "error" in (page.get_attribute("#right-measure", "class") or "")
             assert is_long == (run >= 6)
         anna.write("false", "The axis goes, and the result has a length of 2.5.")
-        anna.says("false-measure", "10 words · 2 of 5 terms are the passage’s (40 %)")
+        anna.says("false-measure", "11 words · 3 of 5 terms are the passage’s (60 %)")
         anna.write("false", "")
         anna.says("false-measure", "")
         anna.saved()
