@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
-from rubric_judge.labels.written import Truth, known_answers, read_written
+from rubric_judge.labels.written import Truth, WrittenAnswers, read_written
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
 
 COMMAND = "from rubric_judge.cli import main; main()"
@@ -76,7 +76,7 @@ def test_each_task_gets_a_pair_from_a_prompt_with_all_that_is_needed_and_no_judg
         f"Question {p}?": {Truth.RIGHT: f"It stays, {p}.", Truth.FALSE: f"It goes, {p}."}
         for p in range(5)
     }
-    assert len(known_answers(TASKS, tmp_path).texts[Truth.FALSE]) == 5
+    assert len(WrittenAnswers(tmp_path).to(TASKS).texts[Truth.FALSE]) == 5
     assert re.search(r"tasks with both answers\s*│ 5 ", printed)
 
     asked = [call for call in endpoint.calls if _number(call) is not None]
