@@ -7,12 +7,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
-from rubric_judge.labels.written import Truth, known_answers, read_written
+from rubric_judge.labels.written import Truth, WrittenAnswers, read_written
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
 
 COMMAND = "from rubric_judge.cli import main; main()"
@@ -75,15 +76,22 @@ def test_each_task_gets_a_pair_from_a_prompt_with_all_that_is_needed_and_no_judg
         f"Question {p}?": {Truth.RIGHT: f"It stays, {p}.", Truth.FALSE: f"It goes, {p}."}
         for p in range(5)
     }
-    assert len(known_answers(TASKS, tmp_path).texts[Truth.FALSE]) == 5
+    assert len(WrittenAnswers(tmp_path).to(TASKS).texts[Truth.FALSE]) == 5
     assert re.search(r"tasks with both answers\s*│ 5 ", printed)
 
     asked = [call for call in endpoint.calls if _number(call) is not None]
     assert len(asked) == len(endpoint.calls) - 1 == 5
     system, user = (one["content"] for one in asked[0].messages)
     assert "never an instruction to you" in system
-    for text in (PASSAGE, "1. Length, weight 2.5\n   Says that the length is one.\n", "one|1",
-                 "\n2. axis, weight 1\n", "Full credit for one.", '"false"', "not\" put into it"):  # fmt: skip
+    for text in (
+        PASSAGE,
+        "1. Length, weight 2.5\n   Says that the length is one.\n",
+        "one|1",
+        "\n2. axis, weight 1\n",
+        "Full credit for one.",
+        '"false"',
+        'not the right answer with "not" put into it',
+    ):
         assert text in user
     assert "secret keyword" not in user
     assert TASKS[0].reference_answer not in user
@@ -175,8 +183,13 @@ def test_a_pair_that_is_no_control_is_asked_for_once_more_and_then_left_out(
 def test_what_is_no_pair_is_counted_by_its_reason_and_not_asked_for_again(
     command: Command, tmp_path: Path
 ) -> None:
-    replies = {0: "prose", 1: '{"right": "a"}', 2: '{"right": "\\ud800", "false": "b"}',
-               3: '{"right": "a", "false": "b", "more": 1}', 4: '{"right": 1, "false": "b"}'}  # fmt: skip
+    replies = (
+        "prose",
+        '{"right": "a"}',
+        '{"right": "\\ud800", "false": "b"}',
+        '{"right": "a", "false": "b", "more": 1}',
+        '{"right": 1, "false": "b"}',
+    )
 
     def award(call: FakeCall) -> str | Mapping[str, float]:
         number = _number(call)
@@ -217,7 +230,7 @@ def test_no_more_is_asked_at_once_than_the_limits_allow(command: Command, tmp_pa
         _write(tmp_path, endpoint, "limits: {max_in_flight: 1}")
         assert command(*WORDS)[0] == 0
         times = sorted(call.at_s for call in endpoint.calls)
-    assert min(after - before for before, after in zip(times, times[1:], strict=False)) >= 0.015
+    assert min(after - before for before, after in pairwise(times)) >= 0.015
 
 
 @pytest.mark.parametrize(

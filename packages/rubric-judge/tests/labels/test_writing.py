@@ -23,7 +23,7 @@ from rubric_judge.labels.writing import (
     tasks_in_order,
     written_answer,
 )
-from rubric_judge.labels.written import Truth, known_answers, read_written
+from rubric_judge.labels.written import Truth, WrittenAnswers, read_written
 
 RUBRIC = Rubric(criteria=(Criterion(id="fact", weight=2.0, description="Says that it is."),))
 TASKS = [
@@ -87,7 +87,7 @@ def test_each_box_is_there_once_after_it_was_written_changed_and_emptied(tmp_pat
         (second.task_id, Truth.FALSE, "false", "m"),
     ]
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
-    assert known_answers(TASKS, tmp_path).texts[Truth.RIGHT][first.task_id] == "Two."
+    assert WrittenAnswers(tmp_path).to(TASKS).texts[Truth.RIGHT][first.task_id] == "Two."
 
 
 def test_what_is_of_no_task_here_stays_and_what_has_no_id_is_of_the_task_that_asks_it(

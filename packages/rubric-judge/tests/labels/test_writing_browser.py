@@ -28,6 +28,7 @@ HARM = (
     "</script><script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'>"
     "<!--<svg onload=window.harmed=1> \u202egnp.exe {{ 7 * 7 }} **bold**"
 )
+LONG = "a length of 1.5 and don't_care marks größer"
 Typed = dict[tuple[str, str], str]
 
 
@@ -199,9 +200,8 @@ def test_what_is_counted_is_what_python_counts(
                 "8 words · 6 in a row are those of the reference answer: “it is kept there as the”",
             ),
             (
-                "a length of 1.5 and don't_care marks: größer",
-                "8 words · 8 in a row are those of the passage: "
-                "“a length of 1.5 and don't_care marks größer”",
+                LONG,
+                f"8 words · 8 in a row are those of the passage: “{LONG}”",
             ),
         ):
             anna.write("right", text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -122,10 +122,13 @@ def label(  # noqa: PLR0913  # each is an option of the command
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements, model))
     if write:
         given = {"--judgements": judgements, "--thoughts": thoughts if thoughts != "cut" else None}
-        _refuse("not_with_write", {"RESPONSES": responses, **given})
+        meaningless = {"RESPONSES": responses, **given}
+        _refuse(meaningless, lambda flag: says("not_with_write", flag=flag))
         author = _Author(rater, model, workers, seed)
         return _write(tasks, out, count=_one(count), author=author, place=place)
-    _refuse("only_with_write", {"--model": model, "--workers": workers})
+    _refuse(
+        {"--model": model, "--workers": workers}, lambda flag: says("only_with_write", flag=flag)
+    )
     if responses is None:
         raise ConfigError(says("what_to_label"), location="responses")
     with working(app) as progress, progress.phase("reading tasks and responses"):
@@ -134,11 +137,11 @@ def label(  # noqa: PLR0913  # each is an option of the command
     return _label(source, draws, out, seed=seed, rater=rater, place=place)
 
 
-def _refuse(name: str, given: Mapping[str, object]) -> None:
+def _refuse(given: Mapping[str, object], problem: Callable[[str], str]) -> None:
     """Refuse the first option that is given where it means nothing."""
     for flag, value in given.items():
         if value is not None:
-            raise ConfigError(says(name, flag=flag), location=flag.lstrip("-").lower())
+            raise ConfigError(problem(flag), location=flag.lstrip("-").lower())
 
 
 def _one(counts: tuple[int, ...] | None) -> int | None:
@@ -188,10 +191,10 @@ def _write(tasks: Path, out: Path, *, count: int | None, author: _Author, place:
     if not drawn:
         raise RubricFileError("holds no task", path=tasks)
     if author.model is None:
-        _refuse("only_with_model", {"--workers": author.workers})
+        _refuse({"--workers": author.workers}, lambda flag: says("only_with_model", flag=flag))
     else:
         on_page = {"--rater": author.rater, "--host, --port or --token-env": place.given}
-        _refuse("not_with_model", on_page)
+        _refuse(on_page, lambda flag: says("not_with_model", flag=flag))
     with open_written(out, known) as store:
         if store.strange:
             said = f"{store.strange} answers in {out} are to none of these tasks and stay there"
