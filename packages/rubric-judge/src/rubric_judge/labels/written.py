@@ -120,7 +120,9 @@ def shipped_answers() -> tuple[WrittenAnswer, ...]:
 
     Their author, a language model, saw passage and criteria and no judge.
     """
-    with resources.as_file(resources.files("rubric_judge.labels") / "shipped_answers.jsonl") as path:
+    with resources.as_file(
+        resources.files("rubric_judge.labels") / "shipped_answers.jsonl"
+    ) as path:
         return tuple(answer for _, answer in read_written(path))
 
 
