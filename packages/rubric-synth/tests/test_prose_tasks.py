@@ -4,6 +4,7 @@ import anyio
 import pytest
 
 from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
+from rubric_synth.document import RejectionReason
 from rubric_synth.extractive.claims import passages
 
 _CONFIG = ExtractiveConfig()
@@ -112,3 +113,17 @@ def test_a_document_that_says_too_little_is_refused(text: str, reason: str) -> N
     with pytest.raises(StageRefusal) as caught:
         _drafts(Document(title="Title", text=text, source="a.md"))
     assert caught.value.reason == reason
+
+
+_GERMAN = (
+    "Die Photosynthese ist ein Vorgang, bei dem Pflanzen aus Licht, Wasser und Kohlendioxid Zucker "
+    "herstellen. Wenn die Temperatur steigt, läuft der Vorgang schneller ab. Der Sauerstoff "
+    "entsteht aus dem Wasser und nicht aus dem Kohlendioxid, weil das Wasser gespalten wird. "
+)
+
+
+def test_the_rules_read_english_and_say_so_of_any_other_language() -> None:
+    document = Document(title="Blatt", text=_GERMAN * 8, source="blatt.md", kind="prose")
+    with pytest.raises(StageRefusal, match="its language is de, and the rules read English") as why:
+        _drafts(document)
+    assert why.value.reason is RejectionReason.NOT_ENGLISH

@@ -49,6 +49,7 @@ class RejectionReason(StrEnum):
     NO_SUMMARY = "no_summary"
     NO_PARAMETERS = "no_parameters"
     NO_PASSAGE = "no_passage"
+    NOT_ENGLISH = "not_english"
     TOO_FEW_FACTS = "too_few_facts"
     NO_QUESTION = "no_question"
     STAGE_FAILED = "stage_failed"

@@ -18,6 +18,7 @@ from rubric_synth.extractive.facts import Fact, facts_of
 from rubric_synth.extractive.facts.drafts import api_fact_drafts, prose_fact_draft
 from rubric_synth.extractive.facts.prose import gathered
 from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
+from rubric_synth.sources.raw_text import foreign_language
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _RUBRIC: Final = 5
@@ -41,8 +42,12 @@ class _Asked:
         """Write the drafts of the document, those of its richest passages, in their order.
 
         Raises:
-            StageRefusal: No passage is long enough, or none makes three claims of its own.
+            StageRefusal: It is in another language than English, no passage is long enough, or
+                none makes three claims of its own.
         """
+        if code := _foreign(self.document.text):
+            detail = f"its language is {code}, and the rules read English"
+            raise StageRefusal(RejectionReason.NOT_ENGLISH, detail)
         cut = passages(self.document, self.config)
         drafts: list[Draft] = []
         for times in (1, 2, 4):
@@ -75,6 +80,18 @@ class _Asked:
         return facts_of(self.document, passages(self.document, self.config))
 
 
+def _foreign(text: str) -> str:
+    """Return the code of a text's language; "" for English, and where it cannot be told."""
+    words = _WORDS.findall(text[:_SAMPLE_CHARS].lower())
+    common = sum(word in language.STOP_WORDS for word in words)
+    if common >= _COMMON * len(words):
+        return ""  # as English has it: the library that tells languages is not loaded
+    return foreign_language(text, wanted=frozenset({"en"}))
+
+
+_WORDS: Final = re.compile(r"[^\W\d_]+")
+_COMMON: Final = 0.2
+"""Share of words such as "the" and "is", of which English prose has a third and more."""
 _CONCEPTS: Final = 8
 _CONTRIBUTION_WORDS: Final = 60
 _SAMPLE_CHARS: Final = 20_000

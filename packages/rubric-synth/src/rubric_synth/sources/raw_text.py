@@ -225,17 +225,27 @@ def unless_foreign(found: Document | Rejection, *, config: CollectConfig) -> Doc
     """
     if isinstance(found, Rejection) or found.kind == "api" or not config.languages:
         return found
-    text = found.text
-    language = ""
-    for start in (0, max(0, len(text) // 2 - _SAMPLE_CHARS // 2)):
-        window = text[start : start + 4_000]
-        language = _foreign_language(window, wanted=frozenset(config.languages))
-        if not language:
-            return found
+    if not (language := foreign_language(found.text, wanted=frozenset(config.languages))):
+        return found
     return left_out(found.source, RejectionReason.OTHER_LANGUAGE, language, found.doc_hash)
 
 
-def _foreign_language(window: str, *, wanted: frozenset[str]) -> str:
+def foreign_language(text: str, *, wanted: frozenset[str]) -> str:
+    """Return the code of a text's language; "" where it may well be a wanted one.
+
+    Args:
+        text: Any; its beginning and its middle are looked at.
+        wanted: Codes in ISO 639.
+    """
+    language = ""
+    for start in (0, max(0, len(text) // 2 - _SAMPLE_CHARS // 2)):
+        language = _foreign(text[start : start + 4_000], wanted=wanted)
+        if not language:
+            return ""
+    return language
+
+
+def _foreign(window: str, *, wanted: frozenset[str]) -> str:
     """Return the likeliest language of a text, "" where it may well be in a wanted one."""
     sample = " ".join(_WORD.findall(_NOT_WORDS.sub(" ", window)))[:_SAMPLE_CHARS]
     wide = sum(ord(char) >= 0x2E80 for char in sample)  # noqa: PLR2004 - first of the CJK blocks
