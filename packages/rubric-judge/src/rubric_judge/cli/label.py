@@ -217,10 +217,8 @@ def _write(wanted: _Drawn, out: Path, *, rater: str | None, writing: Writing, pl
         with needing_extra("rubric-judge", "serve", by="the page of answers"):
             from rubric_judge.label_page.writing_desk import WritingDesk
         desk = WritingDesk(drawn, store, seed=wanted.seed, rater=rater)
-        print(
-            f"to write: two answers to each of {len(drawn)} tasks; {sum(store.authors().values())} are in {out}",
-            flush=True,
-        )
+        there = f"{sum(store.authors().values())} are in {out}"
+        print(f"to write: two answers to each of {len(drawn)} tasks; {there}", flush=True)
         _serve(desk, place)
         print_pairs([*store.authors().items(), ("written", out)])
     return 0
