@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -73,7 +73,8 @@ class Writing:
         return {"--model": self.model, "--workers": self.workers}
 
 
-class _Drawn(NamedTuple):
+@dataclass(frozen=True)
+class _Drawn:
     """Tasks that are to be drawn of a file."""
 
     tasks: Path
