@@ -44,6 +44,7 @@ READ_THEIR_OWN = {
     "rubric_core.files",
     "rubric_core.lazy",
     "rubric_judge.page.rendering",
+    "rubric_judge.labels.model_writer",
     "rubric_judge.llm.prompt",
     "rubric_judge.starting",
     "rubric_synth.llm.prompt",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -36,32 +37,53 @@ def _rising(_: object, counts: tuple[int, ...] | None) -> None:
 Counts = Annotated[
     tuple[int, ...] | None, Parameter(negative=(), validator=(Number(gte=1), _rising))
 ]
-Port = Annotated[int, Parameter(validator=Number(gte=0, lte=65535))]
 _LABELS: Final = 300
-_HOST: Final = "127.0.0.1"
-_PORT: Final = 8100
+_WORKERS: Final = 32
 
 
-class _Place(NamedTuple):
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Place:
     """Where a page is served."""
 
-    host: str
-    port: int
-    token_env: str | None
+    host: str = "127.0.0.1"
+    """Address to listen on; any but this machine's own needs a token."""
+    port: Annotated[int, Parameter(validator=Number(gte=0, lte=65535))] = 8100
+    """Port to listen on; 0 takes a free one, which is printed."""
+    token_env: str | None = None
+    """Environment variable with the token that raters type into the page."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Writing:
+    """Whether answers are written instead of scored, and by whom."""
+
+    write: Annotated[bool, Parameter(negative=())] = False
+    """Have answers of known truth written instead of responses scored."""
+    model: Path | None = None
+    """A language model that writes them, YAML with the keys of a synthesiser's `model`: no page is
+    served, and no judge asked."""
+    workers: Positive | None = None
+    """Most tasks that the model is asked for at once (32 if left out)."""
 
     @property
-    def given(self) -> str | None:
-        """Its host, where anything of it is not as it is by itself."""
-        return None if self == (_HOST, _PORT, None) else self.host
+    def by_model(self) -> dict[str, object]:
+        """What tells of a model, by its flag."""
+        return {"--model": self.model, "--workers": self.workers}
 
 
-class _Author(NamedTuple):
-    """Who writes: people, or a model."""
+@dataclass(frozen=True)
+class _Drawn:
+    """Tasks that are to be drawn of a file."""
 
-    rater: str | None
-    model: Path | None
-    workers: int | None
+    tasks: Path
+    count: int | None
     seed: int
+
+
+_HERE: Final = Place()
+_SCORED: Final = Writing()
 
 
 def label(  # noqa: PLR0913  # each is an option of the command
@@ -74,13 +96,9 @@ def label(  # noqa: PLR0913  # each is an option of the command
     judgements: Path | None = None,
     count: Counts = None,
     seed: Count = 0,
-    host: str = _HOST,
-    port: Port = _PORT,
-    token_env: str | None = None,
     thoughts: HowThoughts = "cut",
-    write: Annotated[bool, Parameter(negative=())] = False,
-    model: Path | None = None,
-    workers: Positive | None = None,
+    place: Place = _HERE,
+    writing: Writing = _SCORED,
 ) -> int:
     """Serve a page where people score responses criterion by criterion, until Ctrl-C.
 
@@ -105,30 +123,22 @@ def label(  # noqa: PLR0913  # each is an option of the command
             label more, give a larger one after the first: --count 300 --count 400. With --write,
             tasks, as many of each document as of any other (all if left out).
         seed: Seed of the draw, and of each rater's order.
-        host: Address to listen on; any but this machine's own needs a token.
-        port: Port to listen on; 0 takes a free one, which is printed.
-        token_env: Environment variable with the token that raters type into the page.
         thoughts: How thoughts are told from answers, as `HowThoughts` says it.
-        write: Have answers of known truth written instead of responses scored.
-        model: A language model that writes them, YAML with the keys of a synthesiser's `model`:
-            no page is served, and no judge asked.
-        workers: Most tasks that the model is asked for at once (32 if left out).
+        place: Where the page is served.
+        writing: Whether answers are written instead, and by whom.
 
     Returns:
         Exit status: 1 when a model was asked and wrote not a single pair.
     """
     rater = None if rater is None else _rater(rater)
-    place = _Place(host, port, token_env)
-    require_writable(out, flag="--out", inputs=(tasks, responses, judgements, model))
-    if write:
-        given = {"--judgements": judgements, "--thoughts": thoughts if thoughts != "cut" else None}
-        meaningless = {"RESPONSES": responses, **given}
-        _refuse(meaningless, lambda flag: says("not_with_write", flag=flag))
-        author = _Author(rater, model, workers, seed)
-        return _write(tasks, out, count=_one(count), author=author, place=place)
-    _refuse(
-        {"--model": model, "--workers": workers}, lambda flag: says("only_with_write", flag=flag)
-    )
+    require_writable(out, flag="--out", inputs=(tasks, responses, judgements, writing.model))
+    if writing.write:
+        told = thoughts if thoughts != "cut" else None
+        given = {"RESPONSES": responses, "--judgements": judgements, "--thoughts": told}
+        _refuse(given, lambda flag: says("not_with_write", flag=flag))
+        drawn = _Drawn(tasks, _one(count), seed)
+        return _write(drawn, out, rater=rater, writing=writing, place=place)
+    _refuse(writing.by_model, lambda flag: says("only_with_write", flag=flag))
     if responses is None:
         raise ConfigError(says("what_to_label"), location="responses")
     with working(app) as progress, progress.phase("reading tasks and responses"):
@@ -157,7 +167,7 @@ def _label(
     *,
     seed: int,
     rater: str | None,
-    place: _Place,
+    place: Place,
 ) -> int:
     from rubric_judge.labels.store import open_labels
 
@@ -174,40 +184,42 @@ def _label(
     return 0
 
 
-def _serve(desk: Desk | WritingDesk, place: _Place) -> None:
+def _serve(desk: Desk | WritingDesk, place: Place) -> None:
     from rubric_judge.label_page.app import serve_page
 
     listening = partial(print, "rubric-judge label is on", flush=True)
-    host, port, token_env = place
-    serve_page(desk, host=host, port=port, token_env=token_env, on_start=listening)
+    host, port = place.host, place.port
+    serve_page(desk, host=host, port=port, token_env=place.token_env, on_start=listening)
 
 
-def _write(tasks: Path, out: Path, *, count: int | None, author: _Author, place: _Place) -> int:
+def _write(wanted: _Drawn, out: Path, *, rater: str | None, writing: Writing, place: Place) -> int:
     from rubric_judge.labels.writing import draw_tasks, open_written
 
-    with working(app) as progress, progress.phase("reading tasks"):
-        known = {task.task_id: task for task in read_tasks(tasks)}
-        drawn = draw_tasks(known.values(), count=count, seed=author.seed)
-    if not drawn:
-        raise RubricFileError("holds no task", path=tasks)
-    if author.model is None:
-        _refuse({"--workers": author.workers}, lambda flag: says("only_with_model", flag=flag))
+    if writing.model is None:
+        _refuse(writing.by_model, lambda flag: says("only_with_model", flag=flag))
     else:
-        on_page = {"--rater": author.rater, "--host, --port or --token-env": place.given}
+        elsewhere = None if place == _HERE else place
+        on_page = {"--rater": rater, "--host, --port or --token-env": elsewhere}
         _refuse(on_page, lambda flag: says("not_with_model", flag=flag))
+    with working(app) as progress, progress.phase("reading tasks"):
+        known = {task.task_id: task for task in read_tasks(wanted.tasks)}
+        drawn = draw_tasks(known.values(), count=wanted.count, seed=wanted.seed)
+    if not drawn:
+        raise RubricFileError("holds no task", path=wanted.tasks)
     with open_written(out, known) as store:
         if store.strange:
             said = f"{store.strange} answers in {out} are to none of these tasks and stay there"
             print(f"rubric-judge: {said}", file=sys.stderr)
-        if author.model is not None:
+        if writing.model is not None:
             from rubric_judge.cli.writing import write_with_model
 
-            return write_with_model(author.model, drawn, store, out, workers=author.workers or 32)
+            workers = writing.workers or _WORKERS
+            return write_with_model(writing.model, drawn, store, out, workers=workers)
         with needing_extra("rubric-judge", "serve", by="the page of answers"):
             from rubric_judge.label_page.writing_desk import WritingDesk
-        desk = WritingDesk(drawn, store, seed=author.seed, rater=author.rater)
-        wanted = f"two answers to each of {len(drawn)} tasks"
-        print(f"to write: {wanted}; {sum(store.authors().values())} are in {out}", flush=True)
+        desk = WritingDesk(drawn, store, seed=wanted.seed, rater=rater)
+        there = f"{sum(store.authors().values())} are in {out}"
+        print(f"to write: two answers to each of {len(drawn)} tasks; {there}", flush=True)
         _serve(desk, place)
         print_pairs([*store.authors().items(), ("written", out)])
     return 0

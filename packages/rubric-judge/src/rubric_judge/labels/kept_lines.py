@@ -63,7 +63,7 @@ class KeptLines(Generic[Key, Row]):
         """
         with self.mutex:
             if self._rows.keys() & rows.keys():
-                self.replace({**self._rows, **rows})
+                self.keep_only({**self._rows, **rows})
             else:
                 self._append(rows.values())
                 self._rows.update(rows)
@@ -76,9 +76,9 @@ class KeptLines(Generic[Key, Row]):
         """
         with self.mutex:
             if key in self._rows:
-                self.replace({one: row for one, row in self._rows.items() if one != key})
+                self.keep_only({one: row for one, row in self._rows.items() if one != key})
 
-    def replace(self, rows: Mapping[Key, Row]) -> None:
+    def keep_only(self, rows: Mapping[Key, Row]) -> None:
         """Keep these rows and no others.
 
         Raises:

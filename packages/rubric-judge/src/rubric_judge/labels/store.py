@@ -95,7 +95,7 @@ class LabelStore:
                 for cell, label in self._lines.rows.items()
             }
             if labels != self._lines.rows:
-                self._lines.replace(labels)
+                self._lines.keep_only(labels)
 
     def _strange(self, inclusion: Mapping[int, float]) -> list[Label]:
         return [
