@@ -19,6 +19,7 @@ from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
+    from rubric_core import Task
     from rubric_eval.heldout.plan import HeldoutPlan
     from rubric_eval.heldout.run import HeldoutProgress
     from rubric_eval.heldout.table import HeldoutTable
@@ -72,15 +73,12 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         Exit status: 1 when too many answers or judgements are missing.
     """
     from rubric_eval.heldout.plan import HeldoutPlan, spread
-    from rubric_judge.labels.written import WrittenAnswers, strange_answers
 
     command.configure_log(verbose=verbose)
     with command.working(app) as progress, progress.phase("reading tasks"):
         everything = list(rubric_core.read_tasks(tasks))
         chosen = spread(everything, limit)
-        known = WrittenAnswers(tasks.parent).to(everything) if controls else None
-    if known is not None and known.strange:
-        note(strange_answers(known.strange))
+        known = _written(everything, tasks.parent) if controls else None
     plan = HeldoutPlan(
         tasks=chosen,
         source=str(tasks),
@@ -94,6 +92,16 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         note("at temperature 0 all draws of an answer are the same: set --temperature")
     asked = partial(_evaluate, models, judge, out, plan, calibration=calibration, known=known)
     return evaluated(asked, plan, out=out)
+
+
+def _written(tasks: Sequence[Task], folder: Path) -> KnownAnswers:
+    """Find the answers that were written to be right, or false; those of no task are said."""
+    from rubric_judge.labels.written import WrittenAnswers, strange_answers
+
+    known = WrittenAnswers(folder).to(tasks)
+    if known.strange:
+        note(strange_answers(known.strange))
+    return known
 
 
 async def _evaluate(  # noqa: PLR0913  # the flags of a command

@@ -152,9 +152,7 @@ def compare(
     for name in (name for pair in pairs for name in pair):
         if name not in everything:
             raise ComparisonError(f"no evaluation named {name!r}; there are {list(everything)!r}")
-        if missing := len(questions - set(everything[name].task_ids)):
-            first = names[0]
-            raise ComparisonError.told("other_questions", first=first, name=name, n=missing)
+        _refuse_questions(names[0], name, questions - set(everything[name].task_ids))
     rows = {
         name: ComparisonRow(
             **heldout.interval(confidence=confidence).model_dump(),
@@ -185,12 +183,15 @@ def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldo
     first_name, first = next(iter(named.items()))
     for name, heldout in {**named, **controls}.items():
         asked, told = set(first.task_ids), set(heldout.task_ids)
-        missing = len(asked ^ told if name in named else told - asked)
-        if missing:
-            raise ComparisonError.told("other_questions", first=first_name, name=name, n=missing)
+        _refuse_questions(first_name, name, asked ^ told if name in named else told - asked)
         if heldout.judge != first.judge:
             names = {"first": first_name, "name": name}
             raise ComparisonError.told("other_judges", by=first.judge, other=heldout.judge, **names)
+
+
+def _refuse_questions(first: str, name: str, missing: Collection[str]) -> None:
+    if missing:
+        raise ComparisonError.told("other_questions", first=first, name=name, n=len(missing))
 
 
 def _difference(

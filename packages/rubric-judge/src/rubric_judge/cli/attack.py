@@ -18,8 +18,10 @@ from rubric_judge.cli.judging import Batch, Judged, judge_batches, read_judge
 from rubric_judge.console import command, progress
 
 if TYPE_CHECKING:
+    from rubric_core import Task
     from rubric_judge.attack import AttackPlan
     from rubric_judge.attack.families import Builder
+    from rubric_judge.labels.written import KnownAnswers
 
 
 _CONTROL_JUDGEMENTS: Final = 3
@@ -71,13 +73,12 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks
     from rubric_judge.attack.report import draw_figures
-    from rubric_judge.labels.written import WrittenAnswers, strange_answers
 
     command.configure_log(verbose=verbose)
     with command.working(app):
         with progress.current().phase("reading tasks, making the attacks"):
             targets = list(read_tasks(tasks)) if tasks else default_tasks()
-            known = WrittenAnswers(tasks and tasks.parent).to(targets)
+            known = _written(targets, tasks)
             plan = plan_attacks(targets, _chosen(suite, families), written=known, limit=limit)
             make_folder(out, flag="--out")
         name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
@@ -86,10 +87,18 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         _write_cases(plan, results, out / "cases.jsonl", reveal=reveal)
         written = write_report(out, "attack", report, partial(draw_figures, report), "cases.jsonl")
     command.print_tables(report.tables(), footer=f"written: {written}")
-    if known.strange:
-        command.say_on_stderr(strange_answers(known.strange))
     lost = all(result.outcome is Outcome.UNAVAILABLE for result in results)
     return command.FAILED if lost or judged.unwritten else 0
+
+
+def _written(targets: Sequence[Task], tasks: Path | None) -> KnownAnswers:
+    """Find the answers that were written to be right, or false; those of no task are said."""
+    from rubric_judge.labels.written import WrittenAnswers, strange_answers
+
+    known = WrittenAnswers(tasks and tasks.parent).to(targets)
+    if known.strange:
+        command.say_on_stderr(strange_answers(known.strange))
+    return known
 
 
 def _judge(

@@ -217,10 +217,6 @@ def dataset_statistics(
             "no_task_at_all", path=dataset, file=dataset_folder.REJECTED_FILE
         )
     unreadable = examples.offer_rejections(dataset / dataset_folder.REJECTED_FILE)
-    counted = tally.statistics()
-    if counted["context"] is not None and manifest.context is not None:
-        passed_over = manifest.context.passed_over  # of which the tasks say nothing
-        counted["context"] = counted["context"].model_copy(update={"passed_over": passed_over})
     statistics = DatasetStatistics(
         documents_collected=manifest.documents,
         documents_accepted=manifest.accepted_documents,
@@ -228,7 +224,7 @@ def dataset_statistics(
         documents_pending=manifest.pending_documents,
         **manifest.model_dump(include={"rejected", "rejected_by_stage", "usage"}),
         unreadable_rejections=unreadable,
-        **counted,
+        **_counted(tally, manifest),
         **_controls(sample.items(), (answered, written.to(answered)), judge or ClaimJudge(), tally),
     )
     write_lines(dataset / NUMBERS_FILE, [json_page(statistics.model_dump(mode="json")).decode()])
@@ -236,6 +232,14 @@ def dataset_statistics(
     write_page(page or dataset / PAGE_FILE, statistics, manifest, examples, name=name)
     events.log_finished("synth.stats.finished", tasks=statistics.tasks)
     return statistics
+
+
+def _counted(tally: TaskTally, manifest: dataset_folder.Manifest) -> dict[str, Any]:
+    counted = tally.statistics()
+    if counted["context"] is not None and manifest.context is not None:
+        passed_over = manifest.context.passed_over  # of which the tasks say nothing
+        counted["context"] = counted["context"].model_copy(update={"passed_over": passed_over})
+    return counted
 
 
 def _controls(
