@@ -1,6 +1,7 @@
 """What an answer says of a claim: stated in other words, contradicted, or left out."""
 
 import json
+import textwrap
 from pathlib import Path
 
 import anyio
@@ -20,6 +21,7 @@ from rubric_core import (
 from rubric_judge import ClaimConfig, ClaimJudge, LexicalJudge, load_judge
 from rubric_judge.claims import lexicon
 from rubric_judge.claims.claim import claim_of, is_empty
+from rubric_judge.claims.reading import sentences
 from rubric_judge.cli import main
 
 LATTICE = "the lattice energy increases as the charges of the ions increase"
@@ -354,6 +356,37 @@ def test_an_answer_of_which_half_is_no_prose_earns_nothing() -> None:
 
     assert scored(LATTICE, right + jumble) == 0
     assert scored(LATTICE, right + others + jumble) == scored(LATTICE, right + others) > 0.5
+
+
+def test_a_quarter_out_of_order_and_the_rest_came_out_by_chance() -> None:
+    right = "The lattice energy grows when the ions have larger charges. "
+    jumble = "The is of a the with packages one salt to. "
+    others = "Salt is a solid at room temperature. It dissolves in water. It tastes of the sea. "
+
+    assert scored(LATTICE, right + others + jumble) > 0.5
+    assert scored(LATTICE, right + others + jumble * 2) == 0
+    assert scored(LATTICE, right + others * 2 + jumble * 3) == 0
+    assert scored(LATTICE, right + others * 3 + jumble * 2) > 0.5
+
+
+@pytest.mark.parametrize("width", [50, 60, 72, 100])
+def test_a_wrapped_answer_earns_what_it_earns_in_one_line(width: int) -> None:
+    said = (
+        "In a crystal of salt the lattice energy, which holds the ions at their places, grows "
+        "when the ions have larger charges, and NumPy can add up what it amounts to. It is given "
+        "in kilojoules for each mole of the solid."
+    )
+    whole = scored(LATTICE, said)
+    assert whole > 0.5
+    assert scored(LATTICE, textwrap.fill(said, width)) == whole
+    items = "\n".join(f"- {textwrap.fill(one, width)}" for one in (said, said))
+    assert scored(LATTICE, items) == scored(LATTICE, f"{said} {said}")
+
+
+def test_short_lines_stay_lines() -> None:
+    assert sentences("`axis`\nis the axis\nof the sum") == ["`axis`", "is the axis", "of the sum"]
+    listed = "It has these parts, each of which is needed for the sum\n2) the axis\n- the order"
+    assert len(sentences(listed)) == 3
 
 
 def test_a_value_alone_is_an_answer_and_a_claim_may_deny_as_a_sentence_does() -> None:

@@ -11,6 +11,10 @@ from rubric_judge.lexical.words import FUNCTION_WORDS, stem
 _SENTENCE_END: Final = re.compile(
     r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)[\"')\]]*\s+(?=[\"'(\[`$]*[\w`$'-])|\n+"
 )
+_WRAPPED: Final = re.compile(
+    r"^([^\n]{39,}[^\s.!?:;|])[ \t]*\n(?=[ \t]*[\w`(\"'$])(?![ \t]*\d+[.)]\s)", re.MULTILINE
+)
+"""A line that is long, ends no sentence, and goes on in the next."""
 _CLAUSE_END: Final = re.compile(
     r"[;:—]\s|,\s(?=but\b)|,?\s(?=(?:whereas|while|although|though|unless)\b)"
     r"|,\s(?=(?:and|or|so|because|since|which|if|when|in which|for which|where|yet|not)\b)"
@@ -129,8 +133,9 @@ def plain(text: str) -> str:
 
 
 def sentences(text: str) -> list[str]:
-    """Split a text at end marks and line breaks."""
-    return [part.strip() for part in _SENTENCE_END.split(text[:_MOST_CHARS]) if part.strip()]
+    """Split a text at end marks and line breaks; lines of a wrapped text are put together first."""
+    whole = _WRAPPED.sub(r"\1 ", text[:_MOST_CHARS])
+    return [part.strip() for part in _SENTENCE_END.split(whole) if part.strip()]
 
 
 def _number(text: str) -> float | None:

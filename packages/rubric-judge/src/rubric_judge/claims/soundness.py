@@ -7,10 +7,12 @@ from typing import Final
 from rubric_judge.claims.reading import Clause, tokens
 from rubric_judge.lexical.polarity import disowns_the_rest, opens_by_disowning
 from rubric_judge.lexical.scoring import echoes
-from rubric_judge.lexical.words import FUNCTION_WORDS, Sentence, read_sentences
+from rubric_judge.lexical.words import FUNCTION_WORDS, OUT_OF_ORDER, Sentence, read_sentences
 
 _MOST_JUMBLED: Final = 0.5
 """Share of sentences from which an answer is no prose."""
+_MOST_OUT_OF_ORDER: Final = 0.25
+"""The same, of sentences whose words English does not allow in this order: two at least."""
 _FEWEST: Final = 4
 """Words of a sentence."""
 _REACH: Final = 3
@@ -22,7 +24,8 @@ def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) 
 
     Words in a list or in no order name what a claim is about, and say nothing of it. "It is a myth
     that …" and "None of the following is right" take back what stands behind them. Where half of
-    the sentences are no prose, none counts: the others came out as one by chance.
+    the sentences are no prose, or a quarter is out of order, none counts: the others came out as
+    one by chance.
 
     Args:
         sentences: of an answer, in order.
@@ -33,7 +36,7 @@ def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) 
     if any(disowns_the_rest(part) for parts in read for part in parts):
         return dict.fromkeys(range(len(read)), "disowned")
     jumbled = {place: why for place, parts in enumerate(read) if (why := _jumble(parts))}
-    if len(jumbled) >= _MOST_JUMBLED * len(read):
+    if _is_no_prose(list(jumbled.values()), of=len(read)):
         return dict.fromkeys(range(len(read)), "in an answer that is no prose") | jumbled
     bare = (place for place, parts in enumerate(read) if all(map(_is_bare, parts)))
     echo = (i for i, parts in enumerate(read) if any(echoes(part, question) for part in parts))
@@ -42,6 +45,12 @@ def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) 
         return short | jumbled
     disowned = (place for place, parts in enumerate(read) if any(map(opens_by_disowning, parts)))
     return short | dict.fromkeys(disowned, "disowned") | jumbled
+
+
+def _is_no_prose(jumbled: Sequence[str], *, of: int) -> bool:
+    out_of_order = jumbled.count(OUT_OF_ORDER)
+    is_mixed = out_of_order >= max(2, _MOST_OUT_OF_ORDER * of)
+    return is_mixed or len(jumbled) >= _MOST_JUMBLED * of
 
 
 def _is_bare(sentence: Sentence) -> bool:

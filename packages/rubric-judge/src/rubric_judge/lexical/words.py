@@ -80,6 +80,10 @@ _LONGEST_KEPT = 500
 """Characters; what is longer is no sentence, and a few of those would fill the memory."""
 
 
+OUT_OF_ORDER: Final = "words out of order"
+"""Why a sentence says nothing: English does not allow its words in this order."""
+
+
 @dataclass(frozen=True)
 class Sentence:
     """One sentence of a response, without backticks, list marks and surrounding space."""
@@ -145,7 +149,7 @@ class Sentence:
         letters = sum(map(_letters, self.words)) + self.text.count(" ")
         if letters < _MIN_LETTER_SHARE * len(self.text):
             return "few letters"
-        return "words out of order" if faults_of_order(self.text, self.lowered) else None
+        return OUT_OF_ORDER if faults_of_order(self.text, self.lowered) else None
 
     @cached_property
     def jumble(self) -> str | None:
@@ -157,7 +161,7 @@ class Sentence:
             return "few function words"
         if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
             return "repeated words"
-        return "words out of order" if faults_of_order(self.text, self.lowered) else None
+        return OUT_OF_ORDER if faults_of_order(self.text, self.lowered) else None
 
     @property
     def capacity(self) -> int:
