@@ -369,6 +369,19 @@ def test_a_quarter_out_of_order_and_the_rest_came_out_by_chance() -> None:
     assert scored(LATTICE, right + others * 3 + jumble * 2) > 0.5
 
 
+_TERMS = ("lattice energy", "charges", "ions", "increase", "melting point", "bond", "metal", "size")
+
+
+def test_a_form_that_is_filled_with_terms_and_a_long_list_state_nothing() -> None:
+    form = " ".join(f"This is about {one}, and it is an important thing." for one in _TERMS)
+    assert scored(LATTICE, form) == 0
+    listed = f"The answer has to do with {', '.join(_TERMS)} and salt."
+    assert scored(LATTICE, listed) == 0
+    right = "The lattice energy grows when the ions have larger charges."
+    assert scored(LATTICE, f"{right} {listed}") == scored(LATTICE, right) > 0.5
+    assert scored(LATTICE, " ".join([right] * 6)) == scored(LATTICE, right)
+
+
 @pytest.mark.parametrize("width", [50, 60, 72, 100])
 def test_a_wrapped_answer_earns_what_it_earns_in_one_line(width: int) -> None:
     said = (

@@ -1,5 +1,6 @@
 """Sentences of an answer that say nothing, or say that what they hold is wrong."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
@@ -7,7 +8,13 @@ from typing import Final
 from rubric_judge.claims.reading import Clause, tokens
 from rubric_judge.lexical.polarity import disowns_the_rest, opens_by_disowning
 from rubric_judge.lexical.scoring import echoes
-from rubric_judge.lexical.words import FUNCTION_WORDS, OUT_OF_ORDER, Sentence, read_sentences
+from rubric_judge.lexical.words import (
+    FUNCTION_WORDS,
+    OUT_OF_ORDER,
+    Sentence,
+    read_sentences,
+    repeated_share,
+)
 
 _MOST_JUMBLED: Final = 0.5
 """Share of sentences from which an answer is no prose."""
@@ -15,6 +22,13 @@ _MOST_OUT_OF_ORDER: Final = 0.25
 """The same, of sentences whose words English does not allow in this order: two at least."""
 _FEWEST: Final = 4
 """Words of a sentence."""
+_FORMS: Final = 4
+"""Sentences in which a form is told from chance."""
+_MOST_REPEATED: Final = 0.4
+"""Share of three-word runs that other sentences have too; of 500 honest answers none had half."""
+_LIST: Final = 8
+"""Short parts from which a sentence is a list; of the same answers none had more than six."""
+_BETWEEN: Final = re.compile(r"[,;]|\b(?:and|or)\b")
 _REACH: Final = 3
 """A word that is said stands at most so many words away from a function word or an end."""
 
@@ -25,7 +39,7 @@ def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) 
     Words in a list or in no order name what a claim is about, and say nothing of it. "It is a myth
     that …" and "None of the following is right" take back what stands behind them. Where half of
     the sentences are no prose, or a quarter is out of order, none counts: the others came out as
-    one by chance.
+    one by chance. No more does one form that is filled with word after word, or a long list.
 
     Args:
         sentences: of an answer, in order.
@@ -36,21 +50,35 @@ def flaws_of(sentences: Sequence[str], claims: Sequence[str], *, question: str) 
     if any(disowns_the_rest(part) for parts in read for part in parts):
         return dict.fromkeys(range(len(read)), "disowned")
     jumbled = {place: why for place, parts in enumerate(read) if (why := _jumble(parts))}
-    if _is_no_prose(list(jumbled.values()), of=len(read)):
+    if _is_no_prose(list(jumbled.values()), of=len(read)) or _is_one_form(read):
         return dict.fromkeys(range(len(read)), "in an answer that is no prose") | jumbled
     bare = (place for place, parts in enumerate(read) if all(map(_is_bare, parts)))
+    lists = (place for place, one in enumerate(sentences) if _items(one) >= _LIST)
     echo = (i for i, parts in enumerate(read) if any(echoes(part, question) for part in parts))
+    listed = dict.fromkeys(lists, "a list")
     short = dict.fromkeys(bare, "too short") | dict.fromkeys(echo, "copied from the question")
     if any(opens_by_disowning(part) for claim in claims for part in read_sentences(claim)):
-        return short | jumbled
+        return short | listed | jumbled
     disowned = (place for place, parts in enumerate(read) if any(map(opens_by_disowning, parts)))
-    return short | dict.fromkeys(disowned, "disowned") | jumbled
+    return short | listed | dict.fromkeys(disowned, "disowned") | jumbled
 
 
 def _is_no_prose(jumbled: Sequence[str], *, of: int) -> bool:
     out_of_order = jumbled.count(OUT_OF_ORDER)
     is_mixed = out_of_order >= max(2, _MOST_OUT_OF_ORDER * of)
     return is_mixed or len(jumbled) >= _MOST_JUMBLED * of
+
+
+def _is_one_form(read: Sequence[Sequence[Sentence]]) -> bool:
+    """Tell whether sentences are one form with other words put in: "This is about X, and …"."""
+    parts = {part.joined: part for of in read for part in of}  # one said twice is no form
+    return len(parts) >= _FORMS and repeated_share([*parts.values()]) >= _MOST_REPEATED
+
+
+def _items(sentence: str) -> int:
+    """Count the short parts of a list."""
+    parts = (part.split() for part in _BETWEEN.split(sentence))
+    return sum(0 < len(part) <= _FEWEST for part in parts)
 
 
 def _is_bare(sentence: Sentence) -> bool:
