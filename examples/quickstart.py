@@ -203,7 +203,7 @@ def main(  # noqa: PLR0913 - the options of a command
         device: cpu or cuda.
         steps: GRPO steps of a run.
         long: Do it for three seeds, with more steps each, every run in a folder of its own.
-        fast: Walk the same path in about a minute; its rewards claim nothing.
+        fast: Walk the same path in a few minutes; its rewards claim nothing.
         context: What goes with a question: bm25:N for the N sections that BM25 finds for it, or
             none; left out, bm25:1, and with the tiny model, which has no room for it, none.
     """
