@@ -11,6 +11,7 @@ from rubric_core import write_tasks
 from rubric_judge.attack import default_tasks
 from rubric_judge.calibration.record import Verdict, read_calibration
 from rubric_judge.cli import main
+from rubric_judge.labels.written import WRITTEN_FILE, Truth, WrittenAnswers
 
 PAGE = "docs/judge/calibrate.md"
 
@@ -29,6 +30,16 @@ def test_the_page_can_be_followed(
     answers = [(task, text) for task in tasks for text in (task.reference_answer or "", "No.")]
     rows = [{"task_id": task.task_id, "response": text} for task, text in answers]
     Path("answers.jsonl").write_text("\n".join(map(json.dumps, rows)), "utf-8")
+    known = WrittenAnswers().to(tasks)
+    written = [
+        {
+            "task_id": task.task_id, "question": task.question, "author": "anna",
+            "truth": truth, "response": known.text(truth, task),
+        }
+        for task in tasks
+        for truth in Truth
+    ]  # fmt: skip
+    Path(WRITTEN_FILE).write_text("\n".join(map(json.dumps, written)), "utf-8")
     (judge,) = _blocks(page, "yaml")
     Path("judge.yaml").write_text(judge, "utf-8")
     (form,) = _blocks(page, "json")
@@ -58,6 +69,7 @@ def test_the_page_can_be_followed(
     assert first.raters == ("anna", "ben")
     assert first.judge_fingerprint == again.judge_fingerprint
     assert (first.reward.youden_j.value or 0) > 0.5
+    assert read_calibration(Path("calibration/calibration.json")).raters == ("anna",)
 
 
 def test_every_verdict_is_on_the_page(root: Path) -> None:

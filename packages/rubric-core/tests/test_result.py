@@ -36,6 +36,7 @@ def test_the_reasons_are_pinned() -> None:
         "out_of_credit",
         "bad_request",
         "cancelled",
+        "not_written",
         "judge_error",
         "other_model",
         "no_response",

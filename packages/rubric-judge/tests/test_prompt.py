@@ -81,6 +81,8 @@ def test_every_prompt_file_is_used() -> None:
         "paper_v1.jinja",
         "shared_prefix_v1.jinja",
         "system_v1.txt",
+        "write_system_v1.txt",
+        "write_v1.jinja",
     }
 
 

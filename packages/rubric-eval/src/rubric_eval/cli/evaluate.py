@@ -65,8 +65,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         max_unavailable_frac: End where a larger share of a model's answers has no judgement.
         workers: Judge workers for each judge; each holds up to four answers.
         calibration: Of the judge; rewards corrected by its labels then stand beside the raw ones.
-        controls: Judge answers that no model wrote too: a template, three wrong references, and
-            what was written to be right, or false.
+        controls: Judge answers that no model gave too: a template, wrong references, written ones.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -77,10 +76,9 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     command.configure_log(verbose=verbose)
     with command.working(app) as progress, progress.phase("reading tasks"):
         everything = list(rubric_core.read_tasks(tasks))
-        chosen = spread(everything, limit)
         known = _written(everything, tasks.parent) if controls else None
     plan = HeldoutPlan(
-        tasks=chosen,
+        tasks=spread(everything, limit),
         source=str(tasks),
         decoding=decoding.decoding(),
         seeds=seeds,

@@ -52,12 +52,11 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     Example: rubric-judge attack test.jsonl --judge llm.yaml --suite my_attacks --out attacked
 
     Args:
-        tasks: Tasks, JSON Lines in the paper's schema (or Parquet); those with a reference answer
-            meet every family. Left out: six tasks that ship with the package.
+        tasks: Tasks, JSON Lines (or Parquet); those with a reference answer meet every family. Left
+            out: six tasks that ship with the package.
         judge: The judge's configuration, YAML.
         out: Folder for attack.json, attack.md, cases.jsonl and a figure.
-        suite: A folder with attacks of your own, beside the package's; give it several times for
-            several folders.
+        suite: A folder with attacks of your own, beside the package's; once or more.
         families: Only these families; the report names them all.
         limit: Most cases of a family, drawn at random.
         epsilon: Smallest excess that counts, in reward; at least twice the noise that
