@@ -156,6 +156,8 @@ def test_written_answers_are_judged_where_there_are_any(
     right = rewards["control_right_in_other_words"]
     false = rewards["control_false_in_the_same_words"]
     assert (right.n, right.values, false.n, false.values) == (3, 3, 3, 3)
+    assert right.clusters <= 3
+    assert right.unavailable_frac == 0  # nothing failed: nobody has written the others
     page = write_report(ReportSources((tmp_path / "eval",))).page.read_text(encoding="utf-8")
     assert "control_right_in_other_words (what somebody wrote to meet every" in page
     others = open_controls(answered[3:], known=known.controls)

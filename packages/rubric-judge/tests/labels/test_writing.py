@@ -23,7 +23,7 @@ from rubric_judge.labels.writing import (
     tasks_in_order,
     written_answer,
 )
-from rubric_judge.labels.written import Truth, WrittenAnswers, read_written
+from rubric_judge.labels.written import Truth, WrittenAnswers, is_blank, read_written
 
 RUBRIC = Rubric(criteria=(Criterion(id="fact", weight=2.0, description="Says that it is."),))
 TASKS = [
@@ -155,7 +155,7 @@ def test_the_file_is_what_was_done_last_also_when_opened_again(
         with open_written(path, KNOWN) as store:
             for p, truth, author, text in some:
                 place = TASKS[p].task_id, truth, author
-                if text.strip():
+                if not is_blank(text):
                     store.put([written_answer(TASKS[p], truth, text, author=author)])
                     expected[place] = text
                 else:

@@ -28,6 +28,7 @@ from rubric_judge.labels.written import (
     WrittenAnswers,
     read_known,
     shipped_answers,
+    warnings_of,
 )
 from rubric_judge.ledger.entry import hash_rubric
 
@@ -124,6 +125,40 @@ def test_answers_are_joined_by_task_and_question(tmp_path: Path) -> None:
     assert WrittenAnswers(tmp_path / "elsewhere").to([first]).controls == {}
 
 
+def test_an_answer_to_another_rubric_belongs_to_no_task(tmp_path: Path) -> None:
+    task = _task()
+    rows = (_answer(task, rubric_sha256="0" * 64), _answer(task, "false", response="Not so."))
+    _write(tmp_path / WRITTEN_FILE, *rows)
+    known = WrittenAnswers(tmp_path).to([task])
+    assert known.text(Truth.RIGHT, task) is None
+    assert (known.strange, known.copied) == (1, 0)
+    (told,) = warnings_of(strange=known.strange, copied=known.copied)
+    assert told.startswith(f"1 answer of {WRITTEN_FILE} left out: no task that was read asks")
+
+
+def test_a_right_answer_in_the_same_words_is_said_to_be_one(tmp_path: Path) -> None:
+    task = _task().model_copy(update={"reference_answer": RIGHT})
+    _write(tmp_path / WRITTEN_FILE, _answer(task, response=RIGHT))
+    known = WrittenAnswers(tmp_path).to([task])
+    assert known.copied == 1
+    (told,) = warnings_of(strange=0, copied=known.copied)
+    assert told.startswith("1 right answer with 12 or more words in a row of passage or reference")
+
+
+def test_one_text_has_one_truth(tmp_path: Path) -> None:
+    task = _task()
+    rows = (_answer(task, response="So."), _answer(task, "false", response=" So."))
+    _write(tmp_path / WRITTEN_FILE, *rows)
+    with pytest.raises(RubricFileError, match="the same text is right in line 1 and false here"):
+        WrittenAnswers(tmp_path)
+
+
+def test_a_folder_of_the_name_is_no_file_without_answers(tmp_path: Path) -> None:
+    (tmp_path / WRITTEN_FILE).mkdir()
+    with pytest.raises(OSError, match="directory"):
+        WrittenAnswers(tmp_path)
+
+
 def test_own_answers_go_before_those_that_ship(tmp_path: Path) -> None:
     task = default_tasks()[0]
     shipped = WrittenAnswers().to([task])
@@ -144,6 +179,7 @@ def test_a_line_is_written_as_it_is_read() -> None:
     [
         ({"truth": "maybe"}, "truth"),
         ({"response": "  "}, "response"),
+        ({"response": "\u200b \u2800"}, "response"),
         ({"author": ""}, "author"),
         ({"score": 2}, "score"),
     ],

@@ -94,11 +94,11 @@ def heldout(  # noqa: PLR0913  # the flags of a command
 
 def _written(tasks: Sequence[Task], folder: Path) -> KnownAnswers:
     """Find the answers that were written to be right, or false; those of no task are said."""
-    from rubric_judge.labels.written import WrittenAnswers, strange_answers
+    from rubric_judge.labels.written import WrittenAnswers, warnings_of
 
     known = WrittenAnswers(folder).to(tasks)
-    if known.strange:
-        note(strange_answers(known.strange))
+    for warning in warnings_of(strange=known.strange, copied=known.copied):
+        note(warning)
     return known
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from rubric_core import Finish, Outcome
+from rubric_core import Finish, Outcome, Reason
 from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.answers.store import line_of, read_answers
 from rubric_eval.errors import EvalFolderError
@@ -199,6 +199,8 @@ def measured_rewards(
     given = [answer for answer in answers if answer.text is not None]
     rows = [row for row_K in scores_NK for row in row_K]
     outcomes = Counter(row.outcome for row in rows)
+    unwritten = sum(row.reason is Reason.NOT_WRITTEN for row in rows)
+    missing = outcomes[Outcome.UNAVAILABLE] - unwritten
     known = len(rows) - outcomes[Outcome.UNAVAILABLE]
     reasons = Counter(row.reason.value for row in rows if row.reason is not None)
     fields = tuple(question.field for question in questions)
@@ -225,7 +227,7 @@ def measured_rewards(
             for question, row_K in zip(questions, scores_NK, strict=True)
         ),
         invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
-        unavailable_frac=outcomes[Outcome.UNAVAILABLE] / len(rows),
+        unavailable_frac=missing / max(len(rows) - unwritten, 1),
         reasons=dict(sorted(reasons.items())),
         by_fallback=dict(Counter(row.fallback for row in rows if row.fallback)),
         truncated_frac=records.present_mean(one.finish is Finish.TRUNCATED for one in given),

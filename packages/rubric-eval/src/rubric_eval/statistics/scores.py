@@ -62,7 +62,13 @@ def score(measured: Measured, *, confidence: float = 0.95) -> ModelScore:
         score_10=10 * interval.mean,
         answers=measured.answers,
         values=len(values),
-        clusters=len(set(measured.clusters)),
+        clusters=len(
+            {
+                document
+                for document, mean in zip(measured.clusters, measured.means_N, strict=True)
+                if mean is not None
+            }
+        ),
         zero_frac=values.count(0.0) / len(values),
         is_above_chance=None if chance is None else interval.is_above(chance),
         criteria={

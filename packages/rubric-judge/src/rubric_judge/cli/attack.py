@@ -92,11 +92,11 @@ def attack(  # noqa: PLR0913  # each is an option of the command
 
 def _written(targets: Sequence[Task], tasks: Path | None) -> KnownAnswers:
     """Find the answers that were written to be right, or false; those of no task are said."""
-    from rubric_judge.labels.written import WrittenAnswers, strange_answers
+    from rubric_judge.labels.written import WrittenAnswers, warnings_of
 
     known = WrittenAnswers(tasks and tasks.parent).to(targets)
-    if known.strange:
-        command.say_on_stderr(strange_answers(known.strange))
+    for warning in warnings_of(strange=known.strange, copied=known.copied):
+        command.say_on_stderr(warning)
     return known
 
 

@@ -10,7 +10,7 @@ from rubric_core import Task
 from rubric_judge.label_page.desk import NotDrawnError, shown_criterion
 from rubric_judge.labels.rows import Rater
 from rubric_judge.labels.writing import WrittenStore, tasks_in_order, written_answer
-from rubric_judge.labels.written import Truth
+from rubric_judge.labels.written import Truth, is_blank
 from rubric_judge.lexical.words import FUNCTION_WORDS
 from rubric_judge.page.rendering import visible
 
@@ -19,7 +19,7 @@ LONGEST_ANSWER: Final = 10_000
 
 
 def _not_blank(text: str) -> str:
-    if not text.strip():
+    if is_blank(text):
         raise ValueError("an empty box is no answer: take the answer back")
     return text
 

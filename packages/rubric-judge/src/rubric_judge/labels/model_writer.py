@@ -21,7 +21,7 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.labels.likeness import longest_shared_run
 from rubric_judge.labels.rows import LONGEST_NAME, rater_name
 from rubric_judge.labels.writing import WrittenStore, written_answer
-from rubric_judge.labels.written import Truth
+from rubric_judge.labels.written import Truth, is_blank
 from rubric_judge.llm.prompt import fenced
 from rubric_judge.page.rendering import text_template
 from rubric_judge.provider.chat import ChatReply
@@ -224,7 +224,7 @@ def _read(answer: ChatReply, task: Task) -> Mapping[Truth, str]:
     except (NotJsonError, ValidationError):
         raise _RefusedError('the reply is not {"right": "…", "false": "…"}') from None
     right, false = pair.right.strip(), pair.false.strip()
-    if not right or not false:
+    if is_blank(right) or is_blank(false):
         raise _RefusedError("one of them is empty", again=True)
     if " ".join(right.split()) == " ".join(false.split()):
         raise _RefusedError("both are the same", again=True)

@@ -21,6 +21,11 @@ _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Letters and marks that show nothing."""
 
 
+def is_unseen(char: str) -> bool:
+    """Tell whether a character shows nothing, or turns a line around; blanks are seen."""
+    return char in _BLANK or unicodedata.category(char) in _UNSEEN
+
+
 def rater_name(text: str) -> str:
     """Return a rater's name without blanks around it: two that look alike are one.
 
@@ -33,7 +38,7 @@ def rater_name(text: str) -> str:
     if len(name) > LONGEST_NAME:
         raise ValueError(f"a rater's name has at most {LONGEST_NAME} characters, not {len(name)}")
     for one in name:
-        if one in _BLANK or unicodedata.category(one) in _UNSEEN:
+        if is_unseen(one):
             raise ValueError(
                 f"a rater's name must not hold U+{ord(one):04X}, which nobody sees: leave it out"
             )

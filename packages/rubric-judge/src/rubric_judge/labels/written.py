@@ -18,8 +18,10 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, StrictBool, StrictSt
 
 from rubric_core import ConfigError, JudgeView, RubricFileError, Task
 from rubric_core.files import read_each_line
-from rubric_judge.labels.rows import Label, Rater
+from rubric_judge.labels.likeness import longest_shared_run
+from rubric_judge.labels.rows import Label, Rater, is_unseen
 from rubric_judge.ledger.entry import hash_rubric, hash_text
+from rubric_judge.page.tables import counted
 from rubric_judge.responses import read_rows
 
 WRITTEN_FILE: Final = "written_answers.jsonl"
@@ -29,6 +31,10 @@ FORM: Final = (
     '{"task_id": "…", "question": "…", "truth": "right", "response": "…", "author": "…"}, where '
     "truth is right or false"
 )
+
+
+COPIED: Final = 12
+"""Words in a row of passage or reference answer, from which a right answer is in no other words."""
 
 
 class Truth(StrEnum):
@@ -47,8 +53,13 @@ CONTROLS: Final = {
 """What tables of controls call such answers."""
 
 
+def is_blank(text: str) -> bool:
+    """Tell whether nothing of a text is seen."""
+    return all(char.isspace() or is_unseen(char) for char in text)
+
+
 def _not_blank(text: str) -> str:
-    if not text.strip():
+    if is_blank(text):
         raise ValueError("must hold a text")
     return text
 
@@ -87,6 +98,8 @@ class KnownAnswers:
     """By truth and task id; a truth of which there is none is left out."""
     strange: int = 0
     """Answers of the tasks' own file that belong to none of them."""
+    copied: int = 0
+    """Right answers that repeat a dozen words in a row of passage or reference answer."""
 
     @property
     def controls(self) -> dict[str, Mapping[str, str]]:
@@ -98,10 +111,25 @@ class KnownAnswers:
         return self.texts.get(truth, {}).get(task.task_id)
 
 
-def strange_answers(count: int) -> str:
-    """Say that some answers belong to no task."""
-    answers = f"{count} answers" if count > 1 else "1 answer"
-    return f"{answers} of {WRITTEN_FILE} left out: no task that was read asks such a question"
+def warnings_of(*, strange: int, copied: int) -> list[str]:
+    """Say what is wrong with some written answers.
+
+    Args:
+        strange: those that belong to no task.
+        copied: right answers that are in no other words.
+    """
+    told: list[str] = []
+    if strange:
+        told.append(
+            f"{counted(strange, 'answer')} of {WRITTEN_FILE} left out: no task that was read asks "
+            "such a question, or its rubric is another than the author saw"
+        )
+    if copied:
+        told.append(
+            f"{counted(copied, 'right answer')} with {COPIED} or more words in a row of passage or "
+            "reference answer: a judge's reward for other words is lower than what they earn"
+        )
+    return told
 
 
 def read_written(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
@@ -112,6 +140,28 @@ def read_written(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
         OSError: the file cannot be read.
     """
     yield from read_rows(path, WrittenAnswer, form=FORM)
+
+
+def _with_one_truth(path: Path) -> Iterator[tuple[int, WrittenAnswer]]:
+    """Yield what `read_written` yields.
+
+    A page on which answers are being written may hold a text as right and as false for a while;
+    who uses the file is told.
+
+    Raises:
+        RubricFileError: as `read_written`; or a line has a text that another one gives another
+            truth.
+    """
+    seen: dict[tuple[str, str, str], tuple[Truth, int]] = {}
+    for line, answer in read_written(path):
+        place = answer.task_id or "", answer.question, answer.response.strip()
+        truth, before = seen.setdefault(place, (answer.truth, line))
+        if truth is not answer.truth:
+            problem = f"the same text is {truth} in line {before} and {answer.truth} here"
+            raise RubricFileError(
+                f"{problem}: take one of them out", path=path, line=line, field="truth"
+            )
+        yield line, answer
 
 
 @cache
@@ -144,7 +194,8 @@ class WrittenAnswers:
             OSError: it cannot be read.
         """
         path = None if folder is None else folder / WRITTEN_FILE
-        own = [] if path is None or not path.is_file() else [one for _, one in read_written(path)]
+        is_there = path is not None and (path.exists() or path.is_symlink())
+        own = [one for _, one in _with_one_truth(path)] if path is not None and is_there else []
         self._own = sorted(own, key=lambda answer: answer.by_model)
         self.questions: frozenset[str] = frozenset(
             answer.question for answer in (*own, *shipped_answers())
@@ -165,13 +216,24 @@ class WrittenAnswers:
         return KnownAnswers(
             {truth: texts[truth] for truth in Truth if truth in texts},
             strange=sum(id(answer) not in belonging for answer in self._own),
+            copied=sum(_is_copied(task, texts.get(Truth.RIGHT, {})) for task in tasks),
         )
 
 
+def _is_copied(task: Task, right: Mapping[str, str]) -> bool:
+    """Tell whether a task's right answer repeats passage or reference word for word."""
+    text = right.get(task.task_id)
+    sources = (task.grounding.reveal(), task.reference_answer or "")
+    return text is not None and longest_shared_run(text, sources) >= COPIED
+
+
 def _joined(
-    answers: Iterable[WrittenAnswer], tasks: Sequence[Task]
+    answers: Iterable[WrittenAnswer], tasks: Sequence[Task], *, same_rubric: bool = True
 ) -> Iterator[tuple[Task, WrittenAnswer]]:
-    """Yield each answer with its task: of its id, or else the only one that asks its question."""
+    """Yield each answer with its task: of its id, or else the only one that asks its question.
+
+    An answer that was written for another rubric belongs to none.
+    """
     by_id = {task.task_id: task for task in tasks}
     by_question: dict[str, list[Task]] = {}
     for task in tasks:
@@ -183,7 +245,9 @@ def _joined(
         else:
             task = by_id.get(answer.task_id)
         if task is not None and task.question == answer.question:
-            yield task, answer
+            is_same = answer.rubric_sha256 in (None, hash_rubric(task.rubric))
+            if is_same or not same_rubric:
+                yield task, answer
 
 
 def require_written(path: Path) -> None:
@@ -219,8 +283,10 @@ def read_known(path: Path, tasks: Mapping[str, Task]) -> tuple[dict[int, JudgeVi
     """
     views: dict[int, JudgeView] = {}
     labels: list[Label] = []
-    for line, answer in read_written(path):
-        task = next((task for task, _ in _joined([answer], [*tasks.values()])), None)
+    for line, answer in _with_one_truth(path):
+        task = next(
+            (task for task, _ in _joined([answer], [*tasks.values()], same_rubric=False)), None
+        )
         if task is None:
             problem = "no task asks this question: give the tasks that it was written for"
             raise RubricFileError(problem, path=path, line=line, field="question")

@@ -95,7 +95,7 @@ def _say_calls(dataset: Path, sample: int) -> None:
 
 def _warn_of(found: rubric_synth.DatasetStatistics) -> None:
     """Say what the numbers do not cover."""
-    from rubric_judge.labels.written import strange_answers
+    from rubric_judge.labels.written import warnings_of
     from rubric_synth.stats.page import judged_by_words, unreadable_rejections
 
     if found.unread_criteria:
@@ -104,8 +104,8 @@ def _warn_of(found: rubric_synth.DatasetStatistics) -> None:
         console.warn(f"{failures:,} answers could not be judged; the means leave them out")
     if found.unreadable_rejections:
         console.warn(unreadable_rejections(found))
-    if found.strange_answers:
-        console.warn(strange_answers(found.strange_answers))
+    for warning in warnings_of(strange=found.strange_answers, copied=found.copied_answers):
+        console.warn(warning)
 
 
 @console.app.command

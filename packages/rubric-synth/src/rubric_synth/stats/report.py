@@ -132,6 +132,8 @@ class DatasetStatistics(Frozen):
     """Questions that somebody has written an answer to, by control: its mean is of these alone."""
     strange_answers: int = 0
     """Written answers beside the tasks that belong to none of them."""
+    copied_answers: int = 0
+    """Right ones that repeat a dozen words in a row of passage or reference answer."""
     unread_criteria: int = 0
     """Criteria in free text or unit tests, where that judge looks for words alone; 0 otherwise."""
     unreadable_rejections: int = 0

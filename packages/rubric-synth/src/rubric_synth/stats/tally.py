@@ -254,6 +254,7 @@ def _controls(
         **earned._asdict(),
         "control_tasks": len(tasks),
         "strange_answers": written[1].strange,
+        "copied_answers": written[1].copied,
         "control_judge": one.name,
         "unread_criteria": tally.unread_by(one),
     }
