@@ -21,7 +21,7 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.labels.likeness import longest_shared_run
 from rubric_judge.labels.rows import LONGEST_NAME, rater_name
 from rubric_judge.labels.writing import WrittenStore, written_answer
-from rubric_judge.labels.written import Truth, is_blank
+from rubric_judge.labels.written import COPIED, Truth, is_blank
 from rubric_judge.llm.prompt import fenced
 from rubric_judge.page.rendering import text_template
 from rubric_judge.provider.chat import ChatReply
@@ -30,7 +30,7 @@ from rubric_judge.provider.model_config import ModelConfig
 if TYPE_CHECKING:
     from jinja2 import Template
 
-MOST_SHARED: Final = 11
+MOST_SHARED: Final = COPIED - 1
 """Consecutive words of passage or reference that a right answer may repeat."""
 _ATTEMPTS: Final = 2
 """Times that a model is asked for a pair that can be used."""

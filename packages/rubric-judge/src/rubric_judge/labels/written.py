@@ -127,7 +127,7 @@ def warnings_of(*, strange: int, copied: int) -> list[str]:
     if copied:
         told.append(
             f"{counted(copied, 'right answer')} with {COPIED} or more words in a row of passage or "
-            "reference answer: a judge's reward for other words is lower than what they earn"
+            "reference answer: what these earn is not what a judge pays for other words"
         )
     return told
 
