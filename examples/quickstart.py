@@ -64,6 +64,7 @@ from rubric_train_openrlhf.policy import (
     Policy,
     PretrainConfig,
     SftConfig,
+    TextCodec,
     TinyConfig,
     build_tiny_policy,
     load_policy,
@@ -87,8 +88,8 @@ LABELS = {
     "grpo": "GRPO: rewarded",
     "fixed_template": "fixed template, names filled in",
     "learned_template": "template of the training rubrics' words",
-    "context_start": "first 80 words of the context",
-    "nearest_sentences": "three sentences of the context nearest to the question",
+    "context_start": "start of the context, as long as an answer may be",
+    "nearest_sentences": "sentences of the context nearest to the question, no longer",
     "reference": "reference answers",
     "right_in_other_words": "right, in other words",
     "false_in_the_same_words": "false, in the same words",
@@ -170,9 +171,9 @@ TINY = {
     ),
 }  # fmt: skip
 REAL = {
-    "normal": Scale(_sft(10, learning_rate=2e-4, batch_size=4), {}, 40, 1, 80),
+    "normal": Scale(_sft(20, learning_rate=2e-4, batch_size=4), {}, 40, 2, 96, 1.0),
     "long": Scale(
-        _sft(10, learning_rate=2e-4, batch_size=4), {"steps": 12}, 40, 1, 80, seeds=3
+        _sft(30, learning_rate=2e-4, batch_size=4), {"steps": 40}, 60, 2, 96, 1.0, seeds=3
     ),
     "fast": Scale(
         _sft(1, learning_rate=2e-4, batch_size=2),
@@ -258,8 +259,10 @@ def trained(
     train, validation, test = splits
     count = setup.scale.questions
     held_out = (spread(validation, count // 2), with_written(test, count))
-    proof = Proof(*held_out, scale=setup.scale, seed=seed)
-    proof.ask("base", load_policy(setup.base, device=setup.device))
+    base = load_policy(setup.base, device=setup.device)
+    proof = Proof(*held_out, scale=setup.scale, seed=seed, codec=base.codec)
+    proof.ask("base", base)
+    del base
     proof.ask("sft", warm_started(setup, run / "sft", train, seed=seed))
     grpo = rewarded(setup, run, seed=seed)
     proof.ask("grpo", grpo)
@@ -386,30 +389,40 @@ class Proof:
     """One judge and one set of questions for all; the test split is touched here only."""
 
     def __init__(
-        self, validation: Sequence[Task], test: Sequence[Task], *, scale: Scale, seed: int
+        self,
+        validation: Sequence[Task],
+        test: Sequence[Task],
+        *,
+        scale: Scale,
+        seed: int,
+        codec: TextCodec,
     ) -> None:
-        """Take the questions."""
+        """Take the questions, and what turns text into the tokens that answers are counted in."""
         self._validation, self._test = validation, test
         self._scale, self._seed = scale, seed
+        self._codec = codec
         self._pool = JudgePool(ClaimJudge())
         self._others = [test[index] for index in blind_pairing(test, seed=seed)]
         self._stages: dict[str, Heldout] = {}
         self._controls: dict[str, Heldout] = {}
-        self._texts: dict[str, list[str]] = {}
+        self._shown: dict[str, tuple[list[list[str]], Heldout]] = {}
+        """Greedy answers of each stage, one a question, with their rewards."""
 
     def ask(self, name: str, policy: Policy) -> None:
         """Ask a stage every test question, with the controls that say what its reward means."""
         with current().phase(f"test questions: {LABELS[name]}", total=2) as phase:
             answers = self._answers(policy, self._test, self._scale.temperature)
             responses_NK = answers.read_as(self._test)
-            self._texts[name] = [responses_K[0] for responses_K in responses_NK]
             self._stages[name] = self._judge(self._test, responses_NK)
+            self._shown[name] = (responses_NK, self._stages[name])
             # The same answers, with another question's names where it has slots, judged there.
             blind_NK = answers.read_as(self._others)
             self._controls[f"{name}_blind"] = self._judge(self._others, blind_NK)
             phase.advance(note=f"reward {100 * self._stages[name].mean:.1f} %")
             if self._scale.temperature:
-                self._controls[f"{name}_greedy"] = self._sampled(policy, self._test, 0.0)
+                responses_N1 = self._answers(policy, self._test, 0.0).read_as(self._test)
+                self._controls[f"{name}_greedy"] = self._judge(self._test, responses_N1)
+                self._shown[name] = (responses_N1, self._controls[f"{name}_greedy"])
             if any(task.context for task in self._test):
                 closed = [task.model_copy(update={"context": None}) for task in self._test]
                 answers = self._answers(policy, closed, self._scale.temperature)
@@ -441,7 +454,10 @@ class Proof:
             "keyword_spam": controls.keyword_spam,
         }
         if all(task.context for task in self._test):
-            without_reading |= controls.of_context()
+            without_reading |= {
+                name: self._no_longer_than_answers(write)
+                for name, write in controls.of_context().items()
+            }
         for name, write in without_reading.items():
             self._controls[name] = self._judge(self._test, [[write(task)] for task in self._test])
         for name, texts in WrittenAnswers().to(self._test).controls.items():
@@ -454,6 +470,8 @@ class Proof:
             for how in ("greedy", "closed", "blind")
             if f"grpo_{how}" in self._controls
         ]
+        if "grpo_greedy" in self._controls:
+            pairs.append(("grpo_greedy", "sft_greedy"))
         pairs += [
             ("grpo", name)
             for name in ("grpo_closed", "sft_cooled", *WITHOUT_A_MODEL)
@@ -469,15 +487,25 @@ class Proof:
             update={"claim": LIMITS, "caution": self._scale.caution, "not_rivals": NOT_RIVALS}
         )
 
+    def _no_longer_than_answers(self, write: Callable[[Task], str]) -> Callable[[Task], str]:
+        """Cut what copies the context at the most tokens that the policies may write."""
+
+        def written(task: Task) -> str:
+            tokens = self._codec.encode_text(write(task))[: self._scale.tokens]
+            return self._codec.decode(task.policy_view(), tokens)
+
+        return written
+
     def answers(self) -> list[dict[str, object]]:
-        """The first answer of each stage to a few questions from all over the test split."""
+        """The greedy answers of each stage to a few questions from all over the test split."""
         places = spread(range(len(self._test)), SHOWN)
+        shown = self._shown.items()
         return [
             {
                 "task_id": self._test[place].task_id,
                 "question": self._test[place].question,
-                "answers": {name: texts[place] for name, texts in self._texts.items()},
-                "rewards": {n: stage.rewards_N[place] for n, stage in self._stages.items()},
+                "answers": {name: texts_N1[place][0] for name, (texts_N1, _) in shown},
+                "rewards": {name: judged.rewards_N[place] for name, (_, judged) in shown},
             }
             for place in places
         ]

@@ -12,6 +12,7 @@ from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_judge.claims import lexicon
 from rubric_judge.claims.claim import Claims, read_claims
 from rubric_judge.claims.finding import Answer, Finding, contradicted, is_about, stated
+from rubric_judge.claims.hedges import hedged
 from rubric_judge.claims.passage import Statements
 from rubric_judge.claims.reading import clauses, sentences
 from rubric_judge.claims.soundness import flaws_of, framed
@@ -145,6 +146,7 @@ class ClaimJudge:
         found = [statements.read(one) for one in said]
         flaws = flaws_of(sentences(view.response), read.sentences, question=view.question)
         unsound = {i: flaws[one.sentence] for i, one in enumerate(said) if one.sentence in flaws}
+        unsound = hedged(said) | unsound
         false = {i: why for i, (why, _) in enumerate(found) if why and i not in unsound}
         return Answer(said, false, unsound, tuple(support for _, support in found))
 

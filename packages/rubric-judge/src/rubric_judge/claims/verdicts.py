@@ -14,6 +14,8 @@ _ABOUT: Final = 0.3
 _HALF: Final = 0.5
 _SUBJECT: Final = 0.5
 """Weight of a word that can be what a clause is about."""
+_DEFAULT: Final = "default"
+"""A thing has one, of whatever kind: by default None is not by default 3."""
 _TELLING: Final = 0.25
 """Weight of a word whose denial is one of the claim."""
 
@@ -171,10 +173,18 @@ def other_value(claim: Clause, said: Clause) -> str:
     if any(same_value(one, other) for one in ours for other in said.content):
         return ""
     kinds = {_kind(token) for token in ours}
+    is_default = bool(ours) and _DEFAULT in claim.roots & said.roots and _names_it(claim, said)
     for other in theirs:
-        if _kind(other) in kinds and not any(same_value(other, one) for one in claim.content):
+        if (is_default or _kind(other) in kinds) and not any(
+            same_value(other, one) for one in claim.content
+        ):
             return f"“{other.text}” where it is “{ours[0].text}”"
     return ""
+
+
+def _names_it(claim: Clause, said: Clause) -> bool:
+    """Tell whether a clause itself names what the claim is about."""
+    return any(token.text in claim.names for token in said.tokens)
 
 
 def _kind(token: Token) -> str:

@@ -1,0 +1,87 @@
+"""Statements of an answer that take each other back: several ends of one opening."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from rubric_judge.claims import lexicon
+from rubric_judge.claims.reading import Clause
+
+_LINKS: Final = frozenset(lexicon.GRAMMAR["links"].split())
+_CONDITIONS: Final = frozenset(lexicon.GRAMMAR["conditions"].split())
+_ORDINALS: Final = frozenset(lexicon.GRAMMAR["ordinals"].split())
+"""Whoever counts what he says, "as second of 4 results", says several things together."""
+_DEFAULT: Final = "default"
+_MOST_DEFAULTS: Final = 1
+_MOST_ENDS: Final = 2
+"""What a thing is may be said twice, as its type and its meaning."""
+_ALIKE: Final = 0.5
+"""Share of words from which two ends say the same."""
+
+
+class _Opening(NamedTuple):
+    """The words of a clause up to its verb."""
+
+    words: tuple[str, ...]
+    names: frozenset[str]
+    """What they speak of, where no word of them says it."""
+
+    @property
+    def most_ends(self) -> int:
+        return _MOST_DEFAULTS if _DEFAULT in self.words else _MOST_ENDS
+
+
+def hedged(said: Sequence[Clause]) -> dict[int, str]:
+    """Say which clauses say one of several things of the same, and why: by position.
+
+    "By default `x` is None. By default `x` is 3." holds what is right and tells nobody what it is:
+    who lists what may be right has said nothing.
+
+    Args:
+        said: the clauses of an answer, in order.
+    """
+    ends: defaultdict[_Opening, dict[int, frozenset[str]]] = defaultdict(dict)
+    for place, clause in enumerate(said):
+        behind = _length_of_opening(clause)
+        opening = _opening(clause, behind)
+        end = frozenset(token.root.lower() for token in clause.tokens[behind:] if token.weight > 0)
+        if opening is not None and end and end.isdisjoint(_ORDINALS):
+            ends[opening][place] = end
+    why: dict[int, str] = {}
+    for opening, by_place in ends.items():
+        different = _count_different([*by_place.values()])
+        if different > opening.most_ends:
+            text = f"one of {different} ends of “{' '.join(opening.words)} …”"
+            why |= dict.fromkeys(by_place, text)
+    return why
+
+
+def _length_of_opening(clause: Clause) -> int:
+    """Count the words of a clause up to its verb, a condition before it included."""
+    texts = [token.text.lower() for token in clause.tokens]
+    start = 0
+    if texts and texts[0] in _CONDITIONS and "," in clause.text:
+        start = len(clause.text.partition(",")[0].split())
+    links = (place for place in range(start, len(texts)) if texts[place] in _LINKS)
+    return next(links, -1) + 1
+
+
+def _opening(clause: Clause, length: int) -> _Opening | None:
+    """Return the opening of a clause; nothing where its words do not say what it is about."""
+    tokens = clause.tokens[:length]
+    words = tuple(token.root.lower() for token in tokens)
+    if any(token.text in clause.names for token in tokens):
+        return _Opening(words, frozenset())
+    telling = {token.root for token in tokens if token.weight > 0}
+    if telling == {_DEFAULT}:
+        return _Opening(words, clause.names)
+    return _Opening(words, frozenset()) if telling else None
+
+
+def _count_different(ends: Sequence[frozenset[str]]) -> int:
+    """Count ends that do not say the same; of two alike the first counts."""
+    kept: list[frozenset[str]] = []
+    for end in ends:
+        if not any(len(end & other) >= _ALIKE * min(len(end), len(other)) for other in kept):
+            kept.append(end)
+    return len(kept)
