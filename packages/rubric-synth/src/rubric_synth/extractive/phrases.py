@@ -15,7 +15,7 @@ from typing import Final
 from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import stem
 from rubric_synth import language
-from rubric_synth.document import Document
+from rubric_synth.document import Document, parse_entry
 from rubric_synth.tables import phrase, read_table, word_set
 
 _MIN_BOILERPLATE_WORDS: Final = 5
@@ -36,7 +36,7 @@ class CorpusTerms:
         self._documents = 0
         self._frequency, self._words = Counter[str](), Counter[str]()
         self._heads, self._verbs, self._names = Counter[str](), Counter[str](), Counter[str]()
-        sentences = Counter[int]()
+        sentences, glosses = Counter[int](), Counter[int]()
         for document in documents:
             self._documents += 1
             found = Counter(language.words(document.text))
@@ -48,9 +48,20 @@ class CorpusTerms:
             names = frozenset(language.words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in language.sentences(document.text)}
             sentences.update(key for key in keys if key is not None)
+            glosses.update(_glosses_of(document))
             if len(sentences) > 2 * _MOST_SENTENCES:
                 sentences = Counter(dict(sentences.most_common(_MOST_SENTENCES)))
         self._boilerplate = {key for key, count in sentences.items() if count >= _REPEATED}
+        self._glosses = {key for key, count in glosses.items() if count >= _REPEATED}
+
+    def is_common_gloss(self, name: str, description: str) -> bool:
+        """Tell whether several API entries begin the description of a parameter the same.
+
+        Args:
+            name: Of the parameter.
+            description: Of it.
+        """
+        return _gloss_key(name, description) in self._glosses
 
     def inverse_frequency(self, word: str) -> float:
         """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""
@@ -129,6 +140,18 @@ class CorpusTerms:
 def _plain(word: str) -> str:
     """Lower a word that is capitalised only because it begins a sentence."""
     return word.lower() if word[1:].islower() or len(word) == 1 else word
+
+
+def _glosses_of(document: Document) -> set[int]:
+    entry = parse_entry(document.text) if document.kind == "api" else None
+    items = entry.parameters if entry is not None else ()
+    return {_gloss_key(item.name, item.description) for item in items if item.description}
+
+
+def _gloss_key(name: str, description: str) -> int:
+    first = next(iter(language.sentences(description)), "").lower()
+    plain = " ".join((name, *language.words(first)))
+    return int.from_bytes(blake2b(plain.encode(), digest_size=8).digest())
 
 
 def _sentence_key(sentence: str, names: frozenset[str]) -> int | None:
