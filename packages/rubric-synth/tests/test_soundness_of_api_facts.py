@@ -92,11 +92,21 @@ def test_a_meaning_that_asks_is_refused() -> None:
     assert _of("offset", "The fixed displacement from the shore of a gauge?.") == []
 
 
-def test_every_verb_of_a_summary_takes_its_ending() -> None:
-    told = wording.as_predicate(
-        "Calculate quantiles for a probability plot, and optionally show the plot"
-    )
-    assert told == "calculates quantiles for a probability plot, and optionally shows the plot"
+@pytest.mark.parametrize(
+    ("summary", "told"),
+    [
+        ("Calculate quantiles for a probability plot, and optionally show the plot",
+         "calculates quantiles for a probability plot, and optionally shows the plot"),
+        ("Compute parameters for a normality plot, optionally show it",
+         "computes parameters for a normality plot, optionally shows it"),
+        ("Find the lag that maximizes the likelihood function and return it",
+         "finds the lag that maximizes the likelihood function and returns it"),
+        ("Find the places of peaks in a record and of order",
+         "finds the places of peaks in a record and of order"),
+    ],
+)  # fmt: skip
+def test_every_verb_of_a_summary_takes_its_ending(summary: str, told: str) -> None:
+    assert wording.as_predicate(summary) == told
 
 
 def test_a_word_one_letter_off_another_of_the_page_is_refused() -> None:
@@ -141,7 +151,7 @@ def test_results_are_not_counted_where_one_is_optional() -> None:
 def test_a_result_that_shares_most_words_with_the_purpose_is_refused() -> None:
     told = _told(
         summary=("Return the Discrete Fourier Transform sample heights.",),
-        returns=(ApiItem(name="f", description="Array of length n_0 with the sample heights."),),
+        returns=(ApiItem(name="f", description="Array holding the sample heights."),),
     )
     assert told == ["`tidal_range` returns the Discrete Fourier Transform sample heights."]
 
@@ -164,8 +174,10 @@ def test_marks_stand_about_names_and_no_words(text: str, names: set[str], told: 
 
 
 def test_the_name_of_the_object_has_no_marks_within_its_summary() -> None:
-    told = _told(qualified_name="sea.barycenter", summary=("Plot the barycenter of a coast.",))
-    assert told == ["`barycenter` plots the barycenter of a coast."]
+    told = _told(
+        qualified_name="sea.barycenter", summary=("Plot the barycenter of a coastal record.",)
+    )
+    assert told == ["`barycenter` plots the barycenter of a coastal record."]
 
 
 @pytest.mark.parametrize(
@@ -264,6 +276,24 @@ def test_what_points_at_nothing_named_is_refused(sentence: str) -> None:
     assert not soundness.is_clear(Fact(_MEANING, sentence))
 
 
+def test_it_is_no_parameter_that_is_not_given() -> None:
+    assert _of("w", "If w is None, then it must be sorted by height.") == []
+    told = _of("w", "If w is None, then it is estimated from gauges.")
+    assert told == ["If `w` is None, `w` is estimated from gauges."]
+
+
+def test_a_condition_of_one_method_says_nothing_of_the_object() -> None:
+    item = ApiItem(name="bounds", description=".")
+    note = "If bounds are not provided, a free line search is used."
+    assert len(_told(parameters=(item,), notes=(note,))) == 1
+    assert _told(parameters=(item,), notes=(f"Method Powell searches by lines. {note}",)) == []
+
+
+def test_two_articles_or_a_way_of_doing_make_no_fact() -> None:
+    assert _of("w", "If True, a the contraction of the coast is copied.") == []
+    assert _of("w", "Pre-center tidal values by subtracting heights.") == []
+
+
 def test_the_function_and_the_result_get_their_names() -> None:
     told = _of("w", "If True, the algorithm favors larger harbours.")
     assert told == ["If `w` is True, `tidal_range` favors larger harbours."]
@@ -332,6 +362,7 @@ def test_what_there_are_many_of_has_the_indefinite_article(description: str, tol
         ("int, optional", ["`w` is an int."]),
         ("float array_like", ["`w` is an array-like object of floats."]),
         ("complex", ["`w` is a complex number."]),
+        ("sequence of array_like or int", ["`w` is a sequence of array-like objects or an int."]),
         ("bool or list of", []),
         ("list of list of floats", []),
         ("ints", []),

@@ -241,13 +241,16 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
 def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:
     """Yield the conditions in the running text that are about a parameter."""
     for paragraph in (*entry.summary[1:], *entry.notes):
+        before = ""
         for raw in language.sentences(paragraph):
             one = phrases.LEAD_IN.sub("", raw).rstrip(". ")
             about = conditions.conditioned(one, names)
-            if about and re.match(r"(?:If|When)\s", one):
+            is_general = _PATTERNS["one_way"].search(before) is None
+            if about and is_general and re.match(r"(?:If|When)\s", one):
                 items = (item for item in entry.parameters if item.name == about)
                 kind = next(items).kind
                 yield conditions.condition_frame(one, "", entry.name, names, kind)
+            before += f"{raw} "
 
 
 def note_facts(entry: ApiEntry) -> list[Fact]:

@@ -11,6 +11,9 @@ from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _TAIL: Final = patterns(read_table("patterns")["soundness"])["tail"]
+_SET: Final = re.compile(
+    r"it (?:is|will be) (?:set|taken|assumed|computed|calculated|estimated|chosen|found|ignored)"
+)
 _LONGEST_CONDITION: Final = 7
 
 
@@ -139,6 +142,9 @@ def _condition_and_rest(one: str, name: str, names: frozenset[str]) -> tuple[str
         rest, subject = parts[2], conditioned(condition, names)
     if name and ("`" not in condition or (not subject and rest.startswith("it "))):
         return None
+    is_nothing = re.search(r" (?:is|are) (?:None|not \w+|omitted|left out)$", condition)
+    if is_nothing and re.match("it ", rest) and not _SET.match(rest):
+        return None  # "If `w` is None, it must be sorted": another thing must
     said = r"^it (?=(?:is|must|will|has|should|can)\b)"
     return condition, re.sub(said, f"`{subject}` ", rest) if subject else rest
 

@@ -202,6 +202,9 @@ def _types(item: ApiItem) -> str:
     return "" if is_unclear or not _PATTERNS["types"].match(types) else types
 
 
+_OF_ONE: Final = re.compile(
+    r"\bof (int|integer|float|str|string|bool|array|array-like object|callable|ndarray)$"
+)
 _ARRAY_OF: Final = re.compile(r"^(int|float|bool)s? array_like$")
 
 
@@ -211,6 +214,7 @@ def _listed_types(types: str) -> str:
     parts = [_ARRAY_OF.sub(r"array_like of \1s", part) for part in parts]
     parts = ["complex number" if part == "complex" else part for part in parts]
     named = [part.replace("array_like", "array-like object") for part in parts]
+    named = [_OF_ONE.sub(r"of \1s", part) for part in named]
     bare = [part == "None" or (part.endswith("s") and " " not in part) for part in named]
     shown = [p if b else f"{article(p)} {p}" for p, b in zip(named, bare, strict=True)]
     *most, last = shown

@@ -23,7 +23,7 @@ _CODE: Final = re.compile(r"`[^`]*`")
 _TOKEN: Final = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*|(?<![\w.])-?\d[\d.]*")
 _SHORTEST_PART: Final = 4
 _FEWEST_OF_A_MEANING: Final = 2
-_SHORTEST_RUN: Final = 3
+_FEWEST_SHARED: Final = 2
 
 
 def news(text: str, names: Iterable[str]) -> frozenset[str]:
@@ -41,14 +41,18 @@ def news(text: str, names: Iterable[str]) -> frozenset[str]:
         joined = token.replace("-", "").lower()
         if joined in whole.split():
             continue
-        for part in token.lower().split("-"):
-            is_inside = len(part) >= _SHORTEST_PART and part in whole
-            is_inside = is_inside or (len(stem(part)) >= _SHORTEST_PART and stem(part) in whole)
-            is_literal = part in {"true", "false", "none"} or part[:1].isdigit()
-            counts = is_literal or bool(language.content_words(part))
-            if counts and not is_inside and stem(part) not in own | _BARE:
-                found.add(stem(part))
-    return frozenset(found)
+        parts = [part for part in token.lower().split("-") if _counts(part, whole, own)]
+        found.add(stem(joined) if len(parts) > 1 else stem(parts[0]) if parts else "")
+    return frozenset(found - {""})
+
+
+def _counts(part: str, whole: str, own: frozenset[str]) -> bool:
+    """Tell whether a word says something that neither the names nor the light words say."""
+    shown = (part, stem(part))
+    if any(len(one) >= _SHORTEST_PART and one in whole for one in shown):
+        return False
+    is_literal = part in {"true", "false", "none"} or part[:1].isdigit()
+    return (is_literal or bool(language.content_words(part))) and stem(part) not in own | _BARE
 
 
 def says_something(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
@@ -152,10 +156,13 @@ def overlaps(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     is_error = kinds == {CriterionKind.RAISES, CriterionKind.LIMIT}
     if not is_error and (is_required or not kinds & _SHARING):
         return False
-    names = [entry.name]
-    mine, theirs = (news(one.sentence, names) for one in (fact, other))
+    own = wording.own_stems(entry.name) | _TYPE_BARE
+    mine, theirs = (
+        language.stems(" ".join(language.content_words(_CODE.sub(" ", one.sentence)))) - own
+        for one in (fact, other)
+    )
     fewest = min(len(mine), len(theirs))
-    return fewest >= _SHORTEST_RUN - 1 and 10 * len(mine & theirs) >= 6 * fewest
+    return fewest >= _FEWEST_SHARED and 10 * len(mine & theirs) >= 6 * fewest
 
 
 _SHARING: Final = frozenset({CriterionKind.RETURNS, CriterionKind.SHAPE, CriterionKind.LIMIT})

@@ -51,19 +51,30 @@ def as_predicate(text: str) -> str:
     told = [*map(str.lower, words[:place]), third_person(verb) + "," * words[place].endswith(",")]
     rest = words[place + 1 :]
     for at, word in enumerate(rest):
-        if word.lower().rstrip(",") in verbs and _is_joined(rest[:at], words[place]):
+        is_verb = word.lower().rstrip(",") in verbs
+        takes = rest[at + 1].lower() if at + 1 < len(rest) else ""
+        if is_verb and _is_joined(rest[:at], words[place], takes):
             bare = word.lower().rstrip(",")
             is_noun = at + 1 < len(rest) and rest[at + 1].lower() in {"of", "for", "in"}
             rest[at] = word if is_noun else third_person(bare) + word[len(bare) :]
     return " ".join((*told, *rest))
 
 
-def _is_joined(before: Sequence[str], first: str) -> bool:
-    """Tell whether a verb behind some words belongs to the first: "and plot", ", and then plot"."""
+def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
+    """Tell whether a verb belongs to the first: "and plot", ", optionally plot", "and plot it".
+
+    Args:
+        before: The words between them.
+        first: The first verb.
+        takes: The word behind the second.
+    """
     last = before[-1].lower() if before else first[-1:]
     if len(before) < _NEAR:
         return last in {"and", "or", ","}
-    return re.search(r", (?:and|or)(?: \w+ly| then)?$", " ".join(before).lower()) is not None
+    if last == "and" and takes in {"it", "them", "the", "a", "an", "its"}:
+        return True
+    shown = " ".join(before).lower()
+    return re.search(r", (?:and|or|(?:and |or )?(?:\w+ly|then))$", shown) is not None
 
 
 def _is_adverb(word: str) -> bool:
