@@ -101,6 +101,8 @@ def test_a_meaning_that_asks_is_refused() -> None:
          "computes parameters for a normality plot, optionally shows it"),
         ("Find the lag that maximizes the likelihood function and return it",
          "finds the lag that maximizes the likelihood function and returns it"),
+        ("Convert the input to a table of depths, but pass charts through",
+         "converts the input to a table of depths, but passes charts through"),
         ("Find the places of peaks in a record and of order",
          "finds the places of peaks in a record and of order"),
     ],
@@ -259,6 +261,22 @@ def test_running_text_says_what_a_term_means() -> None:
     assert fact.question == "what is a neap tide"
 
 
+@pytest.mark.parametrize(
+    ("description", "told"),
+    [
+        ("If True, then allow use of paper records.",
+         ["If `w` is True, `tidal_range` allows use of paper records."]),
+        ("If None, it is assumed that the harbour has no gauge.", []),
+        ("If True, records are read in turn, and only the gauges of one coast will be present.",
+         ["If `w` is True, records are read in turn."]),
+        ("Inserts new lines of depths between records.", []),
+        ("Weather to remove the ticks from the chart of depths.", []),
+    ],
+)  # fmt: skip
+def test_a_verb_is_said_of_what_does_it(description: str, told: list[str]) -> None:
+    assert _of("w", description) == told
+
+
 def test_what_only_may_be_is_no_consequence() -> None:
     assert _of("w", "If True, the names may be any lists of depths.") == []
 
@@ -305,6 +323,7 @@ def test_the_function_and_the_result_get_their_names() -> None:
     ("name", "kind", "description", "default"),
     [
         ("edge_width", "str (default='width')", "", ""),  # a part of the name
+        ("node_edge_color", "str (default='edge_color')", "", ""),
         ("loc", "float, default: 0", "Default is 1.", ""),  # two
         ("width", "str", "Default is 'w'. Edges without it have a default width of 1.0.", ""),
         ("width", "str", "Default is 1 for a record of one year.", ""),  # of some cases

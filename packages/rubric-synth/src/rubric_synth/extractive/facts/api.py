@@ -154,7 +154,7 @@ def _commands(doc: Doc) -> bool:
 
 def _without_second_clause(fact: Fact, doc: Doc) -> Fact:
     """Return a fact without a clause that "and" joins to it with a subject of its own."""
-    root = root_of(doc)
+    root = root_of(doc) if fact.kind != CriterionKind.LIMIT else None
     for second in root.children if root is not None else ():
         is_clause = second.dep_ == "conj" and child(second, "nsubj", "nsubjpass") is not None
         joins = child(root, "cc") if root is not None and is_clause else None

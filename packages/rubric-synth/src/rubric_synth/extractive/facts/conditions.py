@@ -66,7 +66,8 @@ def condition_frame(
     if (condition := _with_type(condition, kind)) == "":
         return None
     about = name or conditioned(condition, names)
-    is_described = bool(about) and wording.describes(rest)
+    is_finite = rest.partition(" ")[0].endswith("s")
+    is_described = bool(about) and is_finite and wording.describes(rest)
     predicate = wording.as_predicate(rest)
     first = rest.partition(" ")[0].lower()
     if is_described:
@@ -141,6 +142,8 @@ def _condition_and_rest(one: str, name: str, names: frozenset[str]) -> tuple[str
         condition = re.sub(own, f"`{name}`", parts[1]) if name else parts[1]
         rest, subject = parts[2], conditioned(condition, names)
     if name and ("`" not in condition or (not subject and rest.startswith("it "))):
+        return None
+    if re.match(r"it is \w+ that\b", rest):
         return None
     is_nothing = re.search(r" (?:is|are) (?:None|not \w+|omitted|left out)$", condition)
     if is_nothing and re.match("it ", rest) and not _SET.match(rest):

@@ -61,7 +61,7 @@ def default_of(item: ApiItem) -> str:
                 found.append(value)
         others += [other["v"] for other in _PATTERNS["other_default"].finditer(text)]
     bare = found[0].strip("'\"") if found else ""
-    is_of_name = bare.isalpha() and item.name.endswith(f"_{bare}")
+    is_of_name = bare.replace("_", "").isalpha() and item.name.endswith(f"_{bare}")
     is_disputed = len({_as_number(value.strip("'\"")) for value in (*found, *others)}) > 1
     return "" if not found or is_disputed or is_of_name else found[0]
 
@@ -247,8 +247,9 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
     is_verb = wording.describes(meaning) or _PATTERNS["participle"].match(meaning)
     is_asking = _PATTERNS["asking"].match(meaning) is not None
     is_phrase = is_verb or is_asking or wording.is_whole_phrase(meaning)
-    if wording.is_command(meaning) or not is_phrase:
-        return None
+    is_of_the_object = wording.is_parameters_verb(meaning) and not wording.describes(meaning)
+    if wording.is_command(meaning) or is_of_the_object or not is_phrase:
+        return None  # "Inserts a line": what the object does
     lowered = language.lower_first(meaning, proper)
     question = f"the meaning of {topic}"
     kind = CriterionKind.DEFINITION

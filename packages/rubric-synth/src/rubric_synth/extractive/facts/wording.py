@@ -74,7 +74,7 @@ def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
     if last == "and" and takes in {"it", "them", "the", "a", "an", "its"}:
         return True
     shown = " ".join(before).lower()
-    return re.search(r", (?:and|or|(?:and |or )?(?:\w+ly|then))$", shown) is not None
+    return re.search(r", (?:and|or|but|(?:and |or |but )?(?:\w+ly|then))$", shown) is not None
 
 
 def _is_adverb(word: str) -> bool:
