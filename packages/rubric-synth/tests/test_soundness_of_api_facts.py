@@ -287,6 +287,7 @@ def test_what_only_may_be_is_no_consequence() -> None:
         "If `w` is given, the shape is equal to that of `y`.",
         "In any case, a warning of the harbour is printed.",
         "`x0` is the old origin of the record.",
+        "If `w` is omitted, as many as needed are read.",
         "While the record is exact, waves add up.",
     ],
 )

@@ -24,6 +24,9 @@ _TOKEN: Final = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*|(?<![\w.])-?\d[\d.]*")
 _SHORTEST_PART: Final = 4
 _FEWEST_OF_A_MEANING: Final = 2
 _FEWEST_SHARED: Final = 2
+_SHARE: Final = 0.6
+_SHARE_OF_A_PURPOSE: Final = 0.5
+"""Stems that a result may share with what the object does."""
 
 
 def news(text: str, names: Iterable[str]) -> frozenset[str]:
@@ -162,7 +165,11 @@ def overlaps(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
         for one in (fact, other)
     )
     fewest = min(len(mine), len(theirs))
-    return fewest >= _FEWEST_SHARED and 10 * len(mine & theirs) >= 6 * fewest
+    shared = len(mine & theirs)
+    is_purpose = kinds == {CriterionKind.RETURNS, CriterionKind.DEFINITION}
+    is_whole = is_purpose and ", as the " not in f"{fact.sentence}{other.sentence}"
+    share = _SHARE_OF_A_PURPOSE if is_whole else _SHARE
+    return fewest >= _FEWEST_SHARED and shared >= share * fewest
 
 
 _SHARING: Final = frozenset({CriterionKind.RETURNS, CriterionKind.SHAPE, CriterionKind.LIMIT})
