@@ -143,6 +143,7 @@ def test_results_are_not_counted_where_one_is_optional() -> None:
         ApiItem(name="a", description="The heights of the spring tides."),
         ApiItem(name="b", description="The moments of the neap tides."),
         ApiItem(name="c", description="Lengths of both cables. Present if wanted."),
+        ApiItem(name="d", description="An integer flag of the tidal record."),
     )
     assert _told(returns=results) == [
         "`tidal_range` returns the heights of the spring tides.",
@@ -195,6 +196,21 @@ def test_a_part_of_a_meaning_is_refused(description: str, kind: str) -> None:
     assert not [told for told in _of("w", description, kind) if "one of" not in told]
 
 
+def test_a_word_one_letter_off_a_common_one_of_the_collection_is_refused() -> None:
+    item = ApiItem(name="w", description="Number of the requred gauges along the coast.")
+    page = _entry(parameters=(item,))
+    others = [
+        _document(_entry(qualified_name=f"sea.f{at}", notes=(f"Required gauges: {at} or less.",)))
+        for at in range(30)
+    ]
+    few, many = CorpusTerms(others[:29]), CorpusTerms(others)
+    assert many.is_slip("requred")
+    assert not few.is_slip("requred")
+    assert not many.is_slip("coast")
+    assert api.api_facts(page, few)
+    assert not api.api_facts(page, many)
+
+
 def test_what_must_hold_is_read_with_the_name_before_it() -> None:
     assert _of("w", "w must be sorted and positive.") == ["`w` must be sorted and positive."]
 
@@ -219,8 +235,8 @@ def test_what_three_pages_say_of_a_parameter_is_no_meaning() -> None:
     assert not few.is_common_gloss(item.name, item.description)
     assert many.is_common_gloss(item.name, item.description)
     assert not many.is_common_gloss("v", item.description)
-    assert api.api_facts(_entry(parameters=(item,)), few.is_common_gloss)
-    assert not api.api_facts(_entry(parameters=(item,)), many.is_common_gloss)
+    assert api.api_facts(_entry(parameters=(item,)), few)
+    assert not api.api_facts(_entry(parameters=(item,)), many)
 
 
 def test_two_errors_are_asked_for_in_the_plural_and_a_warning_apart() -> None:

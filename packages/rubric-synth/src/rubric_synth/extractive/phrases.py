@@ -8,8 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise, takewhile
+from string import ascii_lowercase
 from typing import Final
 
 from rubric_core.rewriting import patterns
@@ -19,6 +21,9 @@ from rubric_synth.document import Document, parse_entry
 from rubric_synth.tables import phrase, read_table, word_set
 
 _MIN_BOILERPLATE_WORDS: Final = 5
+_FEWEST_OF_A_SLIP: Final = 30
+_SLIPS: Final = 20
+"""Times that the right word is commoner than its slip, at least."""
 _REPEATED: Final = 3
 """Documents that a sentence of boilerplate stands in, at least."""
 _LARGE_COLLECTION: Final = 20
@@ -62,6 +67,20 @@ class CorpusTerms:
             description: Of it.
         """
         return _gloss_key(name, description) in self._glosses
+
+    def is_slip(self, word: str) -> bool:
+        """Tell whether a word is one letter off another that stands in far more documents.
+
+        Args:
+            word: In lower case, and none that English has.
+        """
+        mine = self._frequency[stem(word)]
+        fewest = max(_FEWEST_OF_A_SLIP, _SLIPS * mine)
+        return any(self._frequency[stem(other)] >= fewest for other in _edits(word) & self._seen)
+
+    @cached_property
+    def _seen(self) -> frozenset[str]:
+        return frozenset(word.lower() for word in self._words)
 
     def inverse_frequency(self, word: str) -> float:
         """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""
@@ -146,6 +165,16 @@ def _glosses_of(document: Document) -> set[int]:
     entry = parse_entry(document.text) if document.kind == "api" else None
     items = entry.parameters if entry is not None else ()
     return {_gloss_key(item.name, item.description) for item in items if item.description}
+
+
+def _edits(word: str) -> frozenset[str]:
+    """Return what a word becomes with a letter less, more or changed, or two swapped."""
+    cuts = [(word[:at], word[at:]) for at in range(1, len(word) + 1)]
+    less = {a + b[1:] for a, b in cuts if b[1:]}
+    swapped = {a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1}
+    changed = {a + letter + b[1:] for a, b in cuts if b for letter in ascii_lowercase}
+    more = {a + letter + b for a, b in cuts if b for letter in ascii_lowercase}
+    return frozenset(less | swapped | changed | more) - {word}
 
 
 def _gloss_key(name: str, description: str) -> int:

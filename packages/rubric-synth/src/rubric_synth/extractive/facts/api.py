@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
@@ -27,6 +27,7 @@ from rubric_synth.extractive.facts import (
 from rubric_synth.extractive.facts.conditions import Frame
 from rubric_synth.extractive.facts.fact import Fact, says_the_same
 from rubric_synth.extractive.facts.parsing import child, root_of
+from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.tables import read_table
 
 _FEWEST: Final = 5
@@ -46,19 +47,16 @@ _NOUNS_OF: Final = {
     name: frozenset(read_table("facts")["pages"][name].split()) for name in ("tools", "activities")
 }
 
-IsCommon = Callable[[str, str], bool]
-"""Whether many pages describe a parameter of a name in the same words."""
 
-
-def api_facts(entry: ApiEntry, is_common: IsCommon = lambda _name, _gloss: False) -> list[Fact]:
+def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
     """Read the facts of an entry, those first that an answer should open with.
 
     Args:
         entry: The entry.
-        is_common: Whether many pages say the same of a parameter of this name.
+        terms: Words of its collection; None where no other page is known.
     """
     entry = tidying.tidied(entry)
-    spelling = tidying.Spelling(entry)
+    spelling = tidying.Spelling(entry, terms)
     items = {f"`{item.name}`": item for item in entry.parameters}
     frames = [frame for frame in _frames(entry) if frame is not None]
     texts = [text for frame in frames for text in (frame.probe, frame.bare) if text]
@@ -74,9 +72,13 @@ def api_facts(entry: ApiEntry, is_common: IsCommon = lambda _name, _gloss: False
         if not _is_sound(fact, entry, item) or any(_repeats(fact, one, entry) for one in found):
             continue
         is_meaning = fact.kind == CriterionKind.DEFINITION and item is not None
-        if not (is_meaning and item is not None and is_common(item.name, item.description)):
+        if not (is_meaning and terms is not None and _is_common(item, terms)):
             found.append(fact)
     return found
+
+
+def _is_common(item: ApiItem | None, terms: CorpusTerms) -> bool:
+    return item is not None and terms.is_common_gloss(item.name, item.description)
 
 
 def _is_sound(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
@@ -179,10 +181,12 @@ def _of_phrase(frame: Frame, root: Token) -> Fact | None:
     if root.i != 1 or is_activity or is_split:
         return None
     lemma, is_one = target.lemma_.lower(), target.tag_ in {"NN", "NNP"}
-    if frame.bare and is_one and (lemma in _KINDS or fact.question.startswith("what is ")):
-        return fact._replace(sentence=wording.with_one_of_many(fact.sentence))
-    if root.lower_ == "gives":
+    is_of_many = lemma in _KINDS or fact.question.startswith("what is ")
+    takes_a = bool(frame.bare) and is_one and is_of_many
+    if root.lower_ == "gives" and (lemma in _NOUNS_OF["tools"] or not takes_a):
         return fact._replace(sentence=_of_activity(fact.sentence, lemma))
+    if takes_a:
+        return fact._replace(sentence=wording.with_one_of_many(fact.sentence))
     if target.tag_ != "NNS" or root.lower_ != "is":
         return fact
     told = re.sub(" is (the|any) ", r" holds \1 ", fact.sentence, count=1)

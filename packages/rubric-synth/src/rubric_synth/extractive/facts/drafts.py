@@ -30,7 +30,7 @@ def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[s
         raise stages.StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
     detail = "by its page or its module nobody calls it directly, or nobody should any more"
     stages.refuse(RejectionReason.NOT_FOR_USE, detail, when=api.is_unused(entry))
-    left, notes = api.api_facts(entry, terms.is_common_gloss), api.note_facts(entry)
+    left, notes = api.api_facts(entry, terms), api.note_facts(entry)
     known = len(left) + len(notes)
     drafts: list[stages.Draft] = []
     while len(drafts) < most and len(facts := api.chosen(left, notes)) >= _FEWEST:

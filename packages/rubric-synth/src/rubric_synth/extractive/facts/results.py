@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Final
 
 from rubric_core import CriterionKind
@@ -22,14 +23,16 @@ _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 def results_of(
     entry: ApiEntry, names: frozenset[str], proper: frozenset[str]
 ) -> Iterator[Frame | None]:
-    """Yield what is said of results; they are counted where each of them always comes.
+    """Yield what is said of results up to the first that does not always come.
+
+    They are counted where each of them always comes.
 
     Args:
         entry: Of the object.
         names: Of its parameters.
         proper: Words that keep their capital.
     """
-    sure = [item for item in entry.returns if not _is_optional(item)]
+    sure = list(takewhile(lambda item: not _is_optional(item), entry.returns))
     if len(sure) > len(_PLACES):
         return
     is_counted = 1 < len(sure) == len(entry.returns)

@@ -8,6 +8,7 @@ from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive.facts import parsing
+from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.tables import read_table
 
 _PATTERNS: Final = patterns(read_table("patterns")["page_repairs"])
@@ -65,8 +66,8 @@ _COMMON: Final = frozenset(read_table("facts")["soundness"]["no_names"].split())
 class Spelling:
     """The words of a page, for those that are one letter off another."""
 
-    def __init__(self, entry: ApiEntry) -> None:
-        """Read the words of an entry."""
+    def __init__(self, entry: ApiEntry, terms: CorpusTerms | None = None) -> None:
+        """Read the words of an entry, and those of its collection where that is known."""
         texts = list(entry.texts())
         found = Counter(word for text in texts for word in _WORD.findall(text))
         seen = found + Counter(word.lower() for text in texts for word in _CAPITAL.findall(text))
@@ -79,8 +80,8 @@ class Spelling:
         self._odd = {
             word
             for word, count in found.items()
-            if count == 1 and len(word) >= _SHORTEST and word not in names
-            if not _is_known(word) and self._is_slip(word)
+            if len(word) >= _SHORTEST and word not in names and not _is_known(word)
+            if (count == 1 and self._is_slip(word)) or (terms is not None and terms.is_slip(word))
         }
 
     def _is_slip(self, word: str) -> bool:
