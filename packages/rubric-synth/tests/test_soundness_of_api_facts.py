@@ -232,9 +232,9 @@ def test_what_three_pages_say_of_a_parameter_is_no_meaning() -> None:
     item = ApiItem(name="w", description="Largest number of tides to read before giving up.")
     pages = [_document(_entry(qualified_name=f"sea.f{at}", parameters=(item,))) for at in range(3)]
     few, many = CorpusTerms(pages[:2]), CorpusTerms(pages)
-    assert not few.is_common_gloss(item.name, item.description)
-    assert many.is_common_gloss(item.name, item.description)
-    assert not many.is_common_gloss("v", item.description)
+    assert not few.glosses.is_common(item.name, item.description)
+    assert many.glosses.is_common(item.name, item.description)
+    assert not many.glosses.is_common("v", item.description)
     assert api.api_facts(_entry(parameters=(item,)), few)
     assert not api.api_facts(_entry(parameters=(item,)), many)
 

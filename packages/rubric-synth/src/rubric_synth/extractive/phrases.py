@@ -11,13 +11,13 @@ from collections.abc import Set as AbstractSet
 from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise, takewhile
-from string import ascii_lowercase
 from typing import Final
 
 from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import stem
 from rubric_synth import language
-from rubric_synth.document import Document, parse_entry
+from rubric_synth.document import Document
+from rubric_synth.extractive.glosses import Glosses, edits
 from rubric_synth.tables import phrase, read_table, word_set
 
 _MIN_BOILERPLATE_WORDS: Final = 5
@@ -41,7 +41,8 @@ class CorpusTerms:
         self._documents = 0
         self._frequency, self._words = Counter[str](), Counter[str]()
         self._heads, self._verbs, self._names = Counter[str](), Counter[str](), Counter[str]()
-        sentences, glosses = Counter[int](), Counter[int]()
+        sentences = Counter[int]()
+        self.glosses = Glosses()
         for document in documents:
             self._documents += 1
             found = Counter(language.words(document.text))
@@ -53,20 +54,10 @@ class CorpusTerms:
             names = frozenset(language.words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in language.sentences(document.text)}
             sentences.update(key for key in keys if key is not None)
-            glosses.update(_glosses_of(document))
+            self.glosses.add(document)
             if len(sentences) > 2 * _MOST_SENTENCES:
                 sentences = Counter(dict(sentences.most_common(_MOST_SENTENCES)))
         self._boilerplate = {key for key, count in sentences.items() if count >= _REPEATED}
-        self._glosses = {key for key, count in glosses.items() if count >= _REPEATED}
-
-    def is_common_gloss(self, name: str, description: str) -> bool:
-        """Tell whether several API entries begin the description of a parameter the same.
-
-        Args:
-            name: Of the parameter.
-            description: Of it.
-        """
-        return _gloss_key(name, description) in self._glosses
 
     def is_slip(self, word: str) -> bool:
         """Tell whether a word is one letter off another that stands in far more documents.
@@ -76,7 +67,7 @@ class CorpusTerms:
         """
         mine = self._frequency[stem(word)]
         fewest = max(_FEWEST_OF_A_SLIP, _SLIPS * mine)
-        return any(self._frequency[stem(other)] >= fewest for other in _edits(word) & self._seen)
+        return any(self._frequency[stem(other)] >= fewest for other in edits(word) & self._seen)
 
     @cached_property
     def _seen(self) -> frozenset[str]:
@@ -159,28 +150,6 @@ class CorpusTerms:
 def _plain(word: str) -> str:
     """Lower a word that is capitalised only because it begins a sentence."""
     return word.lower() if word[1:].islower() or len(word) == 1 else word
-
-
-def _glosses_of(document: Document) -> set[int]:
-    entry = parse_entry(document.text) if document.kind == "api" else None
-    items = entry.parameters if entry is not None else ()
-    return {_gloss_key(item.name, item.description) for item in items if item.description}
-
-
-def _edits(word: str) -> frozenset[str]:
-    """Return what a word becomes with a letter less, more or changed, or two swapped."""
-    cuts = [(word[:at], word[at:]) for at in range(1, len(word) + 1)]
-    less = {a + b[1:] for a, b in cuts if b[1:]}
-    swapped = {a + b[1] + b[0] + b[2:] for a, b in cuts if len(b) > 1}
-    changed = {a + letter + b[1:] for a, b in cuts if b for letter in ascii_lowercase}
-    more = {a + letter + b for a, b in cuts if b for letter in ascii_lowercase}
-    return frozenset(less | swapped | changed | more) - {word}
-
-
-def _gloss_key(name: str, description: str) -> int:
-    first = next(iter(language.sentences(description)), "").lower()
-    plain = " ".join((name, *language.words(first)))
-    return int.from_bytes(blake2b(plain.encode(), digest_size=8).digest())
 
 
 def _sentence_key(sentence: str, names: frozenset[str]) -> int | None:

@@ -78,7 +78,7 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
 
 
 def _is_common(item: ApiItem | None, terms: CorpusTerms) -> bool:
-    return item is not None and terms.is_common_gloss(item.name, item.description)
+    return item is not None and terms.glosses.is_common(item.name, item.description)
 
 
 def _is_sound(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:

@@ -116,6 +116,12 @@ def frames_of(
     if limits < sum(_PATTERNS["must"].search(one) is not None for one in told):
         further = [said for said in further if said.fact.kind != CriterionKind.LIMIT]
     yield from _default(item, topic, told[0] if told else "")
+    yield from _values(item, topic)
+    yield from further
+
+
+def _values(item: ApiItem, topic: str) -> Iterator[Frame]:
+    """Yield the values and the types that a parameter may have."""
     choices = _choices(item)
     if len(choices) in _CHOICES:
         shown = [choice if choice in _LITERALS else f"'{choice}'" for choice in choices]
@@ -134,7 +140,6 @@ def frames_of(
         said = f"{topic} is {_listed_types(types)}."
         question = f"of which type is {topic}"
         yield Frame(Fact(CriterionKind.SHAPE, said, topic, question=question), "")
-    yield from further
 
 
 def _default(item: ApiItem, topic: str, first: str) -> Iterator[Frame]:
