@@ -111,6 +111,11 @@ def test_every_verb_of_a_summary_takes_its_ending(summary: str, told: str) -> No
     assert wording.as_predicate(summary) == told
 
 
+def test_a_word_half_in_capitals_is_refused() -> None:
+    assert _of("w", "Largest squares of the gauges along the coast.") != []
+    assert _of("w", "Largest SQuares of the gauges along the coast.") == []
+
+
 def test_a_word_one_letter_off_another_of_the_page_is_refused() -> None:
     summary = ("Evaluate a cubic curve at every gauge of a coast.",)
     wrong = ApiItem(name="cj", description="Sorted cublic weights of the gauges.")
@@ -263,6 +268,7 @@ def test_two_errors_are_asked_for_in_the_plural_and_a_warning_apart() -> None:
         "While a record of ten years is exact, a tide of one day is less precise than it.",
         "Waves between the coasts cause errors, because a gauge of the harbour drifts.",
         "If a single gauge is appended, the names need not be lists.",
+        "For the default window an overlap of gauges is a reasonable compromise of two aims.",
         "The resulting matrix is a symmetric table of depths without gaps.",
     ],
 )

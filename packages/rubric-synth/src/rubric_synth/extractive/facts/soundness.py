@@ -125,7 +125,9 @@ def is_note(fact: Fact) -> bool:
     """
     if fact.kind == CriterionKind.LIMIT:
         return fact.sentence.startswith("`")
-    return fact.kind == CriterionKind.DEFINITION and not fact.sentence.startswith(("The ", "`"))
+    return fact.kind == CriterionKind.DEFINITION and not _PATTERNS["note_opener"].match(
+        fact.sentence
+    )
 
 
 def repaired(fact: Fact, entry: ApiEntry) -> Fact:

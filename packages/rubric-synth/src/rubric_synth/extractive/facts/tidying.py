@@ -14,6 +14,7 @@ from rubric_synth.tables import read_table
 _PATTERNS: Final = patterns(read_table("patterns")["page_repairs"])
 _SHORTEST: Final = 4
 _WORD: Final = re.compile(r"(?<![\w.`'-])[a-z]+(?![\w.`'-])")
+_HALF_CAPITAL: Final = re.compile(r"\b[A-Z]{2,}[a-z]{3,}\b")
 _CAPITAL: Final = re.compile(r"(?<![\w.`'-])[A-Z][a-z]{4,}(?![\w.`'-])")
 
 
@@ -88,8 +89,9 @@ class Spelling:
         return any(_one_edit(word, other) for other in self._known)
 
     def has_slip(self, sentence: str) -> bool:
-        """Tell whether a sentence holds a word that looks misspelt: "cublic" beside "cubic"."""
-        return any(word in self._odd for word in _WORD.findall(sentence))
+        """Tell whether a sentence holds a word that looks misspelt: "cublic", "SQuares"."""
+        is_odd = any(parsing.is_english(word.lower()) for word in _HALF_CAPITAL.findall(sentence))
+        return is_odd or any(word in self._odd for word in _WORD.findall(sentence))
 
 
 def _is_known(word: str) -> bool:
