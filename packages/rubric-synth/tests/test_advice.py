@@ -27,7 +27,10 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 # Nobody need do anything: no text, no prose, a copy, or not what a source is read for.
-_NONE_NEEDED = {"binary", "empty", "exact_duplicate", "same_name", "not_an_api_entry"}
+_NONE_NEEDED = {
+    *("binary", "empty", "exact_duplicate", "same_name"),
+    *("not_an_api_entry", "not_for_use"),
+}
 _PARTS: dict[str, tuple[type[BaseModel], ...]] = {
     "collect": (CollectConfig,),
     "fields": (RecordFields,),

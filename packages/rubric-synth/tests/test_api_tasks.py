@@ -154,7 +154,7 @@ def test_descriptions_become_sentences(description: str, told: str) -> None:
         ("If True, return the phase.", "If `w` is True, `tidal_range` returns the phase."),
         ("If this is set to False, no mean is removed.", "If `w` is False, no mean is removed."),
         ("If an integer, represents the number of years.",
-         "If `w` is an integer, `w` represents the number of years."),
+         "If `w` is an integer, it represents the number of years."),
     ],
 )  # fmt: skip
 def test_conditions_get_their_subjects(description: str, told: str) -> None:
@@ -220,10 +220,11 @@ def test_a_default_behind_by_default_is_a_fact_of_its_own() -> None:
     ]
 
 
-def test_a_default_of_none_says_what_none_does() -> None:
+def test_a_default_of_none_and_what_none_does_are_two_facts() -> None:
     told = _of("w", "If None, the gauges of every harbour are read. Default is None.")
     assert told == [
-        "By default `w` is None, in which case the gauges of every harbour are read.",
+        "By default `w` is None.",
+        "If `w` is None, the gauges of every harbour are read.",
     ]
 
 
@@ -236,12 +237,11 @@ def test_several_results_are_told_with_their_places() -> None:
     results = (
         ApiItem(name="a", description="The heights of the spring tides."),
         ApiItem(name="b", description="The moments of the neap tides."),
-        ApiItem(name="c", description="Lengths of both cables, returned only if wanted."),
     )
     told = _sentences(summary=(), parameters=(), returns=results, raises=(), notes=())
     assert told == [
-        "`tidal_range` returns the heights of the spring tides, as first of 2 results.",
-        "`tidal_range` returns the moments of the neap tides, as second of 2 results.",
+        "`tidal_range` returns the heights of the spring tides, as the first of two results.",
+        "`tidal_range` returns the moments of the neap tides, as the second of two results.",
     ]
 
 

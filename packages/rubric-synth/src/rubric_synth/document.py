@@ -49,6 +49,7 @@ class RejectionReason(StrEnum):
     NO_SUMMARY = "no_summary"
     NO_PARAMETERS = "no_parameters"
     NO_PASSAGE = "no_passage"
+    NOT_FOR_USE = "not_for_use"
     NOT_ENGLISH = "not_english"
     TOO_FEW_FACTS = "too_few_facts"
     NO_QUESTION = "no_question"

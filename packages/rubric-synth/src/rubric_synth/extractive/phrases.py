@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from functools import cached_property
 from hashlib import blake2b
 from itertools import pairwise, takewhile
 from typing import Final
@@ -16,9 +17,13 @@ from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import stem
 from rubric_synth import language
 from rubric_synth.document import Document
+from rubric_synth.extractive.glosses import Glosses, edits
 from rubric_synth.tables import phrase, read_table, word_set
 
 _MIN_BOILERPLATE_WORDS: Final = 5
+_FEWEST_OF_A_SLIP: Final = 30
+_SLIPS: Final = 20
+"""Times that the right word is commoner than its slip, at least."""
 _REPEATED: Final = 3
 """Documents that a sentence of boilerplate stands in, at least."""
 _LARGE_COLLECTION: Final = 20
@@ -37,6 +42,7 @@ class CorpusTerms:
         self._frequency, self._words = Counter[str](), Counter[str]()
         self._heads, self._verbs, self._names = Counter[str](), Counter[str](), Counter[str]()
         sentences = Counter[int]()
+        self.glosses = Glosses()
         for document in documents:
             self._documents += 1
             found = Counter(language.words(document.text))
@@ -48,9 +54,24 @@ class CorpusTerms:
             names = frozenset(language.words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in language.sentences(document.text)}
             sentences.update(key for key in keys if key is not None)
+            self.glosses.add(document)
             if len(sentences) > 2 * _MOST_SENTENCES:
                 sentences = Counter(dict(sentences.most_common(_MOST_SENTENCES)))
         self._boilerplate = {key for key, count in sentences.items() if count >= _REPEATED}
+
+    def is_slip(self, word: str) -> bool:
+        """Tell whether a word is one letter off another that stands in far more documents.
+
+        Args:
+            word: In lower case, and none that English has.
+        """
+        mine = self._frequency[stem(word)]
+        fewest = max(_FEWEST_OF_A_SLIP, _SLIPS * mine)
+        return any(self._frequency[stem(other)] >= fewest for other in edits(word) & self._seen)
+
+    @cached_property
+    def _seen(self) -> frozenset[str]:
+        return frozenset(word.lower() for word in self._words)
 
     def inverse_frequency(self, word: str) -> float:
         """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""

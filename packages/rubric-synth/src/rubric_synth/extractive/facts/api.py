@@ -13,10 +13,21 @@ from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive import phrases
-from rubric_synth.extractive.facts import gate, parameters, parsing, prose, wording
+from rubric_synth.extractive.facts import (
+    conditions,
+    gate,
+    parameters,
+    parsing,
+    prose,
+    results,
+    soundness,
+    tidying,
+    wording,
+)
+from rubric_synth.extractive.facts.conditions import Frame
 from rubric_synth.extractive.facts.fact import Fact, says_the_same
-from rubric_synth.extractive.facts.parameters import Frame
 from rubric_synth.extractive.facts.parsing import child, root_of
+from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.tables import read_table
 
 _FEWEST: Final = 5
@@ -27,21 +38,26 @@ _MOST_TOPICS: Final = 4
 _MOST_OF_A_TOPIC: Final = 4
 _MOST_NOTES: Final = 3
 _MOST_CONDITIONS: Final = 3
-_PLACES: Final = ("first", "second", "third", "fourth")
-_LONGEST_LABEL: Final = 4
+_MOST_ERRORS: Final = 3
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _NOUNS: Final = frozenset({"NOUN", "PROPN"})
+_KINDS: Final = frozenset(read_table("facts")["soundness"]["kinds"].split())
+_UNUSED_MODULES: Final = frozenset(read_table("facts")["soundness"]["unused_modules"].split())
 _NOUNS_OF: Final = {
     name: frozenset(read_table("facts")["pages"][name].split()) for name in ("tools", "activities")
 }
 
 
-def api_facts(entry: ApiEntry) -> list[Fact]:
+def api_facts(entry: ApiEntry, terms: CorpusTerms | None = None) -> list[Fact]:
     """Read the facts of an entry, those first that an answer should open with.
 
     Args:
         entry: The entry.
+        terms: Words of its collection; None where no other page is known.
     """
+    entry = tidying.tidied(entry)
+    spelling = tidying.Spelling(entry, terms)
+    items = {f"`{item.name}`": item for item in entry.parameters}
     frames = [frame for frame in _frames(entry) if frame is not None]
     texts = [text for frame in frames for text in (frame.probe, frame.bare) if text]
     docs = iter(parsing.parsed(texts))
@@ -49,25 +65,49 @@ def api_facts(entry: ApiEntry) -> list[Fact]:
     for frame in frames:
         fact = _checked(frame, next(docs)) if frame.probe else frame.fact
         is_command = bool(frame.bare) and _commands(next(docs))
-        fact = None if is_command else fact
-        if fact is None or any(_repeats(fact, other) for other in found):
+        if fact is None or is_command or spelling.has_slip(fact.sentence):
             continue
-        found.append(fact)
+        fact = soundness.repaired(fact, entry)
+        item = items.get(fact.topic.partition(" and ")[0].partition(",")[0])
+        if not _is_sound(fact, entry, item) or any(_repeats(fact, one, entry) for one in found):
+            continue
+        is_meaning = fact.kind == CriterionKind.DEFINITION and item is not None
+        if not (is_meaning and terms is not None and _is_common(item, terms)):
+            found.append(fact)
     return found
 
 
-def is_internal(entry: ApiEntry) -> bool:
-    """Tell whether a page says that its object is not for callers.
+def _is_common(item: ApiItem | None, terms: CorpusTerms) -> bool:
+    return item is not None and terms.glosses.is_common(item.name, item.description)
+
+
+def _is_sound(fact: Fact, entry: ApiEntry, item: ApiItem | None) -> bool:
+    return (
+        soundness.is_clear(fact)
+        and soundness.is_whole(fact, item)
+        and soundness.says_something(fact, entry, item)
+    )
+
+
+def is_unused(entry: ApiEntry) -> bool:
+    """Tell whether an object is not for callers: its page says so, or its module is old.
 
     Args:
         entry: The page.
     """
     texts = (*entry.summary, *entry.notes)
-    return any(_PATTERNS["internal"].search(text) is not None for text in texts)
+    parts = entry.qualified_name.split(".")
+    return (
+        any(_PATTERNS["internal"].search(text) is not None for text in texts)
+        or not _UNUSED_MODULES.isdisjoint(parts)
+        or any(part.startswith("_") for part in parts)
+    )
 
 
-def _repeats(fact: Fact, other: Fact) -> bool:
+def _repeats(fact: Fact, other: Fact, entry: ApiEntry) -> bool:
     """Tell whether a fact says what another says, their names left out."""
+    if soundness.overlaps(fact, other, entry):
+        return True
     is_error = CriterionKind.RAISES in {fact.kind, other.kind}
     if is_error and (fact.kind != other.kind):
         condition = fact if other.kind == CriterionKind.RAISES else other
@@ -82,26 +122,26 @@ def _repeats(fact: Fact, other: Fact) -> bool:
 
 def _frames(entry: ApiEntry) -> Iterator[Frame | None]:
     names = frozenset(item.name for item in entry.parameters)
-    proper = language.proper_names(". ".join(entry.texts()))
+    proper = tidying.lowered_names(entry)
     yield _purpose(entry, proper)
     items = [item for item in entry.parameters if item.name and item.name != "self"]
     for _, group in groupby(items, key=lambda item: item.description or item.name):
         yield from parameters.frames_of(list(group), entry, names, proper)
-    yield from _results(entry, names, proper)
-    for item in entry.raises[:2]:
-        yield _raised(entry, item, names)
+    yield from results.results_of(entry, names, proper)
+    yield from results.errors_of(entry.raises[:_MOST_ERRORS], entry, names)
     yield from _notes(entry, names)
 
 
 def _checked(frame: Frame, doc: Doc) -> Fact | None:
     """Return the fact of a frame whose sentence the parser can read; None for any other."""
+    frame = frame._replace(fact=_without_second_clause(frame.fact, doc))
     if frame.probe.startswith(("If ", "When ")):
         return frame.fact if gate.follows(doc) else None
     root = root_of(doc)
     if root is None or not gate.says_of_it(doc):
         return None
     if frame.is_phrase:
-        return _of_phrase(frame.fact, root)
+        return _of_phrase(frame, root)
     is_verb = root.pos_ in {"VERB", "AUX"} or child(root, "aux") is not None
     return frame.fact if is_verb else None
 
@@ -114,8 +154,24 @@ def _commands(doc: Doc) -> bool:
     return child(root, "dobj", "ccomp", "attr", "xcomp") is not None
 
 
-def _of_phrase(fact: Fact, root: Token) -> Fact | None:
+def _without_second_clause(fact: Fact, doc: Doc) -> Fact:
+    """Return a fact without a clause that "and" joins to it with a subject of its own."""
+    root = root_of(doc) if fact.kind != CriterionKind.LIMIT else None
+    for second in root.children if root is not None else ():
+        is_clause = second.dep_ == "conj" and child(second, "nsubj", "nsubjpass") is not None
+        joins = child(root, "cc") if root is not None and is_clause else None
+        if joins is None or joins.i > second.left_edge.i:
+            continue
+        behind = sum(one.lower_ == joins.lower_ for one in doc[joins.i + 1 :])
+        parts = fact.sentence.rstrip(".").split(f" {joins.text} ")
+        kept = f" {joins.text} ".join(parts[: len(parts) - 1 - behind])
+        return fact._replace(sentence=f"{kept.rstrip(' ,')}.") if kept else fact
+    return fact
+
+
+def _of_phrase(frame: Frame, root: Token) -> Fact | None:
     """Return a fact that says what something is, where a noun phrase stands behind its verb."""
+    fact = frame.fact
     target = child(root, "attr", "dobj")
     to = child(target, "prep") if target is not None else None
     if target is None or target.pos_ not in _NOUNS or (to is not None and to.lower_ == "to"):
@@ -124,11 +180,16 @@ def _of_phrase(fact: Fact, root: Token) -> Fact | None:
     is_split = any(one.dep_ in {"conj", "ccomp", "parataxis"} for one in root.children)
     if root.i != 1 or is_activity or is_split:
         return None
-    if root.lower_ == "gives":
-        return fact._replace(sentence=_of_activity(fact.sentence, target.lemma_.lower()))
+    lemma, is_one = target.lemma_.lower(), target.tag_ in {"NN", "NNP"}
+    is_of_many = lemma in _KINDS or fact.question.startswith("what is ")
+    takes_a = bool(frame.bare) and is_one and is_of_many
+    if root.lower_ == "gives" and (lemma in _NOUNS_OF["tools"] or not takes_a):
+        return fact._replace(sentence=_of_activity(fact.sentence, lemma))
+    if takes_a:
+        return fact._replace(sentence=wording.with_one_of_many(fact.sentence))
     if target.tag_ != "NNS" or root.lower_ != "is":
         return fact
-    told = fact.sentence.replace(" is the ", " holds the ", 1)
+    told = re.sub(" is (the|any) ", r" holds \1 ", fact.sentence, count=1)
     return fact._replace(sentence=told) if fact.topic else None
 
 
@@ -148,10 +209,9 @@ def _of_activity(sentence: str, noun: str) -> str:
 
 def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
     summary = next(iter(language.sentences("".join(entry.summary[:1]))), "").rstrip(". ")
-    summary = wording.marked(
-        _PATTERNS["this_object"].sub("", summary), frozenset(item.name for item in entry.parameters)
-    )
-    if not wording.is_readable(summary) or parameters.is_pointing(summary):
+    names = frozenset(item.name for item in entry.parameters)
+    summary = wording.marked(_PATTERNS["this_object"].sub("", summary), names)
+    if not wording.is_readable(summary) or conditions.is_pointing(summary):
         return None
     name = f"`{entry.name}`"
     own = wording.own_stems(entry.name)
@@ -163,7 +223,7 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
         told = f"{name} {predicate}."
         frame = Frame(
             Fact(CriterionKind.DEFINITION, told, question=question),
-            parameters.probe(told),
+            conditions.probe(told),
         )
     elif (" to " in summary and entry.form != "class") or not wording.is_whole_phrase(summary):
         return None  # "State space to transfer function"
@@ -171,84 +231,30 @@ def _purpose(entry: ApiEntry, proper: frozenset[str]) -> Frame | None:
         is_title = re.match(r"(?!The\b)[A-Z][a-z]+ [A-Z]", summary) is not None
         lowered = summary if is_title else language.lower_first(summary, proper)
         verb = "is" if entry.form == "class" else "gives"
+        question = f"what is {name}" if entry.form == "class" else question
         told = f"{name} {verb} {wording.with_article(lowered)}."
         frame = Frame(
             Fact(CriterionKind.DEFINITION, told, question=question),
-            parameters.probe(told),
+            conditions.probe(told),
             is_phrase=True,
-            bare=parameters.probe(summary) if not lowered.startswith(("a ", "an ", "the ")) else "",
+            bare=conditions.probe(summary) if not lowered.startswith(("a ", "an ", "the ")) else "",
         )
     return frame if wording.defines(told, own) else None
 
 
-def _results(
-    entry: ApiEntry, names: frozenset[str], proper: frozenset[str]
-) -> Iterator[Frame | None]:
-    sure = [one for one in entry.returns if not _PATTERNS["if_wanted"].search(one.description)]
-    if len(sure) > len(_PLACES):
-        return
-    for place, item in enumerate(sure):
-        told = [one.rstrip(". ") for one in language.sentences(item.description)]
-        told = [wording.marked(one, names | {entry.name}) for one in told]
-        if not told:
-            return
-        first = re.sub(r"^(?:returns?|returned)\s+", "", told[0], flags=re.IGNORECASE)
-        label, colon, rest = first.partition(": ")
-        first = re.split(r";\s", rest if colon and _is_label(label, rest) else first)[0]
-        if (
-            _PATTERNS["no_result"].search(first)
-            or ": " in first
-            or not wording.is_readable(first)
-            or not wording.is_whole_phrase(first)
-            or parameters.is_pointing(first)
-        ):
-            return  # the place of a second result needs the first
-        lowered = wording.with_article(language.lower_first(first, proper))
-        sentence = f"`{entry.name}` returns {lowered}."
-        if len(sure) > 1:
-            sentence = (
-                f"`{entry.name}` returns {lowered}, as {_PLACES[place]} of {len(sure)} results."
-            )
-        fact = Fact(CriterionKind.RETURNS, sentence, question=f"what does `{entry.name}` return")
-        if wording.defines(sentence, wording.own_stems(entry.name)):
-            is_bare = not first.lower().startswith(("a ", "an ", "the "))
-            yield Frame(
-                fact,
-                parameters.probe(f"`{entry.name}` returns {lowered}."),
-                is_phrase=True,
-                bare=parameters.probe(first) if is_bare else "",
-            )
-        for one in told[1:]:
-            yield parameters.condition_frame(one, "", entry.name, names)
-
-
-def _is_label(label: str, rest: str) -> bool:
-    """Tell whether what stands before a colon names a way, and the result stands behind it."""
-    words = rest.split()
-    return len(label.split()) <= _LONGEST_LABEL and len(words) > _LONGEST_LABEL and "," not in rest
-
-
-def _raised(entry: ApiEntry, item: ApiItem, names: frozenset[str]) -> Frame | None:
-    condition = item.description.split(". ")[0].rstrip(". ")
-    if not condition or not item.name.isidentifier():
-        return None
-    is_bare = not condition.lower().startswith(("if ", "when "))
-    said = wording.marked(language.lower_first(condition, frozenset()), names)
-    said = f"if {said}" if is_bare else said
-    told = f"`{entry.name}` raises {item.name} {said}."
-    if not wording.is_readable(told) or parameters.is_pointing(told) or "raise" in said:
-        return None
-    question = f"which error does `{entry.name}` raise, and when"
-    fact = Fact(CriterionKind.RAISES, told, required=(item.name,), question=question)
-    return Frame(fact, parameters.probe(language.capital_first(f"{said}, errors are raised.")))
-
-
 def _notes(entry: ApiEntry, names: frozenset[str]) -> Iterator[Frame | None]:
+    """Yield the conditions in the running text that are about a parameter."""
     for paragraph in (*entry.summary[1:], *entry.notes):
+        before = ""
         for raw in language.sentences(paragraph):
             one = phrases.LEAD_IN.sub("", raw).rstrip(". ")
-            if re.match(r"(?:If|When)\s", one):
-                yield parameters.condition_frame(one, "", entry.name, names)
+            about = conditions.conditioned(one, names)
+            is_general = _PATTERNS["one_way"].search(before) is None
+            if about and is_general and re.match(r"(?:If|When)\s", one):
+                items = (item for item in entry.parameters if item.name == about)
+                kind = next(items).kind
+                yield conditions.condition_frame(one, "", entry.name, names, kind)
+            before += f"{raw} "
 
 
 def note_facts(entry: ApiEntry) -> list[Fact]:
@@ -263,7 +269,8 @@ def note_facts(entry: ApiEntry) -> list[Fact]:
     raws = [raw for paragraph in paragraphs for raw in language.sentences(paragraph)]
     usable = [raw for raw in raws if wording.is_readable(raw.rstrip("."))]
     marked = (wording.marked(raw, names) for raw in usable)
-    return list(prose.facts_in(dict.fromkeys(marked, known), " ".join(raws)).values())
+    found = prose.facts_in(dict.fromkeys(marked, known), " ".join(raws)).values()
+    return [fact for fact in found if soundness.is_note(fact) and soundness.is_clear(fact)]
 
 
 def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
@@ -276,21 +283,22 @@ def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
     by_topic = Counter(fact.topic for fact in found if fact.topic)
     topics = sorted(by_topic, key=lambda topic: -min(by_topic[topic], _MOST_OF_A_TOPIC))
     wanted = set(topics[:_MOST_TOPICS])
-    none = [fact for fact in found if _PATTERNS["no_default"].match(fact.sentence)][:1]
+    bare = [fact for fact in found if _is_bare_none(fact, found)]
+    none = bare[:1]
     types = [fact for fact in found if fact.kind == CriterionKind.SHAPE]
     found = [fact for fact in found if fact.kind != CriterionKind.SHAPE]
-    found = [fact for fact in found if not _PATTERNS["no_default"].match(fact.sentence)]
+    found = [fact for fact in found if fact not in bare]
     own = [fact for fact in found if not fact.topic]
     per = Counter[str]()
-    conditions = 0
+    count = 0
     kept: list[Fact] = []
     for fact in (*own, *(fact for fact in found if fact.topic in wanted)):
         is_condition = fact.kind == CriterionKind.CONDITION
-        full = is_condition and conditions == _MOST_CONDITIONS
+        full = is_condition and count == _MOST_CONDITIONS
         if full or (fact.topic and per[fact.topic] == _MOST_OF_A_TOPIC):
             continue
         per[fact.topic] += 1
-        conditions += is_condition
+        count += is_condition
         kept.append(fact)
     kept = kept[:_MOST]
     for fact in notes[: min(_MOST_NOTES, _MOST - len(kept))]:
@@ -300,6 +308,13 @@ def chosen(found: Sequence[Fact], notes: Sequence[Fact]) -> list[Fact]:
     kept += none[: max(_FEWEST - len(kept), 0)]
     order = {id(fact): place for place, fact in enumerate((*found, *types, *none, *notes))}
     return sorted(kept, key=lambda fact: order[id(fact)])
+
+
+def _is_bare_none(fact: Fact, found: Sequence[Fact]) -> bool:
+    """Tell whether a fact is a default of None of which nothing says what it does."""
+    if not _PATTERNS["no_default"].match(fact.sentence):
+        return False
+    return not any(other.sentence.startswith(f"If {fact.topic} is None,") for other in found)
 
 
 def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
@@ -314,8 +329,9 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
     described = f"{form}`{entry.name}` {link} {entry.owner}"
     topics = {kind: _topics(facts, kind) for kind in CriterionKind}
     asks: list[str] = []
-    purposes = [fact for fact in facts if fact.question == f"what does `{entry.name}` do"]
-    opening = f"what does {described} do" if purposes else ""
+    starts = {f"what does `{entry.name}` do", f"what is `{entry.name}`"}
+    purposes = [fact for fact in facts if fact.question in starts]
+    opening = purposes[0].question.replace(f"`{entry.name}`", described) if purposes else ""
     if meant := topics[CriterionKind.DEFINITION]:
         named = language.listed(meant)
         asks.append(f"what {'do' if len(meant) > 1 else 'does'} {named} mean")
@@ -335,11 +351,8 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
         CriterionKind.SHAPE,
     }
     for fact in facts:
-        asked = (
-            fact.question.replace(f" does `{entry.name}` ", " does it ")
-            if opening
-            else fact.question
-        )
+        asked = _asked_of(fact, facts)
+        asked = asked.replace(f" does `{entry.name}` ", " does it ") if opening else asked
         is_further = not (fact in purposes or (fact.topic and fact.kind in plain))
         if is_further and asked not in asks:
             asks.append(asked)
@@ -347,11 +360,19 @@ def question_of(entry: ApiEntry, facts: Sequence[Fact]) -> str:
         return " ".join(f"{language.capital_first(ask)}?" for ask in (opening, *asks))
     first, *others = asks
     lead = (
-        f"In a call of {described}, {first}?"
+        f"In a call to {described}, {first}?"
         if entry.form != "class"
         else f"For {described}, {first}?"
     )
     return " ".join((lead, *(f"{language.capital_first(ask)}?" for ask in others)))
+
+
+def _asked_of(fact: Fact, facts: Sequence[Fact]) -> str:
+    """Return the question of a fact, of errors in the plural where there are several."""
+    same = sum(other.question == fact.question for other in facts)
+    if fact.kind != CriterionKind.RAISES or same == 1:
+        return fact.question
+    return re.sub("^which (error|warning) ", r"which \1s ", fact.question)
 
 
 def _topics(facts: Sequence[Fact], kind: CriterionKind) -> list[str]:

@@ -28,9 +28,9 @@ def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[s
     entry = parse_entry(document.text)
     if entry is None:
         raise stages.StageRefusal(RejectionReason.NOT_AN_API_ENTRY)
-    detail = "its page says that nobody calls it directly"
-    stages.refuse(RejectionReason.TOO_FEW_FACTS, detail, when=api.is_internal(entry))
-    left, notes = api.api_facts(entry), api.note_facts(entry)
+    detail = "by its page or its module nobody calls it directly, or nobody should any more"
+    stages.refuse(RejectionReason.NOT_FOR_USE, detail, when=api.is_unused(entry))
+    left, notes = api.api_facts(entry, terms), api.note_facts(entry)
     known = len(left) + len(notes)
     drafts: list[stages.Draft] = []
     while len(drafts) < most and len(facts := api.chosen(left, notes)) >= _FEWEST:

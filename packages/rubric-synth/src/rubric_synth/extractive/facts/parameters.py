@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from rubric_core import CriterionKind
 from rubric_core.rewriting import patterns
 from rubric_synth import language
 from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive.facts import wording
+from rubric_synth.extractive.facts.conditions import Frame, article, condition_frame, probe
 from rubric_synth.extractive.facts.fact import Fact
 from rubric_synth.tables import read_table
 
@@ -27,19 +28,6 @@ _DEFAULT: Final = tuple(
 )
 _CHOICES: Final = range(2, 6)
 _LITERALS: Final = ("None", "True", "False")
-_LONGEST_CONDITION: Final = 7
-
-
-class Frame(NamedTuple):
-    """A sentence that may become a fact, as the parser is to see it."""
-
-    fact: Fact
-    probe: str
-    """The sentence with names in place of code."""
-    is_phrase: bool = False
-    """Whether it says what something is, with the phrase of the documentation behind "is"."""
-    bare: str = ""
-    """The phrase as the documentation has it, to tell a command from a noun."""
 
 
 def value_of(shown: str) -> str:
@@ -53,33 +41,36 @@ def value_of(shown: str) -> str:
 
 
 def default_of(item: ApiItem) -> str:
-    """Return the default of a parameter as documented, where it is a plain value; "" elsewhere."""
+    """Return the default of a parameter as documented, where it is a plain value; "" elsewhere.
+
+    Nothing where the documentation names two, or one that holds in some cases only.
+    """
     has_keys = "dict" in item.kind or item.name.endswith(("kwargs", "kwds", "options"))
+    found: list[str] = []
+    others: list[str] = []
     for text in (item.kind,) if has_keys else (item.kind, item.description):
         for pattern in _DEFAULT:
             for match in pattern.finditer(text):
                 if " : " in text[: match.start()]:
                     continue  # of a key of a dictionary
                 value = match["v"].strip("`").rstrip(".,;")
-                if _PATTERNS["literal"].match(value):
-                    return value
-    return ""
+                if not _PATTERNS["literal"].match(value):
+                    continue
+                if _PATTERNS["default_if"].match(text[match.end("v") :]):
+                    return ""
+                found.append(value)
+        others += [other["v"] for other in _PATTERNS["other_default"].finditer(text)]
+    bare = found[0].strip("'\"") if found else ""
+    is_of_name = bare.replace("_", "").isalpha() and item.name.endswith(f"_{bare}")
+    is_disputed = len({_as_number(value.strip("'\"")) for value in (*found, *others)}) > 1
+    return "" if not found or is_disputed or is_of_name else found[0]
 
 
-def is_pointing(text: str) -> bool:
-    """Tell whether a text holds a word that stands for something outside it."""
-    return _PATTERNS["pointing"].search(text) is not None
-
-
-def probe(sentence: str) -> str:
-    """Return a sentence with a name for each piece of code in it, for the parser."""
-    subject = "It" if _ONE.match(sentence) else "They"
-    about = _ABOUT.sub(f"{subject} ", sentence)
-    return re.sub(r"`[^`]*`", "Alpha", about).replace("callable", "function")
-
-
-_ABOUT: Final = re.compile(r"^`[^`]*`(?:(?:, | and )`[^`]*`)*\s")
-_ONE: Final = re.compile(r"^`[^`]*`\s(?!and )")
+def _as_number(value: str) -> float | str:
+    try:
+        return float(value)
+    except ValueError:
+        return value
 
 
 def frames_of(
@@ -95,14 +86,20 @@ def frames_of(
     """
     item, function = items[0], entry.name
     topic = language.listed([f"`{one.name}`" for one in items])
-    told = [one.rstrip(". ") for one in _sentences(item.description, names)]
-    told = [wording.marked(_PATTERNS["aside"].sub("", one), names | {function}) for one in told]
+    known = names | wording.code_name(function)
+    told = [_PATTERNS["aside"].sub("", one) for one in _sentences(item.description, names)]
+    told = [one.rstrip(". ") for one in told if one.strip(". ")]
+    words = known - {one.name for one in items if one.name.isalpha() and len(one.name) > 1}
+    told = [wording.marked(one, known if at else words) for at, one in enumerate(told)]
     own = wording.own_stems(*(one.name for one in items), function)
     meaning = _PATTERNS["default_clause"].sub("", told[0]).strip(" ,;:") if told else ""
     meaning = re.split(r";\s|\s[-–—]+\s|:\s", meaning)[0]
     meaning = _PATTERNS["leading"].sub("", _PATTERNS["long_aside"].sub("", meaning))
     meaning = _PATTERNS["pointer_behind"].sub("", meaning)
-    is_choice = _PATTERNS["choice"].match(item.description) is not None
+    limit = _PATTERNS["limit_of"].pattern.replace("NAME", re.escape(item.name))
+    is_choice = (
+        _PATTERNS["choice"].match(item.description) or re.match(limit, meaning)
+    ) is not None
     frame = None if is_choice else _meaning(topic, meaning, len(items) > 1, proper)
     if frame is not None and wording.defines(frame.fact.sentence, own):
         yield frame
@@ -115,7 +112,16 @@ def frames_of(
         if (said := _said(item, topic, one, function, names)) is not None
         and wording.tells(said.fact.sentence, frozenset(), 1)
     ]
-    yield from _default(item, topic, told[0] if told else "", further)
+    limits = sum(said.fact.kind == CriterionKind.LIMIT for said in further)
+    if limits < sum(_PATTERNS["must"].search(one) is not None for one in told):
+        further = [said for said in further if said.fact.kind != CriterionKind.LIMIT]
+    yield from _default(item, topic, told[0] if told else "")
+    yield from _values(item, topic)
+    yield from further
+
+
+def _values(item: ApiItem, topic: str) -> Iterator[Frame]:
+    """Yield the values and the types that a parameter may have."""
     choices = _choices(item)
     if len(choices) in _CHOICES:
         shown = [choice if choice in _LITERALS else f"'{choice}'" for choice in choices]
@@ -130,16 +136,14 @@ def frames_of(
             ),
             "",
         )
-    types = re.split(r", (?:optional|default)", item.kind)[0].strip()
-    if " or " in types and _PATTERNS["types"].match(types):
+    if types := _types(item):
         said = f"{topic} is {_listed_types(types)}."
         question = f"of which type is {topic}"
         yield Frame(Fact(CriterionKind.SHAPE, said, topic, question=question), "")
-    yield from further
 
 
-def _default(item: ApiItem, topic: str, first: str, further: list[Frame]) -> Iterator[Frame]:
-    """Yield the default of a parameter; None with what it does, which leaves `further`."""
+def _default(item: ApiItem, topic: str, first: str) -> Iterator[Frame]:
+    """Yield the default of a parameter."""
     question = f"the default of {topic}"
     if not (default := default_of(item)):
         found = _PATTERNS["default_phrase"].search(first)
@@ -153,17 +157,14 @@ def _default(item: ApiItem, topic: str, first: str, further: list[Frame]) -> Ite
         return
     bare = default.strip("'\"")
     shown = f"'{bare}'" if default[0] in "'\"" else bare
-    sentence, checked = f"By default {topic} is {shown}.", ""
-    if bare == "None":
-        start = f"If {topic} is None, "
-        of_none = [one for one in further if one.fact.sentence.startswith(start)]
-        if of_none:  # what None does is what its default says
-            further.remove(of_none[0])
-            follows = of_none[0].fact.sentence.removeprefix(start)
-            sentence = f"By default {topic} is None, in which case {follows}"
-            checked = of_none[0].probe
-    fact = Fact(CriterionKind.DEFAULT, sentence, topic, (value_of(shown),), question=question)
-    yield Frame(fact, checked)
+    fact = Fact(
+        CriterionKind.DEFAULT,
+        f"By default {topic} is {shown}.",
+        topic,
+        (value_of(shown),),
+        question=question,
+    )
+    yield Frame(fact, "")
 
 
 def _choices(item: ApiItem) -> list[str]:
@@ -185,45 +186,44 @@ def _choices(item: ApiItem) -> list[str]:
     return list(dict.fromkeys(listed))
 
 
-def _condition_and_rest(one: str, name: str, names: frozenset[str]) -> tuple[str, str] | None:
-    """Cut a sentence behind its condition, "it" in the rest replaced by what it stands for.
+def _types(item: ApiItem) -> str:
+    """Return the types that a parameter may have, as documented; "" where they say little."""
+    types = re.split(r",? (?:optional|default)|\s\(", item.kind)[0].strip(" ,")
+    bare = types.removeprefix("an ").removeprefix("a ")
+    is_lone = " or " not in types
+    is_plural = bare.endswith("s") and " " not in bare
+    is_vague = bare.endswith(" of") or re.search(r"\b(\w+) of \1\b", bare) is not None
+    is_vague = is_vague or bare in {
+        "bool",
+        "array",
+        "sequence",
+        "list",
+        "dict",
+        "tuple",
+        "None",
+        "number",
+    }
+    is_unclear = is_vague or (is_lone and ("," in types or is_plural))
+    return "" if is_unclear or not _PATTERNS["types"].match(types) else types
 
-    None where that is not known, or the condition is not about the parameter.
-    """
-    pattern = _PATTERNS["head"].pattern.replace("NAME", re.escape(name or "NAME"))
-    if name and (head := re.match(pattern, one)) is not None:
-        condition, rest, subject = f"If `{name}` is {head['what']}", head["rest"], name
-    else:
-        parts = re.match(r"^((?:If|When)\s[^,]+),\s+(?:then )?(.+)$", one)
-        if parts is None:
-            return None
-        own = rf"(?<=^If )`?{re.escape(name)}`?(?= (?:is|are|has)\b)"
-        condition = re.sub(own, f"`{name}`", parts[1]) if name else parts[1]
-        rest, subject = parts[2], _conditioned(condition, names)
-    if name and ("`" not in condition or (not subject and rest.startswith("it "))):
-        return None
-    said = r"^it (?=(?:is|must|will|has|should|can)\b)"
-    return condition, re.sub(said, f"`{subject}` ", rest) if subject else rest
 
-
-def _conditioned(condition: str, names: frozenset[str]) -> str:
-    """Return the parameter that a condition is about; "" where it is about something else."""
-    about = re.match(r"(?:If|When) `?(\w+)`? (?:is|are|has|have)\b", condition)
-    return about[1] if about is not None and about[1] in names else ""
+_OF_ONE: Final = re.compile(
+    r"\bof (int|integer|float|str|string|bool|array|array-like object|callable|ndarray)$"
+)
+_ARRAY_OF: Final = re.compile(r"^(int|float|bool)s? array_like$")
 
 
 def _listed_types(types: str) -> str:
     """Return types as a sentence has them: "None or a tuple of ints" of "None or tuple of ints"."""
     parts = [part.removeprefix("an ").removeprefix("a ") for part in re.split(r",? or |, ", types)]
+    parts = [_ARRAY_OF.sub(r"array_like of \1s", part) for part in parts]
+    parts = ["complex number" if part == "complex" else part for part in parts]
     named = [part.replace("array_like", "array-like object") for part in parts]
+    named = [_OF_ONE.sub(r"of \1s", part) for part in named]
     bare = [part == "None" or (part.endswith("s") and " " not in part) for part in named]
-    shown = [p if b else f"{_article(p)} {p}" for p, b in zip(named, bare, strict=True)]
+    shown = [p if b else f"{article(p)} {p}" for p, b in zip(named, bare, strict=True)]
     *most, last = shown
     return f"{', '.join(most)} or {last}" if most else last
-
-
-def _article(word: str) -> str:
-    return "an" if word[0] in "aei" or word.startswith("nd") else "a"
 
 
 def _sentences(text: str, names: frozenset[str]) -> Iterator[str]:
@@ -249,18 +249,19 @@ def _meaning(topic: str, meaning: str, is_several: bool, proper: frozenset[str])
         ("deprecated", "not used", "unused")
     ):
         return None
-    is_verb = wording.is_parameters_verb(meaning) or _PATTERNS["participle"].match(meaning)
+    is_verb = wording.describes(meaning) or _PATTERNS["participle"].match(meaning)
     is_asking = _PATTERNS["asking"].match(meaning) is not None
     is_phrase = is_verb or is_asking or wording.is_whole_phrase(meaning)
-    if wording.is_command(meaning) or not is_phrase:
-        return None
+    is_of_the_object = wording.is_parameters_verb(meaning) and not wording.describes(meaning)
+    if wording.is_command(meaning) or is_of_the_object or not is_phrase:
+        return None  # "Inserts a line": what the object does
     lowered = language.lower_first(meaning, proper)
     question = f"the meaning of {topic}"
     kind = CriterionKind.DEFINITION
     if _PATTERNS["asking"].match(meaning):
         told = f"{topic} {'say' if is_several else 'says'} {lowered}."
         return Frame(Fact(kind, told, topic, question=question), probe(told))
-    if wording.is_parameters_verb(meaning):
+    if wording.describes(meaning):
         told = f"{topic} {wording.as_predicate(meaning)}."
         return (
             None if is_several else Frame(Fact(kind, told, topic, question=question), probe(told))
@@ -283,6 +284,8 @@ def _said(
     """Return what a further sentence of a description says of a parameter."""
     if re.search(r"\bdefault", one, re.IGNORECASE):
         return None
+    own = _PATTERNS["limit_of"].pattern.replace("NAME", re.escape(item.name))
+    one = re.sub(own, "", one)
     if _PATTERNS["limit"].match(one):
         told = f"{topic} {one[0].lower()}{one[1:]}."
         is_sound = wording.is_readable(told) and not _PATTERNS["pointing"].search(told)
@@ -290,34 +293,4 @@ def _said(
         return Frame(fact, probe(told)) if is_sound else None
     if not _PATTERNS["condition"].match(one):
         return None
-    return condition_frame(one, item.name, function, names)
-
-
-def condition_frame(one: str, name: str, function: str, names: frozenset[str]) -> Frame | None:
-    """Return a condition with what follows from it, as a sentence with a subject.
-
-    Args:
-        one: "If True, return the indices", "If x is negative, …".
-        name: Of the parameter that it is said of; "" for none.
-        function: Bare name of the object.
-        names: Of all parameters.
-    """
-    parts = _condition_and_rest(one, name, names)
-    if parts is None:
-        return None
-    condition, rest = parts
-    first = rest.partition(" ")[0].lower()
-    predicate = wording.as_predicate(rest)
-    if name and first.endswith("s") and wording.is_parameters_verb(rest):
-        rest = f"`{name}` {rest}"  # "If an integer, represents the number of …"
-    elif predicate and first not in {"a", "an", "the"} and _PATTERNS["helper"].match(rest) is None:
-        rest = f"`{function}` {predicate}"
-    told = wording.marked(f"{condition}, {rest}.", names | {function})
-    if not wording.is_readable(told) or _PATTERNS["pointing"].search(told):
-        return None
-    condition = wording.marked(condition, names | {function})
-    if len(condition.split()) > _LONGEST_CONDITION:
-        return None
-    question = f"what happens {condition[0].lower()}{condition[1:]}"
-    fact = Fact(CriterionKind.CONDITION, told, f"`{name}`" if name else "", question=question)
-    return Frame(fact, probe(told))
+    return condition_frame(one, item.name, function, names, item.kind)

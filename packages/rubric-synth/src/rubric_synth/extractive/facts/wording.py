@@ -1,6 +1,7 @@
 """Sentences about a programming object out of the phrases of its documentation."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from rubric_core.rewriting import patterns
@@ -19,6 +20,8 @@ _VOWELS: Final = "aeiou"
 _CODE: Final = re.compile(r"`[^`]*`")
 _PATTERNS: Final = patterns(read_table("patterns")["parameters"])
 _SHORTEST_WORD: Final = 3
+_NEAR: Final = 4
+"""Words behind the first verb among which another may follow "and" at once."""
 
 
 def third_person(verb: str) -> str:
@@ -47,13 +50,31 @@ def as_predicate(text: str) -> str:
         return ""
     told = [*map(str.lower, words[:place]), third_person(verb) + "," * words[place].endswith(",")]
     rest = words[place + 1 :]
-    for at, word in enumerate(rest[:4]):  # "and plot", "and then plot"
-        before = rest[at - 1].lower() if at else words[place][-1:]
-        if before in {"and", "or", ","} and word.lower().rstrip(",") in verbs:
+    for at, word in enumerate(rest):
+        is_verb = word.lower().rstrip(",") in verbs
+        takes = rest[at + 1].lower() if at + 1 < len(rest) else ""
+        if is_verb and _is_joined(rest[:at], words[place], takes):
             bare = word.lower().rstrip(",")
             is_noun = at + 1 < len(rest) and rest[at + 1].lower() in {"of", "for", "in"}
             rest[at] = word if is_noun else third_person(bare) + word[len(bare) :]
     return " ".join((*told, *rest))
+
+
+def _is_joined(before: Sequence[str], first: str, takes: str) -> bool:
+    """Tell whether a verb belongs to the first: "and plot", ", optionally plot", "and plot it".
+
+    Args:
+        before: The words between them.
+        first: The first verb.
+        takes: The word behind the second.
+    """
+    last = before[-1].lower() if before else first[-1:]
+    if len(before) < _NEAR:
+        return last in {"and", "or", ","}
+    if last == "and" and takes in {"it", "them", "the", "a", "an", "its"}:
+        return True
+    shown = " ".join(before).lower()
+    return re.search(r", (?:and|or|but|(?:and |or |but )?(?:\w+ly|then))$", shown) is not None
 
 
 def _is_adverb(word: str) -> bool:
@@ -105,6 +126,35 @@ def own_stems(*names: str) -> frozenset[str]:
     whole = [name.lower().replace("_", "") for name in names]
     more = [long for part in (*parts, *whole) for long in _SHORT.get(part, "").split("+") if long]
     return language.stems(" ".join((*parts, *whole, *more)))
+
+
+def with_a(phrase: str) -> str:
+    """Return a noun phrase with "a" or "an" before it."""
+    first = phrase.strip("`")[:1].lower()
+    is_vowel = first in _VOWELS and not phrase.lower().startswith(("uni", "use", "one", "eu"))
+    return f"{'an' if is_vowel else 'a'} {phrase}"
+
+
+def with_one_of_many(sentence: str) -> str:
+    """Return a sentence with "a" for the first "the" behind its verb.
+
+    Args:
+        sentence: "`f` returns the array of …".
+    """
+    start, the, rest = sentence.partition(" the ")
+    return f"{start} {with_a(rest)}" if the else sentence
+
+
+def code_name(name: str) -> frozenset[str]:
+    """Return a name where it cannot be a word of a text: with a digit, a capital or "_"."""
+    return frozenset() if name.isalpha() and name.islower() else frozenset({name})
+
+
+def describes(text: str) -> bool:
+    """Tell whether a text begins with a verb that only parameters have: "Specifies how …"."""
+    first, _, rest = text.partition(" ")
+    is_one = bool(phrases.base_form(first.lower(), _PARAMETER_VERBS))
+    return is_one and rest.partition(" ")[0] not in _LINKS
 
 
 def tells(sentence: str, own: frozenset[str], fewest: int = 2) -> bool:
@@ -191,11 +241,40 @@ def marked(text: str, names: frozenset[str]) -> str:
         word = found[0]
         is_long = word.islower() and len(word) >= _SHORTEST_WORD
         is_word = word.lower() in _ENGLISH or (is_long and is_english(word))
+        is_word = is_word or found.string[: found.start()].endswith(_BEFORE_LETTERS)
+        is_word = is_word or (word.isalpha() and is_long and _is_used_as_word(found))
         return f"`{word}`" if word in names and not is_word else word
 
     parts = re.split(r"(`[^`]*`)", text)
     told = "".join(p if p.startswith("`") else _PATTERNS["identifier"].sub(mark, p) for p in parts)
-    return _PATTERNS["lone_a"].sub("`a`", told) if "a" in names else told
+    told = _PATTERNS["lone_a"].sub("`a`", told) if "a" in names else told
+    return _NAMES_LISTED.sub(lambda found: _marked_list(found[0], names), told)
+
+
+_BEFORE_LETTERS: Final = ("Student ", "student ", "Student's ", "student's ")
+
+
+def _is_used_as_word(found: re.Match[str]) -> bool:
+    """Tell whether what stands beside a name makes it a word: "to extrapolate", "symmetric/…"."""
+    before, behind = found.string[: found.start()], found.string[found.end() :]
+    is_verb = re.search(r"\bto $", before) is not None
+    is_before_noun = re.match(r" [a-z]{3,}(?<!s)s\b(?! )?", behind) is not None
+    is_said_of = re.match(
+        r" (?:is|was|has|as|does|must|arguments?|parameters?|keywords?)\b", behind
+    )
+    is_part = before.endswith("/") or behind.startswith("/")
+    return is_verb or is_part or (is_before_noun and is_said_of is None)
+
+
+def _marked_list(listed: str, names: frozenset[str]) -> str:
+    """Return a list of names with marks about all of them where one has marks."""
+    words = re.findall(r"\w+", listed.replace(" and ", " ").replace(" or ", " "))
+    if "`" not in listed or not names.issuperset(words):
+        return listed
+    return re.sub(r"`?\b(?!and\b|or\b)(\w+)\b`?", r"`\1`", listed)
+
+
+_NAMES_LISTED: Final = re.compile(r"(?<![\w`])`?\w+`?(?:, `?\w+`?)*,? (?:and|or) `?\w+`?(?![\w`-])")
 
 
 _ENGLISH: Final = frozenset(_TABLE["english"].split()) | phrases.VERBS | language.STOP_WORDS
