@@ -61,22 +61,37 @@ def test_three_things_that_a_parameter_may_be_are_none_and_two_are_type_and_mean
     assert scored(MEANING, answer) == 0.0
 
 
-def test_results_that_are_counted_stand_together() -> None:
-    results = (
-        "`sort` returns the sorted copy, as first of 3 results",
-        "`sort` returns the indices, as second of 3 results",
-        "`sort` returns the number of swaps, as third of 3 results",
-    )
+@pytest.mark.parametrize(
+    "claims",
+    [
+        (
+            "`sort` returns the sorted copy, as first of 3 results",
+            "`sort` returns the indices, as second of 3 results",
+            "`sort` returns the number of swaps, as third of 3 results",
+        ),
+        (
+            "`sort` raises ValueError if `axis` is a word",
+            "`sort` raises IndexError if the array has no such dimension",
+            "`sort` raises TypeError if the objects cannot be compared",
+        ),
+        (
+            "`axis` is an int",
+            "`axis` is the dimension along which the elements are put in order",
+            "`axis` is one of 0, 1 or -1",
+        ),
+    ],
+)
+def test_as_many_ends_as_the_claims_have_stand_together(claims: tuple[str, ...]) -> None:
     criteria = tuple(
         Criterion(id=f"c{place}", weight=1, description=f"Says that {claim}.")
-        for place, claim in enumerate(results)
+        for place, claim in enumerate(claims)
     )
     task = Task(
-        question="What does `sort` return?",
+        question="What does one have to know about `sort`?",
         grounding=Grounding(PASSAGE),
         rubric=Rubric(criteria=criteria),
     )
-    result = ClaimJudge().judge_now(task.judge_view(". ".join(results) + "."))
+    result = ClaimJudge().judge_now(task.judge_view(". ".join(claims) + "."))
     assert result.scores is not None
     assert min(result.scores.values()) > 0.9
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from rubric_core import Criterion, Rubric
-from rubric_judge.claims.reading import Clause, Token, tokens
+from rubric_judge.claims.reading import Clause, Token, clauses, tokens
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import stem
 from rubric_judge.verification.directive import read_directive
@@ -48,6 +48,8 @@ class Claims:
     """Identifiers whose sentences belong together."""
     sentences: tuple[str, ...]
     """The claims as they are written."""
+    clauses: tuple[Clause, ...]
+    """Those, read as an answer is."""
 
 
 def claim_of(criterion: Criterion) -> str:
@@ -84,7 +86,8 @@ def read_claims(rubric: Rubric, question: str) -> Claims:
     names -= frozenset(asked[:1])
     given = frozenset(stem(word) for word in re.findall(r"\w+", question))
     found = tuple(_read(c, said[c.id], names, given) for c in rubric if said[c.id])
-    return Claims(found, names, tuple(filter(None, said.values())))
+    sentences = tuple(filter(None, said.values()))
+    return Claims(found, names, sentences, tuple(clauses("\n".join(sentences), names)))
 
 
 def _has_directive(criterion: Criterion) -> bool:

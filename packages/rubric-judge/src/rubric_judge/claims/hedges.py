@@ -31,7 +31,7 @@ class _Opening(NamedTuple):
         return _MOST_DEFAULTS if _DEFAULT in self.words else _MOST_ENDS
 
 
-def hedged(said: Sequence[Clause]) -> dict[int, str]:
+def hedged(said: Sequence[Clause], claims: Sequence[Clause]) -> dict[int, str]:
     """Say which clauses say one of several things of the same, and why: by position.
 
     "By default `x` is None. By default `x` is 3." holds what is right and tells nobody what it is:
@@ -39,21 +39,29 @@ def hedged(said: Sequence[Clause]) -> dict[int, str]:
 
     Args:
         said: the clauses of an answer, in order.
+        claims: those of its rubric; as many ends as they have, an answer may have.
     """
+    in_claims = _ends(claims)
+    why: dict[int, str] = {}
+    for opening, by_place in _ends(said).items():
+        different = _count_different([*by_place.values()])
+        allowed = _count_different([*in_claims.get(opening, {}).values()])
+        if different > max(opening.most_ends, allowed):
+            text = f"one of {different} ends of “{' '.join(opening.words)} …”"
+            why |= dict.fromkeys(by_place, text)
+    return why
+
+
+def _ends(clauses: Sequence[Clause]) -> dict[_Opening, dict[int, frozenset[str]]]:
+    """Return what is said behind each opening, by position of the clause."""
     ends: defaultdict[_Opening, dict[int, frozenset[str]]] = defaultdict(dict)
-    for place, clause in enumerate(said):
+    for place, clause in enumerate(clauses):
         behind = _length_of_opening(clause)
         opening = _opening(clause, behind)
         end = frozenset(token.root.lower() for token in clause.tokens[behind:] if token.weight > 0)
         if opening is not None and end and end.isdisjoint(_ORDINALS):
             ends[opening][place] = end
-    why: dict[int, str] = {}
-    for opening, by_place in ends.items():
-        different = _count_different([*by_place.values()])
-        if different > opening.most_ends:
-            text = f"one of {different} ends of “{' '.join(opening.words)} …”"
-            why |= dict.fromkeys(by_place, text)
-    return why
+    return ends
 
 
 def _length_of_opening(clause: Clause) -> int:

@@ -146,7 +146,7 @@ class ClaimJudge:
         found = [statements.read(one) for one in said]
         flaws = flaws_of(sentences(view.response), read.sentences, question=view.question)
         unsound = {i: flaws[one.sentence] for i, one in enumerate(said) if one.sentence in flaws}
-        unsound = hedged(said) | unsound
+        unsound = hedged(said, read.clauses) | unsound
         false = {i: why for i, (why, _) in enumerate(found) if why and i not in unsound}
         return Answer(said, false, unsound, tuple(support for _, support in found))
 
