@@ -15,7 +15,12 @@ from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage, passages
 from rubric_synth.extractive.facts import Fact, facts_of
-from rubric_synth.extractive.facts.drafts import api_fact_drafts, prose_fact_draft
+from rubric_synth.extractive.facts.drafts import (
+    FEWEST_OF_PROSE,
+    api_fact_drafts,
+    prose_fact_draft,
+)
+from rubric_synth.extractive.facts.opening import in_setting, product_of
 from rubric_synth.extractive.facts.prose import gathered
 from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
 from rubric_synth.sources.raw_text import foreign_language
@@ -43,41 +48,58 @@ class _Asked:
 
         Raises:
             StageRefusal: It is in another language than English, no passage is long enough, or
-                none makes three claims of its own.
+                none states three facts.
         """
         if code := _foreign(self.document.text):
             detail = f"its language is {code}, and the rules read English"
             raise StageRefusal(RejectionReason.NOT_ENGLISH, detail)
         cut = passages(self.document, self.config)
-        drafts: list[Draft] = []
-        for times in (1, 2, 4):
-            drafts = drafts or self._of(passages(self.document, self.config, times=times))
-        if not drafts and (
-            whole := gathered(cut, self.facts, self.document.title, self.config.max_passage_words)
-        ):
-            drafts = self._of([whole])
+        drafts = self._drafts(cut)
         if not drafts:
             if cut:
-                detail = f"{len(self.facts)} facts, no passage with five"
+                detail = f"{len(self.facts)} facts, no passage with {FEWEST_OF_PROSE}"
                 raise StageRefusal(RejectionReason.TOO_FEW_FACTS, detail)
             shortest = self.config.min_passage_words
             detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
             raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
+        drafts = list({draft.question: draft for draft in drafts}.values())
         richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
         whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
         return [draft for draft in drafts if draft in whole[: self.config.questions_per_document]]
+
+    def _drafts(self, cut: Sequence[Passage]) -> list[Draft]:
+        """Write the drafts of passages, of longer ones where no shorter one makes a rubric."""
+        if len(self.facts) < FEWEST_OF_PROSE:
+            return []
+        most, title = self.config.max_passage_words, self.document.title
+        drafts = self._of(cut)
+        for times in (2, 4):
+            if not any(map(_has_rubric, drafts)):
+                drafts += self._of(passages(self.document, self.config, times=times))
+        if not any(map(_has_rubric, drafts)):
+            whole = gathered(cut, self.facts, title, most)
+            drafts += self._of([whole]) if whole is not None else []
+        return drafts
 
     def _of(self, cut: Sequence[Passage]) -> list[Draft]:
         return [draft for draft in map(self.of_passage, cut) if draft is not None]
 
     def of_passage(self, passage: Passage) -> Draft | None:
         """Write the draft of a passage; None where it states too few facts."""
-        return prose_fact_draft(passage, self.facts, self.document, self.terms)
+        return prose_fact_draft(passage, self.facts, self.document, self.terms, self.product)
+
+    @cached_property
+    def product(self) -> str:
+        """Name of the program that the document is about; "" where it is about none."""
+        return product_of(self.document)
 
     @cached_property
     def facts(self) -> dict[str, Fact]:
-        """The facts of the document, by sentence."""
-        return facts_of(self.document, passages(self.document, self.config))
+        """The facts of the document that a question can ask for, by sentence."""
+        known = facts_of(self.document, passages(self.document, self.config))
+        if len(known) < FEWEST_OF_PROSE:
+            return known
+        return in_setting(known, self.product, self.document)
 
 
 def _foreign(text: str) -> str:

@@ -1,0 +1,183 @@
+"""What keeps a question of prose from having one right answer that an expert knows.
+
+The gate leaves out sentences that do not stand alone; the rules here read what stands alone, and
+leave out what would be asked in vain.
+"""
+
+import re
+from functools import cache
+from typing import Final, NamedTuple
+
+from spacy.tokens import Token
+
+from rubric_judge.lexical.words import stem
+from rubric_synth.extractive.facts.clauses import NOUNS, Clause
+from rubric_synth.tables import phrase, read_table
+
+_TABLE: Final = read_table("sound")
+WORDS: Final = {name: frozenset(words.split()) for name, words in _TABLE["words"].items()}
+"""Lists of words, by lemma."""
+FORMS: Final = {name: frozenset(words.split()) for name, words in _TABLE["forms"].items()}
+"""Verbs and nouns that one of the rules of asking takes."""
+
+
+def _phrase(name: str) -> re.Pattern[str]:
+    row = _TABLE[name]
+    return re.compile(f"{row['before']}(?:{'|'.join(row['any'])}){row['after']}", re.IGNORECASE)
+
+
+_UNSOUND: Final = _phrase("unsound")
+_LOST_TAIL: Final = _phrase("lost_tail")
+_TITLE: Final = _phrase("unsound_title")
+_ADDED: Final = _phrase("added")
+_GENERIC: Final = phrase("generic_opening")
+_MOST_OF_A_TITLE: Final = 9
+_NAMES_NOTHING: Final = frozenset({"the", "a", "an", "each", "every"})
+_ENDS_A_NOUN: Final = (
+    r"(?=[.,:)]|\s(?:is|are|of|that|which|in|with|and|or|to|for|has|can|by|from|on|at)\b)"
+)
+
+
+class Setting(NamedTuple):
+    """Where a sentence stands."""
+
+    known: frozenset[str] = frozenset()
+    """Stems of what the question names anyway, such as the heading."""
+    text: str = ""
+    """The document, in lower case."""
+
+
+def is_whole(sentence: str) -> bool:
+    """Tell whether a sentence adds to no other, shows no picture, and has lost no part.
+
+    Args:
+        sentence: Not parsed yet, as the document has it.
+    """
+    return _UNSOUND.search(_ADDED.sub("", sentence)) is None
+
+
+def is_added(sentence: str) -> bool:
+    """Tell whether the opening of a sentence joins it to others: "For example, …"."""
+    return _ADDED.match(sentence) is not None
+
+
+def is_title(title: str) -> bool:
+    """Tell whether a title can stand before a question, as what it is about."""
+    return (
+        bool(title)
+        and len(title.split()) <= _MOST_OF_A_TITLE
+        and title[:1].isalpha()
+        and _TITLE.match(title) is None
+        and _GENERIC.match(title) is None
+    )
+
+
+def is_cut(question: str) -> bool:
+    """Tell whether a question ends in a word that something must follow."""
+    return _LOST_TAIL.search(question) is not None
+
+
+def compares_openly(clause: Clause) -> bool:
+    """Tell whether a sentence compares with nothing that it names: "a more practical set"."""
+    words = {one.lower_ for one in clause.doc}
+    if not words.isdisjoint({"than", "compared", "relative", "whereas"}):
+        return False
+    return any(_is_open_comparative(one) for one in clause.doc)
+
+
+def _is_open_comparative(token: Token) -> bool:
+    if token.tag_ not in {"JJR", "RBR"}:
+        return False
+    before = token.nbor(-1).lower_ if token.i else ""
+    if token.lower_ in WORDS["no_comparison"]:
+        is_degree = token.lower_ in {"more", "less"} and token.head.pos_ in {"ADJ", "ADV"}
+        return is_degree and before not in {"or", "one", "no"}
+    return before not in {"no", "or", "the"}
+
+
+def is_specific(clause: Clause, setting: Setting) -> bool:
+    """Tell whether the subject of a clause names what its question is about without the page.
+
+    Args:
+        clause: The main clause.
+        setting: Where it stands.
+    """
+    subject = clause.subject
+    lemma = subject.lemma_.lower()
+    parts = [one for one in subject.children if one.dep_ not in {"det", "punct"}]
+    has_name = any(
+        one.pos_ in NOUNS and one.dep_ in {"compound", "poss", "nmod"} and len(one) > 1
+        for one in parts
+    )
+    behind = [one for one in parts if one.i > subject.i and one.dep_ in {"prep", "acl", "relcl"}]
+    if has_name or behind or subject.pos_ == "PROPN":
+        return True
+    sizes = [one for one in parts if one.lower_ in WORDS["sizes"]]
+    if lemma in WORDS["relational"] | WORDS["generic"] and len(sizes) == len(parts):
+        return False
+    is_bare = all(one.dep_ in {"conj", "cc"} for one in parts)
+    if is_bare and lemma in WORDS["generic"]:
+        return False
+    first = clause.subject_words[0].lower_
+    is_pointed = first == "the" and stem(subject.lower_) not in setting.known
+    return not (is_pointed and is_bare and _is_introduced(lemma, setting.text))
+
+
+@cache
+def _introduction(noun: str) -> re.Pattern[str]:
+    word = re.escape(noun)
+    article = r"\b(?:an?|this|each|every|any|some|one|these)"
+    return re.compile(rf"{article} (?:[\w-]+ ){{0,2}}{word}{_ENDS_A_NOUN}|\b{word}s{_ENDS_A_NOUN}")
+
+
+def _is_introduced(noun: str, text: str) -> bool:
+    """Tell whether a text speaks of several of a kind, so that "the file" is one of them."""
+    return _introduction(noun).search(text) is not None
+
+
+def has_one_complement(clause: Clause) -> bool:
+    """Tell whether one phrase alone follows the verb, so that its question has one slot."""
+    behind = [one for one in clause.root.children if one.i > clause.root.i]
+    slots = [one for one in behind if one.dep_ in {"prep", "agent", "dobj", "xcomp", "advcl"}]
+    return len(slots) == 1
+
+
+def is_modal(clause: Clause) -> bool:
+    """Tell whether a verb says what may be, which is one thing of many."""
+    return clause.helper is not None and clause.helper.lower_ in WORDS["modals"]
+
+
+def is_focused(clause: Clause) -> bool:
+    """Tell whether a predicate turns on a word that its question leaves out: "only", "even"."""
+    behind = clause.doc[clause.root.i :]
+    words = {one.lower_ for one in behind}
+    is_limit = any(one.lower_ == "as" and _follows_degree(one) for one in behind)
+    return is_limit or not words.isdisjoint(WORDS["focused"])
+
+
+def _follows_degree(token: Token) -> bool:
+    return token.i > 0 and token.nbor(-1).lower_ in {"many", "much", "long", "few", "far", "soon"}
+
+
+def says_something(target: Token) -> bool:
+    """Tell whether a noun that answers a question names something: not "other forms"."""
+    words = target.doc[target.i :]
+    lemma = target.lemma_.lower()
+    if lemma in WORDS["crowd"] or any(one.lower_ in WORDS["crowd"] for one in target.children):
+        return False
+    if lemma not in WORDS["empty_answer"]:
+        return True
+    lists = {"including", "such", "like", "namely", ":", "called", "and", "that", "which", "whose"}
+    if any(one.lower_ in lists for one in words):
+        return True
+    before = [one for one in target.children if one.i < target.i and one.dep_ != "det"]
+    is_said = any(one.lower_ not in WORDS["empty_before"] and not one.like_num for one in before)
+    if before and not is_said:
+        return False
+    behind = [one for one in target.children if one.i > target.i and one.dep_ in {"prep", "acl"}]
+    return is_said or bool(behind)
+
+
+def negations(tokens: list[Token]) -> set[str]:
+    """Return the words of denial among words."""
+    return {one.lower_ for one in tokens} & WORDS["negations"]
