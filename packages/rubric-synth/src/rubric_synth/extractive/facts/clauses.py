@@ -18,6 +18,8 @@ _APART: Final = frozenset({"conj", "cc", "aux", "auxpass", "neg"})
 _LONGEST_SUBJECT: Final = 10
 _WORDS: Final = read_table("sound")["words"]
 _DROPPED: Final = frozenset(_WORDS["dropped"].split())
+_NO_LEAD: Final = frozenset(_WORDS["bad_lead"].split())
+_LONGEST_LEAD: Final = 7
 _FRONTED: Final = frozenset(_WORDS["fronted"].split())
 
 
@@ -107,8 +109,9 @@ class Clause(NamedTuple):
     @property
     def may_lead(self) -> bool:
         """Whether what stands before the subject can stand before a question, or is nothing."""
-        lead = self.lead
-        return not lead or lead.partition(" ")[0] in _FRONTED
+        words = self.lead.split()
+        is_plain = len(words) <= _LONGEST_LEAD and _NO_LEAD.isdisjoint(words)
+        return not words or (words[0] in _FRONTED and is_plain and "," not in self.lead)
 
     def what(self, verb: str) -> str:
         """Return the question for what the clause says behind its verb: "what does X contain".

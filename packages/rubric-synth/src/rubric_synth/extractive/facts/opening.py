@@ -55,7 +55,7 @@ def product_of(document: Document) -> str:
         is_titled = count >= _FEWEST_NAMED and len(low) >= _SHORTEST_NAME and low in path + title
         is_product = any(letter.isupper() for letter in name[1:]) or shows_code
         spread = sum(name in part for part in parts)
-        is_there = shows_code and count >= _FEWEST_NAMED and 3 * spread >= len(parts)
+        is_there = shows_code and count >= _FEWEST_NAMED and 2 * spread >= len(parts)
         is_whole = 2 * len(re.findall(_BESIDE.format(name), document.text)) < count
         if is_whole and ((is_titled and is_product) or is_there):
             return name

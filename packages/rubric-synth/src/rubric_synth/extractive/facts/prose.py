@@ -213,6 +213,8 @@ def _tail(root: Token, part: Token) -> int | None:
         return None
     has_subject = child(part, "nsubj", "nsubjpass") is not None
     joint = child(root, "cc")
+    if joint is None and not has_subject and part.doc[left - 1].text == ",":
+        return left - 1
     if joint is None or joint.i != left - 1:
         return None
     is_closed = not has_subject or part.doc[joint.i - 1].text == ","

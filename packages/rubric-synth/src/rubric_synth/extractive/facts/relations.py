@@ -182,7 +182,7 @@ def in_passive(clause: Clause) -> Asked | None:
     root, lemma = clause.root, clause.root.lemma_.lower()
     if child(root, "auxpass") is None or lemma not in FORMS["passive"]:
         return None
-    if not _asks_once(clause) or not has_one_complement(clause):
+    if not _asks_once(clause) or not has_one_complement(clause) or is_focused(clause):
         return None
     is_cause = lemma in _KINDS["cause"]
     for prep in (one for one in root.children if one.i > root.i):
