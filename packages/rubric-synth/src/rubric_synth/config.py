@@ -119,7 +119,7 @@ SynthesiserConfig = Annotated[ExtractiveConfig | LLMConfig, Field(discriminator=
 class QualityConfig(_Config):
     """What a task must be to enter the dataset."""
 
-    min_criteria: int = Field(default=5, ge=1)
+    min_criteria: int = Field(default=3, ge=1)
     """Fewest criteria of a rubric."""
     max_criteria: int = Field(default=10, ge=1)
     """Most criteria of a rubric."""

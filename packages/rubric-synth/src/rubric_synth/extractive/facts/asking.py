@@ -85,7 +85,8 @@ def _is_askable(clause: Clause) -> bool:
     first = clause.subject_words[0]
     asides = [one for one in clause.subject.children if one.dep_ in ASIDE]
     is_list = any(one.dep_ in {"conj", "cc"} for aside in asides for one in aside.subtree)
-    return first.tag_ not in {"RB", "RBR", "IN"} and not is_list
+    is_denied = bool(sound.negations(clause.subject_words))
+    return first.tag_ not in {"RB", "RBR", "IN"} and not is_list and not is_denied
 
 
 def _reads_well(question: str) -> bool:
@@ -163,7 +164,9 @@ def _means(clause: Clause) -> Asked | None:
         done = child(one, "pcomp")
         is_by = one.dep_ in {"prep", "agent"} and one.lower_ == "by" and one.i > clause.root.i
         if is_by and done is not None and done.tag_ == "VBG" and not sound.is_modal(clause):
-            if child(clause.root, "neg") is not None or child(done, "dobj", "prep") is None:
+            is_denied = child(clause.root, "neg") is not None
+            is_named = clause.root.lemma_.lower() in WORDS["no_deed"]
+            if is_denied or is_named or child(done, "dobj", "prep") is None:
                 return None
             return _asked_with_rest(clause, CriterionKind.RELATION, "how", list(one.subtree))
     return None

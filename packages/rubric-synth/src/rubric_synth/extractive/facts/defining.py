@@ -58,13 +58,16 @@ def definition(clause: Clause) -> Asked | None:
     attribute = child(root, "attr")
     if not clause.is_copula or attribute is None or attribute.pos_ != "NOUN":
         return None
+    if _is_apart(root, attribute) or clause.subject_text in text_of(list(attribute.subtree)):
+        return None
     if not clause.may_lead or child(clause.subject, "conj") is not None or _is_part(clause):
         return None
     is_measured = child(attribute, "nummod", "quantmod") is not None
     is_of_each = clause.subject_words[0].lower_ in {"each", "every", "all"}
     before = [one for one in attribute.subtree if one.i < attribute.i]
     is_denied = any(one.lower_ in {"no", "not"} for one in before) or child(root, "neg") is not None
-    adjectives = {one.lemma_.lower() for one in attribute.children if one.dep_ == "amod"}
+    described = (*attribute.children, *clause.subject.children)
+    adjectives = {one.lemma_.lower() for one in described if one.dep_ == "amod"}
     praise = adjectives & (_PRAISE | WORDS["light_praise"])
     hedges = {one.lower_ for one in root.children if one.dep_ == "advmod"} & WORDS["hedges"]
     is_weak = bool(hedges) or any(one.lower_ in _WEAKENING for one in clause.doc)
@@ -82,6 +85,12 @@ def definition(clause: Clause) -> Asked | None:
         return None  # a property of it, and not what it is
     question = clause.behind(f"what {root.text} {clause.subject_text}")
     return Asked(CriterionKind.DEFINITION, question)
+
+
+def _is_apart(root: Token, attribute: Token) -> bool:
+    """Tell whether something stands between "is" and the noun behind it: it was read wrongly."""
+    between = root.doc[root.i + 1 : attribute.left_edge.i]
+    return any(one.pos_ in {"VERB", "ADJ", *NOUNS} or one.text == "," for one in between)
 
 
 def _is_of_else(attribute: Token) -> bool:

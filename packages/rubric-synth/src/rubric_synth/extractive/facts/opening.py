@@ -101,7 +101,15 @@ def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
     about: list[str] = []
     for name in (next(titles, ""), product):
         is_told = language.stems(name) <= asked_for | language.stems(" ".join(about))
-        if name and not is_told and _squashed(name) not in _squashed("".join(about)):
+        is_short = (
+            "".join(word[0] for part in about for word in part.split()).lower() == name.lower()
+        )
+        if (
+            name
+            and not is_told
+            and not is_short
+            and _squashed(name) not in _squashed("".join(about))
+        ):
             about.append(name)
     return language.capital_first(" in ".join(about))
 

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from spacy.tokens import Doc, Token
@@ -121,15 +122,29 @@ def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
     plain = [_without_addition(raw) for raw in usable]
     found: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
-        first = doc[0]
-        known_word = first.lower_ in small or parsing.is_english(first.lower_)
-        is_name = first.tag_.startswith("NNP") and not known_word
-        own = names | {first.text} if is_name else names
+        own = names | {doc[0].text} if _begins_with_a_name(doc, small) else names
         fact = _fact(doc, sound.Setting(known[raw], low), own)
         may_add = fact is not None and fact.kind == CriterionKind.DEFINITION
         if fact is not None and (may_add or not sound.is_added(raw)):
             found[raw] = fact
     return found
+
+
+def _begins_with_a_name(doc: Doc, small: AbstractSet[str]) -> bool:
+    """Tell whether the first word keeps its capital: "Claviceps purpurea", no "Multilayer".
+
+    Args:
+        doc: The sentence.
+        small: Words that the text writes without a capital.
+    """
+    first, *rest = doc[:2]
+    if not first.tag_.startswith("NNP"):
+        return False
+    second = rest[0].text if rest else ""
+    if second.isalpha() and second.islower() and not parsing.is_english(second):
+        return True  # of a species
+    is_word = first.lower_ in small or parsing.is_english(first.lower_)
+    return not is_word and first.dep_ in {"nsubj", "nsubjpass", "poss"}
 
 
 def _without_addition(raw: str) -> str:

@@ -238,7 +238,10 @@ def of_adjective(clause: Clause) -> Asked | None:
         return None
     if not says_something(target) or any(one.dep_ == "conj" for one in complement.children):
         return None
-    how = text_of([one for one in complement.children if one.dep_ == "advmod"])
+    if not list(target.children):
+        return None
+    degrees = (one for one in complement.children if one.dep_ == "advmod")
+    how = text_of([one for one in degrees if one.lower_ not in WORDS["dropped"]])
     shown = " ".join(part for part in (how, complement.text, prep.text) if part)
     return Asked(CriterionKind.RELATION, clause.what(shown))
 
@@ -252,6 +255,8 @@ def of_verb(clause: Clause) -> Asked | None:
         return None
     target = child(clause.root, "dobj")
     if target is None or not says_something(target):
+        return None
+    if lemma in _KINDS["program"] and _is_program(clause):
         return None
     kind = CriterionKind.CAUSE if lemma in _KINDS["cause"] else CriterionKind.RELATION
     found = object_of(clause, kind)

@@ -119,6 +119,8 @@ def is_specific(clause: Clause, setting: Setting) -> bool:
     if is_bare and lemma in WORDS["generic"]:
         return False
     first = clause.subject_words[0].lower_
+    if first == "the" and is_bare and subject.tag_ == "NNS":
+        return False
     is_pointed = first == "the" and stem(subject.lower_) not in setting.known
     return not (is_pointed and is_bare and _is_introduced(lemma, setting.text))
 
