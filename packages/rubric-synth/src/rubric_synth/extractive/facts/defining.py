@@ -137,4 +137,5 @@ def _has_differentia(attribute: Token) -> bool:
         if not is_aside:
             return True
     before = [one for one in attribute.children if one.dep_ in {"amod", "compound"}]
-    return len(before) > 1
+    has_aside = child(attribute, "relcl", "acl") is not None
+    return has_aside and len(before) > 1

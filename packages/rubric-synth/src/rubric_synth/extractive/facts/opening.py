@@ -50,12 +50,12 @@ def product_of(document: Document) -> str:
     title, path = document.title.lower(), document.source.lower().rpartition("/")[2]
     parts = [f"{one.heading} {' '.join(one.paragraphs)}" for one in sections(document.text)]
     shows_code = document.text.count("`") >= _FEWEST_MARKS and len(parts) >= _FEWEST_SECTIONS
-    for name, count in counts.most_common(_MOST_NAMES):
+    for place, (name, count) in enumerate(counts.most_common(_MOST_NAMES)):
         low = name.lower()
         is_titled = count >= _FEWEST_NAMED and len(low) >= _SHORTEST_NAME and low in path + title
         is_product = any(letter.isupper() for letter in name[1:]) or shows_code
         spread = sum(name in part for part in parts)
-        is_there = shows_code and count >= _FEWEST_NAMED and 2 * spread >= len(parts)
+        is_there = not place and shows_code and count >= _FEWEST_NAMED and 2 * spread >= len(parts)
         is_whole = 2 * len(re.findall(_BESIDE.format(name), document.text)) < count
         if is_whole and ((is_titled and is_product) or is_there):
             return name
@@ -100,22 +100,18 @@ def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
     titles = (title for title in (subject, passage.context) if sound.is_title(title))
     about: list[str] = []
     for name in (next(titles, ""), product):
-        is_told = language.stems(name) <= asked_for | language.stems(" ".join(about))
-        is_short = (
-            "".join(word[0] for part in about for word in part.split()).lower() == name.lower()
-        )
-        if (
-            name
-            and not is_told
-            and not is_short
-            and _squashed(name) not in _squashed("".join(about))
-        ):
+        before = " ".join(about)
+        is_told = language.stems(name) <= asked_for | language.stems(before)
+        initials = "".join(word[0] for word in language.words(before)).lower()
+        if name and not is_told and not _is_in(name, before) and name.lower() not in initials:
             about.append(name)
     return language.capital_first(" in ".join(about))
 
 
-def _squashed(text: str) -> str:
-    return "".join(letter for letter in text.lower() if letter.isalnum())
+def _is_in(name: str, text: str) -> bool:
+    """Tell whether a text holds a name, however it is written: "Patient-level prediction"."""
+    small, whole = ("".join(filter(str.isalnum, one.lower())) for one in (name, text))
+    return small in whole
 
 
 def needs_opening(fact: Fact) -> bool:

@@ -11,6 +11,7 @@ from rubric_synth.extractive.facts.clauses import NOUNS, Asked, Clause
 from rubric_synth.extractive.facts.figures import Figure, figure_in
 from rubric_synth.extractive.facts.parsing import child, subtree, text_of
 from rubric_synth.extractive.facts.sound import (
+    BEHIND,
     FORMS,
     WORDS,
     has_one_complement,
@@ -26,7 +27,6 @@ _PREPOSITIONS: Final = {
     row["lemma"]: (frozenset(row["words"].split()), CriterionKind(row["kind"]))
     for row in _TABLE["preposition"]
 }
-_BY_WHICH: Final = frozenset({"of", "from", "into", "through", "with", "as", "to"})
 _AT: Final = frozenset({"at", "above", "below", "within", "over", "to", "by"})
 _FEWEST_OF_A_REST: Final = 2
 _SPELLED: Final = frozenset(_TABLE["numbers"]["words"].split())
@@ -161,11 +161,9 @@ def by_preposition(clause: Clause) -> Asked | None:
             return None
         if lemma == "range":
             return _range(clause, prep)
-        found = _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
-        is_open = lemma in FORMS["open_prepositions"] or (lemma, prep.lower_) == ("result", "in")
-        if is_open and not is_named(clause):
-            return None
-        return found._replace(is_open=is_open) if found is not None else None
+        if lemma in WORDS["open_verbs"] or (lemma, prep.lower_) == ("result", "in"):
+            return None  # one of many things
+        return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
     return None
 
 
@@ -186,14 +184,12 @@ def in_passive(clause: Clause) -> Asked | None:
         return None
     is_cause = lemma in _KINDS["cause"]
     for prep in (one for one in root.children if one.i > root.i):
-        if prep.dep_ == "agent" or (prep.dep_ == "prep" and prep.lower_ in _BY_WHICH):
+        if prep.dep_ == "agent" or lemma in BEHIND.get(prep.lower_, ()):
             target = child(prep, "pobj")
             if target is None or not says_something(target):
                 continue
             by_cause = is_cause and prep.dep_ == "agent"
             kind = CriterionKind.CAUSE if by_cause else CriterionKind.RELATION
-            if prep.lower_ == "as" and lemma not in FORMS["named_as"]:
-                return None
             particle = child(root, "prt")
             verb = f"{clause.fronted()[1]} {particle.text if particle is not None else ''}".rstrip()
             return _of(clause, kind, f"{verb} {prep.lower_}", prep)

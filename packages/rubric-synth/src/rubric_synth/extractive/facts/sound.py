@@ -19,6 +19,8 @@ WORDS: Final = {name: frozenset(words.split()) for name, words in _TABLE["words"
 """Lists of words, by lemma."""
 FORMS: Final = {name: frozenset(words.split()) for name, words in _TABLE["forms"].items()}
 """Verbs and nouns that one of the rules of asking takes."""
+BEHIND: Final = {name: frozenset(words.split()) for name, words in _TABLE["behind"].items()}
+"""Verbs of a passive by the preposition that their answer stands behind."""
 
 
 def _phrase(name: str) -> re.Pattern[str]:
