@@ -86,7 +86,7 @@ def _is_askable(clause: Clause) -> bool:
     asides = [one for one in clause.subject.children if one.dep_ in ASIDE]
     is_list = any(one.dep_ in {"conj", "cc"} for aside in asides for one in aside.subtree)
     is_denied = bool(sound.negations(clause.subject_words))
-    if "," in clause.subject_text:
+    if "," in clause.subject_text or " called " in clause.subject_text:
         return False
     return first.tag_ not in {"RB", "RBR", "IN"} and not is_list and not is_denied
 

@@ -21,7 +21,7 @@ from rubric_synth.extractive.facts.fact import Fact, says_the_same
 from rubric_synth.extractive.facts.opening import names_of
 from rubric_synth.extractive.facts.parsing import child, root_of, text_of
 from rubric_synth.extractive.phrases import CorpusTerms
-from rubric_synth.tables import phrase, read_table
+from rubric_synth.tables import phrase
 
 _WORDS: Final = range(7, 33)
 _MOST: Final = 6
@@ -37,10 +37,6 @@ _ENOUGH: Final = 3
 """Facts with one answer each that no open one is added to."""
 _PICTURE: Final = phrase("picture")
 _HINT: Final = phrase("fact_hint")
-_ACTS: Final = re.compile(
-    rf"\b(?:{'|'.join(' '.join(read_table('facts')['kinds'].values()).split())})(?:e?s)?\b"
-)
-"""A verb that one of the rules asks about."""
 _POINTER: Final = phrase("fact_pointer")
 _ADDITION: Final = phrase("addition", re.NOFLAG)
 _FEWEST_AT_HOME: Final = 3
@@ -158,7 +154,7 @@ def _is_candidate(raw: str) -> bool:
         and raw.lstrip("*")[:1].isupper()
         and raw.endswith(".")
         and gate.is_plain(_EMPHASIS.sub(r"\2", raw))
-        and (_HINT.search(raw) is not None or _ACTS.search(raw) is not None)
+        and _HINT.search(raw) is not None
         and _POINTER.search(raw) is None
         and sound.is_whole(raw)
     )
@@ -229,10 +225,13 @@ def _tail(root: Token, part: Token) -> int | None:
     has_subject = child(part, "nsubj", "nsubjpass") is not None
     joint = child(root, "cc")
     if joint is None and not has_subject and part.doc[left - 1].text == ",":
-        return left - 1
-    if joint is None or joint.i != left - 1:
+        return left - 1 if gate.is_finite(part) else None
+    is_joint = joint is not None and joint.i == left - 1 and joint.lower_ == "and"
+    if joint is None or not is_joint or not gate.is_finite(part):
         return None
-    is_closed = not has_subject or part.doc[joint.i - 1].text == ","
+    between = part.doc[root.i : joint.i]
+    is_open = any(one.dep_ in {"relcl", "acl", "ccomp"} for one in between)  # whose verb it is
+    is_closed = part.doc[joint.i - 1].text == "," if has_subject else not is_open
     return joint.i if is_closed else None
 
 

@@ -29,6 +29,7 @@ def _phrase(name: str) -> re.Pattern[str]:
 
 
 _UNSOUND: Final = _phrase("unsound")
+_NO_OPENING: Final = re.compile(_phrase("no_opening").pattern)
 _LOST_TAIL: Final = _phrase("lost_tail")
 _TITLE: Final = _phrase("unsound_title")
 _ADDED: Final = _phrase("added")
@@ -55,7 +56,8 @@ def is_whole(sentence: str) -> bool:
     Args:
         sentence: Not parsed yet, as the document has it.
     """
-    return _UNSOUND.search(_ADDED.sub("", sentence)) is None
+    bare = _ADDED.sub("", sentence)
+    return _NO_OPENING.match(bare) is None and _UNSOUND.search(bare) is None
 
 
 def is_added(sentence: str) -> bool:
@@ -171,7 +173,10 @@ def says_something(target: Token) -> bool:
         return False
     if lemma not in WORDS["empty_answer"]:
         return True
-    lists = {"including", "such", "like", "namely", ":", "called", "and", "that", "which", "whose"}
+    lists = {"including", "such", "like", "namely", ":", "called", "that", "which", "whose"}
+    seconds = (one for one in target.children if one.dep_ == "conj")
+    if any(one.lemma_.lower() not in WORDS["empty_answer"] for one in seconds):
+        return True
     if any(one.lower_ in lists for one in words):
         return True
     before = [one for one in target.children if one.i < target.i and one.dep_ != "det"]
