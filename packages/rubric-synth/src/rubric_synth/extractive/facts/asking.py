@@ -16,7 +16,7 @@ from rubric_synth.extractive.facts import defining, relations, sound
 from rubric_synth.extractive.facts.clauses import ASIDE, NOUNS, Asked, Clause, clause_of, lowered
 from rubric_synth.extractive.facts.gate import subject_of
 from rubric_synth.extractive.facts.parsing import child, subtree, text_of
-from rubric_synth.extractive.facts.sound import FORMS, WORDS, Setting
+from rubric_synth.extractive.facts.sound import FORMS, WORDS
 from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("facts")
@@ -25,48 +25,17 @@ _ASKING: Final = frozenset(_TABLE["kinds"]["asking"].split())
 _CONDITIONS: Final = frozenset({"if", "when", "unless"})
 _CONTRASTS: Final = frozenset({"whereas", "while"})
 _REASONS: Final = frozenset({("because", "of"), ("due", "to"), ("owing", "to")})
-_NO_PAIR: Final = frozenset(
-    [
-        "and",
-        "or",
-        "some",
-        "other",
-        "one",
-        "ones",
-        "many",
-        "most",
-        "all",
-        "several",
-        "any",
-        "often",
-        "nearly",
-        "not",
-        "no",
-        "the",
-        "right",
-        "left",
-        "both",
-        "better",
-        "rest",
-        "various",
-        "different",
-        "each",
-        "number",
-    ]
-)
-"""Words that make a thing no counterpart of another."""
 _UNBOUND: Final = frozenset({"it", "they", "them", "their", "its"})
 _WORDS: Final = range(3, 25)
 _FEWEST_OF_A_REASON: Final = 3
 
 
-def asked(doc: Doc, names: frozenset[str], setting: Setting | None = None) -> Asked | None:
+def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
     """Return what a sentence answers; None where it is no fact of any kind.
 
     Args:
         doc: The sentence, which stands alone.
         names: Words that keep their capital.
-        setting: Where it stands.
     """
     clause = clause_of(doc, names)
     if clause is None or not _is_askable(clause):
@@ -76,7 +45,7 @@ def asked(doc: Doc, names: frozenset[str], setting: Setting | None = None) -> As
     if one is None or not _reads_well(one.question) or sound.is_cut(one.question):
         return None
     is_defined = one.kind == CriterionKind.DEFINITION
-    is_known = is_defined or sound.is_specific(clause, setting or Setting())
+    is_known = is_defined or sound.is_specific(clause)
     return one if is_known and (is_defined or not sound.compares_openly(clause)) else None
 
 
@@ -251,7 +220,7 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
     named = lowered(text_of(subtree(other, ASIDE)), clause.names)
     own = clause.subject_text
     pair = f"{own} {named}".lower().split()
-    is_vague = any(any(map(str.isdigit, one)) or one in _NO_PAIR for one in pair)
+    is_vague = any(any(map(str.isdigit, one)) or one in WORDS["no_pair"] for one in pair)
     is_between = any(one.dep_ == "prep" and one != mark for one in clause.root.children)
     lead = clause.lead if clause.subject.i < mark.i else ""
     if is_vague or "," in own + named or (lead and not clause.may_lead):
@@ -286,7 +255,9 @@ def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
     named = lowered(text_of(subtree(other, ASIDE)), clause.names)
     pair = " or ".join(sorted((clause.subject_text, named)))
     words = set(pair.lower().split())
-    is_vague = bool(words & (_NO_PAIR - {"and"})) or "," in rest + named or clause.lead != ""
+    is_vague = (
+        bool(words & (WORDS["no_pair"] - {"and"})) or "," in rest + named or clause.lead != ""
+    )
     if is_vague or compared[0].i > than.i:
         return None
     return Asked(CriterionKind.COMPARISON, f"which {clause.root.text} {rest}, {pair}")

@@ -103,7 +103,8 @@ def _is_marked_off(clause: Clause, attribute: Token) -> bool:
     """Tell whether a predicate with its subject's own noun says which one: "a wall that …"."""
     behind = any(one.dep_ in {"relcl", "acl"} for one in attribute.children)
     both = (clause.subject_words[0].lower_, next(iter(attribute.subtree)).lower_)
-    return behind and both != ("the", "the")
+    is_known = any(one.pos_ == "PROPN" for one in clause.subject.children)
+    return behind and (is_known or both != ("the", "the"))
 
 
 def _is_joined(attribute: Token) -> bool:

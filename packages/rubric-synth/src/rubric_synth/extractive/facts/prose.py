@@ -113,13 +113,12 @@ def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
     usable = [raw for raw in likely if gate.may_stand_alone(_without_addition(raw))]
     usable = usable[:_MOST_PARSED]
     names = names_of(text)
-    low = " ".join(text.lower().split())
     small = {word for word in language.words(text) if word.islower()}
     plain = [_without_addition(raw) for raw in usable]
     found: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
         own = names | {doc[0].text} if _begins_with_a_name(doc, small) else names
-        fact = _fact(doc, sound.Setting(known[raw], low), own)
+        fact = _fact(doc, known[raw], own)
         may_add = fact is not None and fact.kind == CriterionKind.DEFINITION
         if fact is not None and (may_add or not sound.is_added(raw)):
             found[raw] = fact
@@ -160,10 +159,10 @@ def _is_candidate(raw: str) -> bool:
     )
 
 
-def _fact(doc: Doc, setting: sound.Setting, names: frozenset[str]) -> Fact | None:
-    if not gate.stands_alone(doc, setting.known):
+def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None:
+    if not gate.stands_alone(doc, known):
         return None
-    found = asking.asked(doc, names, setting)
+    found = asking.asked(doc, names)
     if found is None:
         return None
     sentence = _main_sentence(doc, found.kind)

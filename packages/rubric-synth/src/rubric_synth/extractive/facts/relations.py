@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from spacy.tokens import Token
@@ -250,13 +251,19 @@ def of_verb(clause: Clause) -> Asked | None:
     if lemma not in FORMS["active"] or not is_named(clause) or is_focused(clause):
         return None
     target = child(clause.root, "dobj")
-    if target is None or not says_something(target):
+    if target is None or not says_something(target) or _says_how(clause):
         return None
     if lemma in _KINDS["program"] and _is_program(clause):
         return None
     kind = CriterionKind.CAUSE if lemma in _KINDS["cause"] else CriterionKind.RELATION
     found = object_of(clause, kind)
     return found._replace(is_open=True) if found is not None else None
+
+
+def _says_how(clause: Clause) -> bool:
+    """Tell whether a sentence says by doing what, which is its point."""
+    pairs = pairwise(clause.doc)
+    return any(one.lower_ == "by" and after.tag_ == "VBG" for one, after in pairs)
 
 
 def is_named(clause: Clause) -> bool:

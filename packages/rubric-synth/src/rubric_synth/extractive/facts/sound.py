@@ -5,12 +5,10 @@ leave out what would be asked in vain.
 """
 
 import re
-from functools import cache
-from typing import Final, NamedTuple
+from typing import Final
 
 from spacy.tokens import Token
 
-from rubric_judge.lexical.words import stem
 from rubric_synth.extractive.facts.clauses import NOUNS, Clause
 from rubric_synth.tables import phrase, read_table
 
@@ -35,19 +33,7 @@ _TITLE: Final = _phrase("unsound_title")
 _ADDED: Final = _phrase("added")
 _GENERIC: Final = phrase("generic_opening")
 _MOST_OF_A_TITLE: Final = 9
-_NAMES_NOTHING: Final = frozenset({"the", "a", "an", "each", "every"})
-_ENDS_A_NOUN: Final = (
-    r"(?=[.,:)]|\s(?:is|are|of|that|which|in|with|and|or|to|for|has|can|by|from|on|at)\b)"
-)
-
-
-class Setting(NamedTuple):
-    """Where a sentence stands."""
-
-    known: frozenset[str] = frozenset()
-    """Stems of what the question names anyway, such as the heading."""
-    text: str = ""
-    """The document, in lower case."""
+_NAMING: Final = frozenset({"compound", "poss", "nmod"})
 
 
 def is_whole(sentence: str) -> bool:
@@ -99,46 +85,24 @@ def _is_open_comparative(token: Token) -> bool:
     return before not in {"no", "or", "the"}
 
 
-def is_specific(clause: Clause, setting: Setting) -> bool:
-    """Tell whether the subject of a clause names what its question is about without the page.
-
-    Args:
-        clause: The main clause.
-        setting: Where it stands.
-    """
+def is_specific(clause: Clause) -> bool:
+    """Tell whether the subject of a clause names what its question is about without the page."""
     subject = clause.subject
     lemma = subject.lemma_.lower()
     parts = [one for one in subject.children if one.dep_ not in {"det", "punct"}]
-    has_name = any(
-        one.pos_ in NOUNS and one.dep_ in {"compound", "poss", "nmod"} and len(one) > 1
-        for one in parts
-    )
+    names = (one for one in parts if one.pos_ in NOUNS and one.dep_ in _NAMING)
     behind = [one for one in parts if one.i > subject.i and one.dep_ in {"prep", "acl", "relcl"}]
-    if has_name or behind or subject.pos_ == "PROPN":
+    if behind or subject.pos_ == "PROPN":
         return True
-    sizes = [one for one in parts if one.lower_ in WORDS["sizes"]]
-    if lemma in WORDS["relational"] | WORDS["generic"] and len(sizes) == len(parts):
-        return False
+    if any(one.lower_ not in WORDS["sizes"] for one in names):
+        return True
     is_bare = all(one.dep_ in {"conj", "cc"} for one in parts)
-    if is_bare and lemma in WORDS["generic"]:
+    is_one_of_many = clause.subject_words[0].lower_ == "the" and subject.tag_ == "NNS"
+    if is_bare and (is_one_of_many or lemma in WORDS["generic"]):
         return False
-    first = clause.subject_words[0].lower_
-    if first == "the" and is_bare and subject.tag_ == "NNS":
-        return False
-    is_pointed = first == "the" and stem(subject.lower_) not in setting.known
-    return not (is_pointed and is_bare and _is_introduced(lemma, setting.text))
-
-
-@cache
-def _introduction(noun: str) -> re.Pattern[str]:
-    word = re.escape(noun)
-    article = r"\b(?:an?|this|each|every|any|some|one|these)"
-    return re.compile(rf"{article} (?:[\w-]+ ){{0,2}}{word}{_ENDS_A_NOUN}|\b{word}s{_ENDS_A_NOUN}")
-
-
-def _is_introduced(noun: str, text: str) -> bool:
-    """Tell whether a text speaks of several of a kind, so that "the file" is one of them."""
-    return _introduction(noun).search(text) is not None
+    sizes = [one for one in parts if one.lower_ in WORDS["sizes"]]
+    is_vague = lemma in WORDS["relational"] | WORDS["generic"]
+    return not (is_vague and len(sizes) == len(parts))
 
 
 def has_one_complement(clause: Clause) -> bool:
