@@ -256,7 +256,7 @@ def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
     pair = " or ".join(sorted((clause.subject_text, named)))
     words = set(pair.lower().split())
     is_vague = (
-        bool(words & (WORDS["no_pair"] - {"and"})) or "," in rest + named or clause.lead != ""
+        bool(words & (WORDS["no_pair"] - {"and", "or"})) or "," in rest + named or clause.lead != ""
     )
     if is_vague or compared[0].i > than.i:
         return None

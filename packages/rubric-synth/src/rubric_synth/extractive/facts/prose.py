@@ -139,7 +139,8 @@ def _begins_with_a_name(doc: Doc, small: AbstractSet[str]) -> bool:
     if second.isalpha() and second.islower() and not parsing.is_english(second):
         return True  # of a species
     is_word = first.lower_ in small or parsing.is_english(first.lower_)
-    return not is_word and first.dep_ in {"nsubj", "nsubjpass", "poss"}
+    is_plain = is_word or sound.is_combined(first.text)
+    return not is_plain
 
 
 def _without_addition(raw: str) -> str:
@@ -166,6 +167,8 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
     if found is None:
         return None
     sentence = _main_sentence(doc, found.kind)
+    if not sentence:
+        return None
     told = language.stems(" ".join(language.content_words(sentence)))
     if _shares_a_run(found.question, sentence):
         return None  # a leak of the rubric
@@ -192,7 +195,7 @@ def _shares_a_run(question: str, sentence: str) -> bool:
 
 
 def _main_sentence(doc: Doc, kind: CriterionKind) -> str:
-    """Return a sentence without what its question does not ask for, where the cut is sure.
+    """Return a sentence without what its question does not ask for; "" where no cut is sure.
 
     That is a second sentence or a second verb that "and" or "but" joins to it, and a concession.
 
@@ -207,7 +210,18 @@ def _main_sentence(doc: Doc, kind: CriterionKind) -> str:
         start = _tail(root, one)
         if start is not None and _says_enough(doc, root, start):
             return f"{text_of(list(doc[:start]))}."
-    return doc.text
+    second = next(filter(_is_second, doc), None)
+    if second is None or second.head == root:
+        return doc.text
+    start = second.left_edge.i - 1
+    is_apart = start > root.i and doc[start].lower_ == "and" and doc[start - 1].text == ","
+    return f"{text_of(list(doc[:start]))}." if is_apart else ""
+
+
+def _is_second(token: Token) -> bool:
+    """Tell whether a verb of its own subject is joined to another one."""
+    subject = child(token, "nsubj", "nsubjpass")
+    return token.dep_ == "conj" and subject is not None and subject.pos_ in {"NOUN", "PROPN"}
 
 
 def _tail(root: Token, part: Token) -> int | None:

@@ -31,6 +31,7 @@ _NO_OPENING: Final = re.compile(_phrase("no_opening").pattern)
 _LOST_TAIL: Final = _phrase("lost_tail")
 _TITLE: Final = _phrase("unsound_title")
 _ADDED: Final = _phrase("added")
+_COMBINING: Final = _phrase("combining")
 _GENERIC: Final = phrase("generic_opening")
 _MOST_OF_A_TITLE: Final = 9
 _NAMING: Final = frozenset({"compound", "poss", "nmod"})
@@ -44,6 +45,11 @@ def is_whole(sentence: str) -> bool:
     """
     bare = _ADDED.sub("", sentence)
     return _NO_OPENING.match(bare) is None and _UNSOUND.search(bare) is None
+
+
+def is_combined(word: str) -> bool:
+    """Tell whether a word begins with what makes words of others: "Multilayer"."""
+    return _COMBINING.match(word) is not None
 
 
 def is_added(sentence: str) -> bool:
