@@ -198,15 +198,14 @@ def _are_counterparts(clause: Clause, other: Token, verb: Token) -> bool:
     """Tell whether two clauses say the same kind of thing of two things of one kind."""
     if other.lemma_ == clause.subject.lemma_:
         return True
-    said, denied = (child(one, "acomp", "dobj", "attr") for one in (clause.root, verb))
     own, named = (
-        {one.lemma_.lower() for one in subtree(noun, ASIDE) if one.pos_ in {*NOUNS, "ADJ"}}
+        [one.lemma_.lower() for one in subtree(noun, ASIDE) if one.pos_ in {*NOUNS, "ADJ"}]
         for noun in (clause.subject, other)
     )
-    if own & named:
-        return True
-    is_same = said is not None and denied is not None and said.lemma_ == denied.lemma_
-    return is_same or (verb.lemma_ == clause.root.lemma_ and verb.lemma_ not in {"be", "have"})
+    if own[:1] == named[:1]:
+        return True  # "head position" and "head movement"
+    said, denied = (child(one, "acomp", "dobj", "attr") for one in (clause.root, verb))
+    return said is not None and denied is not None and said.lemma_ == denied.lemma_
 
 
 def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
@@ -233,11 +232,16 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
 
 def _basis(clause: Clause, other: Token) -> str:
     """Return in what two things differ, where both clauses say it: "in viscosity"."""
-    own = child(clause.root, "dobj")
-    theirs = child(other.head, "dobj") if other.head != clause.root else None
-    is_same = own is not None and theirs is not None and own.lemma_ == theirs.lemma_
-    is_said = is_same and own is not None and any(one.dep_ == "amod" for one in own.children)
-    return f" in {own.lemma_}" if is_said and own is not None and own.tag_ == "NN" else ""
+    objects = (child(clause.root, "dobj"), child(other.head, "dobj"))
+    degrees = [
+        {one.lemma_ for one in noun.children if one.dep_ == "amod"} if noun is not None else set()
+        for noun in objects
+    ]
+    own, theirs = objects
+    if own is None or theirs is None or own == theirs or own.tag_ != "NN":
+        return ""
+    is_said = own.lemma_ == theirs.lemma_ and all(degrees) and degrees[0] != degrees[1]
+    return f" in {own.lemma_}" if is_said else ""
 
 
 def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
@@ -255,12 +259,22 @@ def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
     named = lowered(text_of(subtree(other, ASIDE)), clause.names)
     pair = " or ".join(sorted((clause.subject_text, named)))
     words = set(pair.lower().split())
-    is_vague = (
-        bool(words & (WORDS["no_pair"] - {"and", "or"})) or "," in rest + named or clause.lead != ""
-    )
-    if is_vague or compared[0].i > than.i:
+    is_some = bool(words & (WORDS["no_pair"] - {"or"})) or any(map(str.isdigit, pair))
+    is_vague = is_some or "," in rest + named or bool(clause.lead)
+    if is_vague or not _is_of_degree(clause, compared[0]):
         return None
     return Asked(CriterionKind.COMPARISON, f"which {clause.root.text} {rest}, {pair}")
+
+
+def _is_of_degree(clause: Clause, compared: Token) -> bool:
+    """Tell whether a comparative says in what, of the verb itself: "denser", "more slowly"."""
+    degree = compared.head if compared.lower_ in {"more", "less"} else compared
+    if compared.lower_ in {"better", "worse", "less", "more"} and degree == compared:
+        return False
+    is_said = degree.head == clause.root and degree.dep_ in {"acomp", "advmod"}
+    target = degree.head if degree.dep_ == "amod" else None
+    has_degree = target is not None and target.head == clause.root and target.dep_ == "dobj"
+    return (is_said or has_degree) and degree.pos_ in {"ADJ", "ADV"}
 
 
 def _limit(clause: Clause) -> Asked | None:
