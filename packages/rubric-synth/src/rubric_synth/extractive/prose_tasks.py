@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -27,11 +27,15 @@ from rubric_synth.sources.raw_text import foreign_language
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _RUBRIC: Final = 5
-"""Criteria that make a rubric, as the paper has it; fewer are a draft of the last resort."""
+"""Criteria of a rubric as the paper has it; fewer are taken where no passage gives as many."""
 
 
 def _has_rubric(draft: Draft) -> bool:
     return len(draft.criteria) >= _RUBRIC
+
+
+def _richness(drafts: Sequence[Draft]) -> int:
+    return max((len(draft.criteria) for draft in drafts), default=0)
 
 
 @dataclass(frozen=True)
@@ -62,24 +66,28 @@ class _Asked:
             shortest = self.config.min_passage_words
             detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
             raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
-        drafts = list({draft.question: draft for draft in drafts}.values())
         richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
-        whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
-        return [draft for draft in drafts if draft in whole[: self.config.questions_per_document]]
+        return [d for d in drafts if d in richest[: self.config.questions_per_document]]
 
     def _drafts(self, cut: Sequence[Passage]) -> list[Draft]:
         """Write the drafts of passages, of longer ones where no shorter one makes a rubric."""
         if len(self.facts) < FEWEST_OF_PROSE:
             return []
-        most, title = self.config.max_passage_words, self.document.title
-        drafts = self._of(cut)
+        best: list[Draft] = []
+        for found in self._cuts(cut):
+            drafts = self._of(found)
+            if any(map(_has_rubric, drafts)):
+                return drafts
+            best = max(best, drafts, key=_richness)
+        return best
+
+    def _cuts(self, cut: Sequence[Passage]) -> Iterator[Sequence[Passage]]:
+        yield cut
         for times in (2, 4):
-            if not any(map(_has_rubric, drafts)):
-                drafts += self._of(passages(self.document, self.config, times=times))
-        if not any(map(_has_rubric, drafts)):
-            whole = gathered(cut, self.facts, title, most)
-            drafts += self._of([whole]) if whole is not None else []
-        return drafts
+            yield passages(self.document, self.config, times=times)
+        most = self.config.max_passage_words
+        whole = gathered(cut, self.facts, self.document.title, most)
+        yield [whole] if whole is not None else []
 
     def _of(self, cut: Sequence[Passage]) -> list[Draft]:
         return [draft for draft in map(self.of_passage, cut) if draft is not None]

@@ -232,16 +232,12 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
 
 def _basis(clause: Clause, other: Token) -> str:
     """Return in what two things differ, where both clauses say it: "in viscosity"."""
-    objects = (child(clause.root, "dobj"), child(other.head, "dobj"))
-    degrees = [
-        {one.lemma_ for one in noun.children if one.dep_ == "amod"} if noun is not None else set()
-        for noun in objects
-    ]
-    own, theirs = objects
+    own, theirs = child(clause.root, "dobj"), child(other.head, "dobj")
     if own is None or theirs is None or own == theirs or own.tag_ != "NN":
         return ""
-    is_said = own.lemma_ == theirs.lemma_ and all(degrees) and degrees[0] != degrees[1]
-    return f" in {own.lemma_}" if is_said else ""
+    degree, another = child(own, "amod"), child(theirs, "amod")
+    is_said = degree is not None and another is not None and degree.lemma_ != another.lemma_
+    return f" in {own.lemma_}" if is_said and own.lemma_ == theirs.lemma_ else ""
 
 
 def _which(clause: Clause, than: Token, other: Token) -> Asked | None:

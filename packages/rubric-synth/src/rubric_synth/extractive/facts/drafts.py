@@ -74,7 +74,7 @@ def prose_fact_draft(
     """
     found = prose.chosen(passage, facts, terms, document.title)
     passage = prose.at_home(found, facts, passage)
-    if not opening.opening_of(found, passage, product):
+    if not product and not opening.has_title(passage):
         found = [fact for fact in found if not opening.needs_opening(fact)]
     if len(found) < FEWEST_OF_PROSE:
         return None

@@ -114,6 +114,11 @@ def _is_in(name: str, text: str) -> bool:
     return small in whole
 
 
+def has_title(passage: Passage) -> bool:
+    """Tell whether a passage has a title that its question can begin with, or holds anyway."""
+    return sound.is_title(passage.subject) or sound.is_title(passage.context)
+
+
 def needs_opening(fact: Fact) -> bool:
     """Tell whether a question asks for "the" thing of one word, which needs what it is about."""
     return _BARE.search(fact.question) is not None
