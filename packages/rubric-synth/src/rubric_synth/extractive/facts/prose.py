@@ -31,6 +31,7 @@ _FEWEST_NEW: Final = 2
 """Words of a definition that the question does not hold."""
 _LEAK: Final = 8
 """Words of a run that a question may not share: `quality.leak_words` as it is by default."""
+_CODE: Final = re.compile(r"`[^`]*`")
 _TOKEN: Final = re.compile(r"\w+")
 _MOST_OF_A_KIND: Final = 4
 _ENOUGH: Final = 3
@@ -170,6 +171,8 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
     if not sentence:
         return None
     told = language.stems(" ".join(language.content_words(sentence)))
+    if any(code not in doc.text for code in _CODE.findall(found.question)):
+        return None  # a word was moved out of its marks, or into them
     if _shares_a_run(found.question, sentence):
         return None  # a leak of the rubric
     required = tuple(one for one in found.required if one)
