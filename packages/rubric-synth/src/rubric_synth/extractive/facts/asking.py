@@ -77,7 +77,8 @@ def _cause(clause: Clause) -> Asked | None:
     reason: list[Token] = []
     for one in clause.doc:
         is_clause = one.dep_ == "mark" and one.lower_ in {"because", "since"}
-        if is_clause and one.head.dep_ == "advcl" and one.head.head == clause.root:
+        is_whole = one.head.pos_ in {"VERB", "AUX"} and subject_of(one.head) is not None
+        if is_clause and is_whole and one.head.dep_ == "advcl" and one.head.head == clause.root:
             reason = list(one.head.subtree)
         pair = one.nbor().lower_ if one.i + 1 < len(clause.doc) else ""
         if (one.lower_, pair) in _REASONS:

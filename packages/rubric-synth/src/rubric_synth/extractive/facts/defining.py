@@ -39,7 +39,7 @@ def named(clause: Clause) -> Asked | None:
     words = subtree(named, ASIDE)
     if not _describes(clause):
         return None
-    verb = "are" if named.tag_ == "NNS" else "is"
+    verb = "are" if named.tag_ == "NNS" and clause.is_plural else "is"
     return Asked(kind, f"what {verb} {text_of(words)}") if len(words) <= _MOST_OF_A_TERM else None
 
 

@@ -93,7 +93,8 @@ def opening_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
         passage: Where they stand.
         product: Name of the program that the document is about; "" where it is about none.
     """
-    asked_for = language.stems(" ".join(fact.question for fact in facts))
+    first = facts[0].question if facts else ""
+    asked_for = language.stems(first)
     own = language.stems(" ".join(language.content_words(passage.subject)))
     shared = sum(bool(own & language.stems(fact.question)) for fact in facts)
     subject = passage.subject if shared >= _SHARED or not passage.context else ""

@@ -168,11 +168,10 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
     if found is None:
         return None
     sentence = _main_sentence(doc, found.kind)
-    if not sentence:
-        return None
     told = language.stems(" ".join(language.content_words(sentence)))
-    if any(code not in doc.text for code in _CODE.findall(found.question)):
-        return None  # a word was moved out of its marks, or into them
+    is_broken = any(code not in doc.text for code in _CODE.findall(found.question))
+    if is_broken or not sentence:
+        return None  # a word was moved out of its marks, or no cut is sure
     if _shares_a_run(found.question, sentence):
         return None  # a leak of the rubric
     required = tuple(one for one in found.required if one)
@@ -247,7 +246,10 @@ def _tail(root: Token, part: Token) -> int | None:
         return None
     between = part.doc[root.i : joint.i]
     is_open = any(one.dep_ in {"relcl", "acl", "ccomp"} for one in between)  # whose verb it is
-    is_closed = part.doc[joint.i - 1].text == "," if has_subject else not is_open
+    subject = child(part, "nsubj", "nsubjpass")
+    is_pointing = subject is not None and subject.lower_ in {"they", "it"}
+    has_comma = part.doc[joint.i - 1].text == ","
+    is_closed = has_comma or is_pointing if has_subject else not is_open
     return joint.i if is_closed else None
 
 

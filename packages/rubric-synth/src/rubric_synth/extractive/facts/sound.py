@@ -139,15 +139,15 @@ def says_something(target: Token) -> bool:
     """Tell whether a noun that answers a question names something: not "other forms"."""
     words = target.doc[target.i :]
     lemma = target.lemma_.lower()
-    if lemma in WORDS["crowd"] or any(one.lower_ in WORDS["crowd"] for one in target.children):
+    is_crowd = lemma in WORDS["crowd"] or target.lower_ in {"other", "another"}  # "each other"
+    if is_crowd or any(one.lower_ in WORDS["crowd"] for one in target.children):
         return False
     if lemma not in WORDS["empty_answer"]:
         return True
     lists = {"including", "such", "like", "namely", ":", "called", "that", "which", "whose"}
     seconds = (one for one in target.children if one.dep_ == "conj")
-    if any(one.lemma_.lower() not in WORDS["empty_answer"] for one in seconds):
-        return True
-    if any(one.lower_ in lists for one in words):
+    is_list = any(one.lower_ in lists for one in words)
+    if is_list or any(one.lemma_.lower() not in WORDS["empty_answer"] for one in seconds):
         return True
     before = [one for one in target.children if one.i < target.i and one.dep_ != "det"]
     is_said = any(one.lower_ not in WORDS["empty_before"] and not one.like_num for one in before)
