@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final
 
 from rubric_core.rewriting import rewriting
@@ -30,8 +31,14 @@ def spell_out(text: str) -> str:
 
 def sentences(text: str) -> list[str]:
     """Split prose into sentences, each on one line, abbreviations spelled out."""
+    return list(_sentences(text))
+
+
+@lru_cache(maxsize=2048)
+def _sentences(text: str) -> tuple[str, ...]:
+    """Return the sentences of a paragraph, which several stages read one after another."""
     parts = (" ".join(part.split()) for part in _SENTENCE_END.split(spell_out(text)))
-    return [part for part in parts if part]
+    return tuple(part for part in parts if part)
 
 
 def stems(text: str) -> frozenset[str]:

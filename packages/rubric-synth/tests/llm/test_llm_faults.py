@@ -63,7 +63,7 @@ SPOILERS: dict[str, Callable[[str], str]] = {
     "negative": lambda reply: reply.replace('"weight": 2.0', '"weight": -0.01'),
     "huge": lambda reply: reply.replace('"weight": 2.0', '"weight": 1e308'),
     "id twice": lambda reply: reply.replace('"id": ', '"id": "c1", "id": '),
-    "ids alike": lambda reply: reply.replace("cause_2", "cause_1"),
+    "ids alike": lambda reply: reply.replace("relation_1", "cause_1"),
     "renamed": lambda reply: reply.replace('"id": "central', '"id": "Central'),
     "key too many": lambda reply: reply.replace('"id": ', '"override": true, "id": '),
     "surrogate": lambda reply: reply.replace('"name": "', '"name": "\\ud800'),

@@ -265,18 +265,27 @@ def noun_phrases(
     Returns:
         Lower-case phrases, best first; none is part of another.
     """
-    counts: Counter[tuple[str, ...]] = Counter()
-    shown: dict[tuple[str, ...], str] = {}
+    runs: Counter[tuple[str, ...]] = Counter()
     for chunk in _CHUNK.split(text):
         tokens = [
             word.lower() if word[1:].islower() and not (prose and terms.is_name(word)) else word
             for word in _TOKEN.findall(chunk)
         ]
-        for run in (*zip(tokens, tokens[1:], tokens[2:], strict=False), *pairwise(tokens)):
-            if _is_nominal(run, terms) and (not prose or _is_nameable(run, terms)):
-                key = tuple(map(stem, run))
-                counts[key] += 1
-                shown.setdefault(key, " ".join(run))
+        runs.update(zip(tokens, tokens[1:], tokens[2:], strict=False))
+        runs.update(pairwise(tokens))
+    counts: Counter[tuple[str, ...]] = Counter()
+    shown: dict[tuple[str, ...], str] = {}
+    keys = {run: tuple(map(stem, run)) for run in runs}
+    totals: Counter[tuple[str, ...]] = Counter()
+    for run, times in runs.items():
+        totals[keys[run]] += times
+    for run, times in runs.items():  # what stands there once is not looked at
+        key = keys[run]
+        if totals[key] > 1 and _is_nominal(run, terms):
+            if prose and not _is_nameable(run, terms):
+                continue
+            counts[key] += times
+            shown.setdefault(key, " ".join(run))
     weights = {
         key: math.log1p(count) * sum(terms.inverse_frequency(w) for w in key) / math.sqrt(len(key))
         for key, count in counts.items()

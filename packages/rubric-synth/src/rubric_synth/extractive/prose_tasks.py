@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -15,18 +15,27 @@ from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage, passages
 from rubric_synth.extractive.facts import Fact, facts_of
-from rubric_synth.extractive.facts.drafts import api_fact_drafts, prose_fact_draft
+from rubric_synth.extractive.facts.drafts import (
+    FEWEST_OF_PROSE,
+    api_fact_drafts,
+    prose_fact_draft,
+)
+from rubric_synth.extractive.facts.opening import in_setting, product_of
 from rubric_synth.extractive.facts.prose import gathered
 from rubric_synth.extractive.phrases import CorpusTerms, noun_phrases
 from rubric_synth.sources.raw_text import foreign_language
 from rubric_synth.stages import Draft, StageRefusal, Stages
 
 _RUBRIC: Final = 5
-"""Criteria that make a rubric, as the paper has it; fewer are a draft of the last resort."""
+"""Criteria of a rubric as the paper has it; fewer are taken where no passage gives as many."""
 
 
 def _has_rubric(draft: Draft) -> bool:
     return len(draft.criteria) >= _RUBRIC
+
+
+def _richness(drafts: Sequence[Draft]) -> int:
+    return max((len(draft.criteria) for draft in drafts), default=0)
 
 
 @dataclass(frozen=True)
@@ -43,41 +52,62 @@ class _Asked:
 
         Raises:
             StageRefusal: It is in another language than English, no passage is long enough, or
-                none makes three claims of its own.
+                none states three facts.
         """
         if code := _foreign(self.document.text):
             detail = f"its language is {code}, and the rules read English"
             raise StageRefusal(RejectionReason.NOT_ENGLISH, detail)
         cut = passages(self.document, self.config)
-        drafts: list[Draft] = []
-        for times in (1, 2, 4):
-            drafts = drafts or self._of(passages(self.document, self.config, times=times))
-        if not drafts and (
-            whole := gathered(cut, self.facts, self.document.title, self.config.max_passage_words)
-        ):
-            drafts = self._of([whole])
+        drafts = self._drafts(cut)
         if not drafts:
             if cut:
-                detail = f"{len(self.facts)} facts, no passage with five"
+                detail = f"{len(self.facts)} facts, no passage with {FEWEST_OF_PROSE}"
                 raise StageRefusal(RejectionReason.TOO_FEW_FACTS, detail)
             shortest = self.config.min_passage_words
             detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
             raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
         richest = sorted(drafts, key=lambda draft: -len(draft.criteria))
-        whole = [draft for draft in richest if _has_rubric(draft)] or richest[:1]
-        return [draft for draft in drafts if draft in whole[: self.config.questions_per_document]]
+        return [d for d in drafts if d in richest[: self.config.questions_per_document]]
+
+    def _drafts(self, cut: Sequence[Passage]) -> list[Draft]:
+        """Write the drafts of passages, of longer ones where no shorter one makes a rubric."""
+        if len(self.facts) < FEWEST_OF_PROSE:
+            return []
+        best: list[Draft] = []
+        for found in self._cuts(cut):
+            drafts = self._of(found)
+            if any(map(_has_rubric, drafts)):
+                return drafts
+            best = max(best, drafts, key=_richness)
+        return best
+
+    def _cuts(self, cut: Sequence[Passage]) -> Iterator[Sequence[Passage]]:
+        yield cut
+        for times in (2, 4):
+            yield passages(self.document, self.config, times=times)
+        most = self.config.max_passage_words
+        whole = gathered(cut, self.facts, self.document.title, most)
+        yield [whole] if whole is not None else []
 
     def _of(self, cut: Sequence[Passage]) -> list[Draft]:
         return [draft for draft in map(self.of_passage, cut) if draft is not None]
 
     def of_passage(self, passage: Passage) -> Draft | None:
         """Write the draft of a passage; None where it states too few facts."""
-        return prose_fact_draft(passage, self.facts, self.document, self.terms)
+        return prose_fact_draft(passage, self.facts, self.document, self.terms, self.product)
+
+    @cached_property
+    def product(self) -> str:
+        """Name of the program that the document is about; "" where it is about none."""
+        return product_of(self.document)
 
     @cached_property
     def facts(self) -> dict[str, Fact]:
-        """The facts of the document, by sentence."""
-        return facts_of(self.document, passages(self.document, self.config))
+        """The facts of the document that a question can ask for, by sentence."""
+        known = facts_of(self.document, passages(self.document, self.config))
+        if len(known) < FEWEST_OF_PROSE:
+            return known
+        return in_setting(known, self.product, self.document)
 
 
 def _foreign(text: str) -> str:

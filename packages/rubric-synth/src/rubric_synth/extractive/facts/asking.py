@@ -12,29 +12,22 @@ from typing import Final
 from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
-from rubric_synth.extractive.facts import relations
+from rubric_synth.extractive.facts import defining, relations, sound
 from rubric_synth.extractive.facts.clauses import ASIDE, NOUNS, Asked, Clause, clause_of, lowered
 from rubric_synth.extractive.facts.gate import subject_of
 from rubric_synth.extractive.facts.parsing import child, subtree, text_of
+from rubric_synth.extractive.facts.sound import FORMS, WORDS
 from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("facts")
 _CHANGES: Final = frozenset(_TABLE["kinds"]["change"].split())
 _ASKING: Final = frozenset(_TABLE["kinds"]["asking"].split())
-_PRAISE: Final = frozenset(_TABLE["gate"]["empty_complement"].split())
-_ORDINALS: Final = frozenset(_TABLE["gate"]["picking"].split())
-_PARTS: Final = frozenset(_TABLE["gate"]["no_definition"].split())
 _CONDITIONS: Final = frozenset({"if", "when", "unless"})
 _CONTRASTS: Final = frozenset({"whereas", "while"})
 _REASONS: Final = frozenset({("because", "of"), ("due", "to"), ("owing", "to")})
-_MANNER: Final = frozenset({"in", "as", "with", "by", "at", "on", "before", "after", "within"})
-_NAMING: Final = frozenset({"call", "term", "name", "know", "refer"})
-_NEGATED: Final = frozenset({"can", "may", "should"})
-_WEAKENING: Final = frozenset({"really", "just", "simply"})
 _UNBOUND: Final = frozenset({"it", "they", "them", "their", "its"})
 _WORDS: Final = range(3, 25)
 _FEWEST_OF_A_REASON: Final = 3
-_MOST_OF_A_TERM: Final = 6
 
 
 def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
@@ -45,11 +38,26 @@ def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
         names: Words that keep their capital.
     """
     clause = clause_of(doc, names)
-    if clause is None:
+    if clause is None or not _is_askable(clause):
         return None
     found = (rule(clause) for rule in _RULES)
     one = next((one for one in found if one is not None), None)
-    return one if one is not None and _reads_well(one.question) else None
+    if one is None or not _reads_well(one.question) or sound.is_cut(one.question):
+        return None
+    is_defined = one.kind == CriterionKind.DEFINITION
+    is_known = is_defined or sound.is_specific(clause)
+    return one if is_known and (is_defined or not sound.compares_openly(clause)) else None
+
+
+def _is_askable(clause: Clause) -> bool:
+    """Tell whether the subject of a clause is whole, and begins as a question can have it."""
+    first = clause.subject_words[0]
+    asides = [one for one in clause.subject.children if one.dep_ in ASIDE]
+    is_list = any(one.dep_ in {"conj", "cc"} for aside in asides for one in aside.subtree)
+    is_denied = bool(sound.negations(clause.subject_words))
+    if "," in clause.subject_text or " called " in clause.subject_text:
+        return False
+    return first.tag_ not in {"RB", "RBR", "IN"} and not is_list and not is_denied
 
 
 def _reads_well(question: str) -> bool:
@@ -69,7 +77,8 @@ def _cause(clause: Clause) -> Asked | None:
     reason: list[Token] = []
     for one in clause.doc:
         is_clause = one.dep_ == "mark" and one.lower_ in {"because", "since"}
-        if is_clause and one.head.dep_ == "advcl" and one.head.head == clause.root:
+        is_whole = one.head.pos_ in {"VERB", "AUX"} and subject_of(one.head) is not None
+        if is_clause and is_whole and one.head.dep_ == "advcl" and one.head.head == clause.root:
             reason = list(one.head.subtree)
         pair = one.nbor().lower_ if one.i + 1 < len(clause.doc) else ""
         if (one.lower_, pair) in _REASONS:
@@ -80,7 +89,59 @@ def _cause(clause: Clause) -> Asked | None:
             break
     if len(reason) < _FEWEST_OF_A_REASON:
         return None
-    return Asked(CriterionKind.CAUSE, f"why {clause.inverted(reason)}")
+    return _asked_with_rest(clause, CriterionKind.CAUSE, "why", reason)
+
+
+def _asked_with_rest(
+    clause: Clause, kind: CriterionKind, word: str, asked_for: list[Token]
+) -> Asked | None:
+    """Ask for a part of a clause by all the rest of it; None where the rest does not fit.
+
+    Args:
+        clause: The main clause.
+        kind: Of the fact.
+        word: That the question begins with.
+        asked_for: The words of the part.
+    """
+    if not _is_whole_part(clause.doc, asked_for):
+        return None
+    lead, rest = clause.lead_without(asked_for), clause.inverted(asked_for)
+    opening = lead.partition(" ")[0]
+    is_said = opening in WORDS["fronted"] and WORDS["bad_lead"].isdisjoint(lead.split())
+    if (lead and not is_said) or "," in rest or "," in lead:
+        return None
+    question = f"{lead}, {word} {rest}" if lead else f"{word} {rest}"
+    gone = {one.i for one in asked_for}
+    kept = [one for one in clause.doc if one.i not in gone]
+    if not sound.negations(kept) <= set(question.lower().split()):
+        return None
+    if any(one.tag_ in {"JJS", "RBS"} for one in kept):
+        return None  # the most of what, its page says
+    second = child(clause.root, "conj")
+    if second is not None and second.pos_ in {"VERB", "AUX"}:
+        return None  # which of two things the part belongs to, the parser guesses
+    return Asked(kind, question)
+
+
+def _is_whole_part(doc: Doc, part: list[Token]) -> bool:
+    """Tell whether words are all of a sentence from its start, or all of it up to its end."""
+    places = [one.i for one in part if not one.is_punct]
+    outside = [one.i for one in doc if not one.is_punct and one.i not in set(places)]
+    return not outside or max(places) < min(outside) or min(places) > max(outside)
+
+
+def _means(clause: Clause) -> Asked | None:
+    """How does … do it, by doing what?"""
+    for one in clause.root.children:
+        done = child(one, "pcomp")
+        is_by = one.dep_ in {"prep", "agent"} and one.lower_ == "by" and one.i > clause.root.i
+        if is_by and done is not None and done.tag_ == "VBG" and not sound.is_modal(clause):
+            is_denied = child(clause.root, "neg") is not None
+            is_named = clause.root.lemma_.lower() in WORDS["no_deed"]
+            if is_denied or is_named or child(done, "dobj", "prep") is None:
+                return None
+            return _asked_with_rest(clause, CriterionKind.RELATION, "how", list(one.subtree))
+    return None
 
 
 def _condition(clause: Clause) -> Asked | None:
@@ -103,10 +164,15 @@ def _condition(clause: Clause) -> Asked | None:
     condition = text_of(words)
     if clause.root.lemma_ in _CHANGES and is_named and clause.helper is None:
         question = f"what happens to {clause.subject_text} {lowered(condition, clause.names)}"
-        return Asked(CriterionKind.CONDITION, question)
+        return Asked(CriterionKind.CONDITION, question) if not clause.lead_without(words) else None
     if words[0].lower_ == "unless" or not is_named:
         return None
-    return Asked(CriterionKind.CONDITION, f"when {clause.inverted(words)}")
+    verb = clause.root.lemma_.lower()
+    complement = child(clause.root, "acomp")
+    state = complement.lemma_.lower() if complement is not None else verb
+    if {verb, state}.isdisjoint(FORMS["when_verbs"]) or sound.is_modal(clause):
+        return None  # one of many conditions
+    return _asked_with_rest(clause, CriterionKind.CONDITION, "when", words)
 
 
 def _comparison(clause: Clause) -> Asked | None:
@@ -116,22 +182,63 @@ def _comparison(clause: Clause) -> Asked | None:
         is_named = other is not None and other.pos_ in NOUNS
         if other is not None and is_named and one.lower_ == "than":
             return _which(clause, one, other)
-        if one.lower_ == "unlike" and one in clause.subject_words:
-            return None
         is_main = one.head == clause.root and clause.root.lemma_ == "differ"
-        parts = one.lower_ == "unlike" or (one.lower_ == "from" and is_main)
-        if other is not None and is_named and parts:
-            return _differ(clause, other)
+        if other is not None and is_named and one.lower_ == "from" and is_main:
+            return _differ(clause, other, one)
+        if one.lower_ == "unlike" and other is not None and one.head == clause.root:
+            is_pair = other.lemma_ == clause.subject.lemma_
+            return _differ(clause, other, one) if is_pair else None
         is_contrast = one.dep_ == "mark" and one.lower_ in _CONTRASTS
         own = subject_of(one.head) if is_contrast and one.head.head == clause.root else None
-        if own is not None and own.pos_ in NOUNS:
-            return _differ(clause, own)
+        if own is not None and own.pos_ in NOUNS and _are_counterparts(clause, own, one.head):
+            return _differ(clause, own, one)
     return None
 
 
-def _differ(clause: Clause, other: Token) -> Asked:
+def _are_counterparts(clause: Clause, other: Token, verb: Token) -> bool:
+    """Tell whether two clauses say the same kind of thing of two things of one kind."""
+    if other.lemma_ == clause.subject.lemma_:
+        return True
+    own, named = (
+        [one.lemma_.lower() for one in subtree(noun, ASIDE) if one.pos_ in {*NOUNS, "ADJ"}]
+        for noun in (clause.subject, other)
+    )
+    if own[:1] == named[:1]:
+        return True  # "head position" and "head movement"
+    said, denied = (child(one, "acomp", "dobj", "attr") for one in (clause.root, verb))
+    return said is not None and denied is not None and said.lemma_ == denied.lemma_
+
+
+def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
+    """How do this and that differ?
+
+    Args:
+        clause: The main clause.
+        other: What its subject is compared with.
+        mark: The word that parts them.
+    """
     named = lowered(text_of(subtree(other, ASIDE)), clause.names)
-    return Asked(CriterionKind.COMPARISON, f"how do {clause.subject_text} and {named} differ")
+    own = clause.subject_text
+    pair = f"{own} {named}".lower().split()
+    is_vague = any(any(map(str.isdigit, one)) or one in WORDS["no_pair"] for one in pair)
+    is_between = any(one.dep_ == "prep" and one != mark for one in clause.root.children)
+    lead = clause.lead if clause.subject.i < mark.i else ""
+    if is_vague or "," in own + named or (lead and not clause.may_lead):
+        return None
+    if clause.root.lemma_ == "differ" and is_between:
+        return None
+    question = f"how do {own} and {named} differ{_basis(clause, other)}"
+    return Asked(CriterionKind.COMPARISON, f"{lead}, {question}" if lead else question)
+
+
+def _basis(clause: Clause, other: Token) -> str:
+    """Return in what two things differ, where both clauses say it: "in viscosity"."""
+    own, theirs = child(clause.root, "dobj"), child(other.head, "dobj")
+    if own is None or theirs is None or own == theirs or own.tag_ != "NN":
+        return ""
+    degree, another = child(own, "amod"), child(theirs, "amod")
+    is_said = degree is not None and another is not None and degree.lemma_ != another.lemma_
+    return f" in {own.lemma_}" if is_said and own.lemma_ == theirs.lemma_ else ""
 
 
 def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
@@ -144,96 +251,53 @@ def _which(clause: Clause, than: Token, other: Token) -> Asked | None:
     gone = {one.i for one in than.subtree}
     end = max(compared[0].i, degree.i) + 1
     middle = clause.doc[clause.root.i + 1 : max(end, min(gone))]
-    rest = text_of([one for one in middle if one.i not in gone])
+    rest = text_of([one for one in middle if one.i not in gone and one.dep_ != "neg"])
+    rest = " ".join(word for word in rest.split() if word not in WORDS["dropped"])
     named = lowered(text_of(subtree(other, ASIDE)), clause.names)
     pair = " or ".join(sorted((clause.subject_text, named)))
+    words = set(pair.lower().split())
+    is_some = bool(words & (WORDS["no_pair"] - {"or"})) or any(map(str.isdigit, pair))
+    is_vague = is_some or "," in rest + named or bool(clause.lead)
+    if is_vague or not _is_of_degree(clause, compared[0]):
+        return None
     return Asked(CriterionKind.COMPARISON, f"which {clause.root.text} {rest}, {pair}")
 
 
-def _named(clause: Clause) -> Asked | None:
-    """What is …, of what has a name; or how is … defined?"""
-    kind, root = CriterionKind.DEFINITION, clause.root
-    if child(root, "auxpass") is None:
-        return None
-    preps = (one for one in root.children if one.dep_ == "prep" and one.lower_ == "as")
-    prep = next(preps, None)
-    if root.lemma_ == "define" and prep is not None:
-        verb = "are" if clause.is_plural else "is"
-        return Asked(kind, f"how {verb} {clause.subject_text} defined")
-    named = child(root, "oprd") or (child(prep, "pobj") if prep is not None else None)
-    if root.lemma_ not in _NAMING or named is None or named.pos_ not in NOUNS:
-        return None
-    words = subtree(named, ASIDE)
-    verb = "are" if named.tag_ == "NNS" else "is"
-    return Asked(kind, f"what {verb} {text_of(words)}") if len(words) <= _MOST_OF_A_TERM else None
-
-
-def _definition(clause: Clause) -> Asked | None:
-    """What is … ?"""
-    root = clause.root
-    attribute = child(root, "attr")
-    if not clause.is_copula or attribute is None or attribute.pos_ != "NOUN":
-        return None
-    limits = {"relcl", "acl", "prep"}
-    is_bare = not any(one.i > attribute.i and one.dep_ in limits for one in attribute.children)
-    is_measured = child(attribute, "nummod", "quantmod") is not None
-    is_of_each = clause.subject_words[0].lower_ in {"each", "every"}
-    before = [one for one in attribute.subtree if one.i < attribute.i]
-    is_denied = any(one.lower_ in {"no", "not"} for one in before) or child(root, "neg") is not None
-    praise = {one.lemma_.lower() for one in attribute.children if one.dep_ == "amod"} & _PRAISE
-    is_weak = any(one.lower_ in _WEAKENING for one in clause.doc)
-    is_singled_out = any(
-        one.tag_ in {"JJS", "RBS"} or one.lower_ in _ORDINALS or one.lower_ == "only"
-        for one in before
-    )
-    is_vague = attribute.lemma_.lower() in _PARTS
-    if is_bare or is_measured or is_of_each or is_denied or praise or is_weak:
-        return None
-    if is_singled_out or is_vague:
-        return None  # a property of it, and not what it is
-    question = clause.behind(f"what {root.text} {clause.subject_text}")
-    return Asked(CriterionKind.DEFINITION, question)
+def _is_of_degree(clause: Clause, compared: Token) -> bool:
+    """Tell whether a comparative says in what, of the verb itself: "denser", "more slowly"."""
+    degree = compared.head if compared.lower_ in {"more", "less"} else compared
+    if compared.lower_ in {"better", "worse", "less", "more"} and degree == compared:
+        return False
+    is_said = degree.head == clause.root and degree.dep_ in {"acomp", "advmod"}
+    target = degree.head if degree.dep_ == "amod" else None
+    has_degree = target is not None and target.head == clause.root and target.dep_ == "dobj"
+    return (is_said or has_degree) and degree.pos_ in {"ADJ", "ADV"}
 
 
 def _limit(clause: Clause) -> Asked | None:
-    """What must …, what can … not … ?"""
+    """What can … not … ?"""
     helper = clause.helper
     is_denied = child(clause.root, "neg") is not None
-    if helper is None:
+    if helper is None or helper.lower_ != "can" or not is_denied or not clause.may_lead:
         return None
-    must = helper.lower_ == "must" and not is_denied
-    if not must and helper.lower_ != "must" and not (helper.lower_ in _NEGATED and is_denied):
+    target = child(clause.root, "dobj")
+    if target is None or not sound.says_something(target) or not relations.is_named(clause):
         return None
-    if (found := relations.object_of(clause, CriterionKind.LIMIT)) is not None:
-        return found
-    return _must_be(clause) if must else None
-
-
-def _must_be(clause: Clause) -> Asked | None:
-    """What must … be, and how must … be done?"""
-    kind, root = CriterionKind.LIMIT, clause.root
-    complement = child(root, "acomp", "attr")
-    if complement is not None:
-        to = child(complement, "prep")
-        shown = f"be {complement.text} {to.text}" if to is not None else "be"
-        is_whole = complement.dep_ == "attr" or to is not None
-        return Asked(kind, f"what must {clause.subject_text} {shown}") if is_whole else None
-    behind = (one for one in root.children if one.i > root.i and one.dep_ == "prep")
-    has_manner = any(one.lower_ in _MANNER for one in behind)
-    if child(root, "auxpass") is None or not has_manner:
-        return None
-    return Asked(kind, f"how must {clause.subject_text} be {root.text}")
+    asked_for = relations.object_of(clause, CriterionKind.LIMIT)
+    return asked_for._replace(is_open=True) if asked_for is not None else None
 
 
 _RULES: Final[tuple[Callable[[Clause], Asked | None], ...]] = (
     _cause,
+    _means,
     _comparison,
     _condition,
     relations.quantity,
-    _named,
-    _definition,
+    defining.named,
+    defining.definition,
     _limit,
     relations.by_preposition,
+    relations.in_place,
     relations.in_passive,
     relations.for_purpose,
     relations.of_adjective,

@@ -8,6 +8,7 @@ from spacy.tokens import Doc, Token
 from rubric_core import CriterionKind
 from rubric_synth.extractive.facts.gate import subject_of
 from rubric_synth.extractive.facts.parsing import child, root_of, subtree, text_of
+from rubric_synth.tables import read_table
 
 ASIDE: Final = ("relcl", "appos", "parataxis")
 """What the name of a thing can do without."""
@@ -15,6 +16,11 @@ NOUNS: Final = frozenset({"NOUN", "PROPN"})
 _CONTRASTS: Final = frozenset({"whereas", "while", "although", "though"})
 _APART: Final = frozenset({"conj", "cc", "aux", "auxpass", "neg"})
 _LONGEST_SUBJECT: Final = 10
+_WORDS: Final = read_table("sound")["words"]
+_DROPPED: Final = frozenset(_WORDS["dropped"].split())
+_NO_LEAD: Final = frozenset(_WORDS["bad_lead"].split())
+_LONGEST_LEAD: Final = 7
+_FRONTED: Final = frozenset(_WORDS["fronted"].split())
 
 
 class Asked(NamedTuple):
@@ -23,6 +29,8 @@ class Asked(NamedTuple):
     kind: CriterionKind
     question: str
     required: tuple[str, ...] = ()
+    is_open: bool = False
+    """Whether it asks for one thing of many, which only fills up a task."""
 
 
 class Clause(NamedTuple):
@@ -72,8 +80,10 @@ class Clause(NamedTuple):
 
     def fronted(self) -> tuple[str, str]:
         """Return the verb that a question begins with, and the form of the main verb behind it."""
+        denial = child(self.root, "neg")
+        denied = denial.text if denial is not None else ""
         if self.is_copula:
-            return self.root.text, ""
+            return self.root.text, denied
         if self.helper is not None:
             others = [
                 one
@@ -82,16 +92,26 @@ class Clause(NamedTuple):
                 or one.dep_ == "neg"
                 or (one.dep_ == "advmod" and self.helper.i < one.i < self.root.i)
             ]
-            others = [one for one in others if one.lower_ != "then"]
+            kept = (one for one in others if _DROPPED.isdisjoint(t.lower_ for t in one.subtree))
+            others = [t for one in kept for t in one.subtree]
             words = sorted([*others, self.root], key=lambda one: one.i)
             return self.helper.text, " ".join(one.text for one in words)
-        return ("do" if self.root.tag_ == "VBP" else "does"), self.root.lemma_
+        verb = f"{denied} {self.root.lemma_}".lstrip()
+        return ("do" if self.root.tag_ == "VBP" else "does"), verb
 
     @property
     def lead(self) -> str:
         """What stands before the subject, such as "at low pressure"."""
         before = [one for one in self.doc if one.i < self.subject.left_edge.i]
-        return lowered(text_of(before), self.names)
+        kept = [one for one in before if one.lower_ not in _DROPPED]
+        return lowered(text_of(kept), self.names)
+
+    @property
+    def may_lead(self) -> bool:
+        """Whether what stands before the subject can stand before a question, or is nothing."""
+        words = self.lead.split()
+        is_plain = len(words) <= _LONGEST_LEAD and _NO_LEAD.isdisjoint(words)
+        return not words or (words[0] in _FRONTED and is_plain and "," not in self.lead)
 
     def what(self, verb: str) -> str:
         """Return the question for what the clause says behind its verb: "what does X contain".
@@ -103,8 +123,8 @@ class Clause(NamedTuple):
         return self.behind(f"what {first} {self.subject_text} {verb}")
 
     def behind(self, question: str) -> str:
-        """Return a question with what stands before the subject at its end."""
-        return f"{question} {self.lead}".rstrip()
+        """Return a question with what stands before the subject before it."""
+        return f"{self.lead}, {question}" if self.lead else question
 
     def inverted(self, without: Sequence[Token]) -> str:
         """Return the clause as a question has it behind its first word: "does the gas expand".
@@ -121,11 +141,17 @@ class Clause(NamedTuple):
             if one.dep_ in _APART or marks & _CONTRASTS or is_adverb:
                 gone |= {t.i for t in one.subtree}
         kept = [one for one in self.doc if one.i not in gone and one != self.root]
-        kept = [one for one in kept if one.lower_ != "then"]
-        lead = [one for one in kept if one.i < self.subject.i]
+        kept = [one for one in kept if one.lower_ not in _DROPPED]
         rest = [one for one in kept if one.i > self.subject.i and one.text != "."]
-        parts = (first, self.subject_text, verb, text_of(rest), lowered(text_of(lead), self.names))
+        parts = (first, self.subject_text, verb, text_of(rest))
         return " ".join(part for part in parts if part)
+
+    def lead_without(self, gone: Sequence[Token]) -> str:
+        """Return what stands before the subject, without what is asked for."""
+        places = {one.i for one in gone}
+        before = [one for one in self.doc if one.i < self.subject.left_edge.i]
+        kept = [one for one in before if one.i not in places and one.lower_ not in _DROPPED]
+        return lowered(text_of(kept), self.names)
 
 
 def lowered(text: str, names: frozenset[str]) -> str:
@@ -137,7 +163,9 @@ def lowered(text: str, names: frozenset[str]) -> str:
     """
     first = text.partition(" ")[0]
     bare = first.strip(",.").removesuffix("'s").removesuffix("’s")
-    is_name = bare in names or not (bare == "A" or bare[1:].replace("-", "").islower())
+    is_letter = bare[1:2] == "-"  # "P-waves"
+    is_word = bare == "A" or bare[1:].replace("-", "").islower()
+    is_name = bare in names or is_letter or not is_word
     return text if not text or is_name else text[0].lower() + text[1:]
 
 

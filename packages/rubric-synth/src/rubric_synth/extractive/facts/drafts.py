@@ -1,16 +1,19 @@
 """Drafts made of facts: question, criteria and reference answer of the same facts."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from rubric_synth import language, stages
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage
-from rubric_synth.extractive.facts import api, prose
+from rubric_synth.extractive.facts import api, opening, prose
 from rubric_synth.extractive.facts.fact import Fact, criteria_of
 from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.stages import CriterionDraft
 
 _FEWEST = 5
+FEWEST_OF_PROSE: Final = 3
+"""Facts that a question about prose asks for, at the least."""
 
 
 def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[stages.Draft]:
@@ -54,7 +57,11 @@ def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[s
 
 
 def prose_fact_draft(
-    passage: Passage, facts: Mapping[str, Fact], document: Document, terms: CorpusTerms
+    passage: Passage,
+    facts: Mapping[str, Fact],
+    document: Document,
+    terms: CorpusTerms,
+    product: str = "",
 ) -> stages.Draft | None:
     """Write the draft of a passage; None where it states too few facts.
 
@@ -63,13 +70,16 @@ def prose_fact_draft(
         facts: Those of the document, by sentence.
         document: Whose passage it is.
         terms: Weights of words in the collection.
+        product: Name of the program that the document is about; "" where it is about none.
     """
     found = prose.chosen(passage, facts, terms, document.title)
-    if len(found) < _FEWEST:
-        return None
     passage = prose.at_home(found, facts, passage)
+    if not product and not opening.has_title(passage):
+        found = [fact for fact in found if not opening.needs_opening(fact)]
+    if len(found) < FEWEST_OF_PROSE:
+        return None
     return stages.Draft(
-        question=prose.question_of(found, passage, prose.product_of(document)),
+        question=opening.question_of(found, passage, product),
         passage=passage.text,
         criteria=_with_keywords(found, terms),
         question_rationale="Each part has one answer that can be checked.",

@@ -27,6 +27,8 @@ class Fact(NamedTuple):
     sentence."""
     question: str = ""
     """What the question asks for it, in lower case and without its mark."""
+    is_open: bool = False
+    """Whether it asks for one thing of many, which only fills up a task."""
 
 
 def says_the_same(one: str, other: str) -> bool:

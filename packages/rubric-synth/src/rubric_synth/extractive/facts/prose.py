@@ -3,24 +3,25 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Token
 
 from rubric_core import CriterionKind
-from rubric_core.rewriting import patterns
 from rubric_judge.lexical.words import stem
 from rubric_synth import language
 from rubric_synth.cleaning.markup import sections
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage
-from rubric_synth.extractive.facts import asking, gate, parsing
+from rubric_synth.extractive.facts import asking, gate, parsing, sound
 from rubric_synth.extractive.facts.clauses import lowered
 from rubric_synth.extractive.facts.fact import Fact, says_the_same
+from rubric_synth.extractive.facts.opening import names_of
 from rubric_synth.extractive.facts.parsing import child, root_of, text_of
 from rubric_synth.extractive.phrases import CorpusTerms
-from rubric_synth.tables import phrase, read_table
+from rubric_synth.tables import phrase
 
 _WORDS: Final = range(7, 33)
 _MOST: Final = 6
@@ -30,34 +31,27 @@ _FEWEST_NEW: Final = 2
 """Words of a definition that the question does not hold."""
 _LEAK: Final = 8
 """Words of a run that a question may not share: `quality.leak_words` as it is by default."""
+_CODE: Final = re.compile(r"`[^`]*`")
 _TOKEN: Final = re.compile(r"\w+")
-_MOST_OF_A_KIND: Final = 3
+_MOST_OF_A_KIND: Final = 4
+_ENOUGH: Final = 3
+"""Facts with one answer each that no open one is added to."""
 _PICTURE: Final = phrase("picture")
 _HINT: Final = phrase("fact_hint")
-_ACTS: Final = re.compile(
-    rf"\b(?:{'|'.join(' '.join(read_table('facts')['kinds'].values()).split())})(?:e?s)?\b"
-)
-"""A verb that one of the rules asks about."""
 _POINTER: Final = phrase("fact_pointer")
 _ADDITION: Final = phrase("addition", re.NOFLAG)
-_GENERIC: Final = phrase("generic_opening")
-_SHARED: Final = 2
-"""Parts of a question that a heading shares words with, where it is their subject."""
-_FEWEST_MARKS: Final = 6
-_FEWEST_NAMED: Final = 4
-_FEWEST_SECTIONS: Final = 3
-_SHORTEST_NAME: Final = 4
-_MOST_NAMES: Final = 8
 _FEWEST_AT_HOME: Final = 3
 _BOLD_TITLE: Final = re.compile(
     r"^\s*(\*\*|__)[^*_]{2,80}\1[.:]?\s+(?=[A-Z])(?![A-Z]\w* (?:is|are)\b.{0,3}$)"
 )
+_CONCESSIONS: Final = frozenset({"although", "though", "while", "whereas"})
+_ANSWERS: Final = frozenset({"attr", "dobj", "prep", "agent", "xcomp", "acomp", "advcl", "oprd"})
+"""What a question asks for."""
 _TITLE_ALONE: Final = re.compile(r"^\W*(?:\w+\W{1,3}){1,6}$")
 _SUPPOSED: Final = phrase("supposed")
 _LINKS: Final = re.compile(r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b")
 _EMPHASIS: Final = re.compile(r"(?<![\w*])(\*{1,3})(?=\S)([^*]+)(?<=\S)\1(?![\w*])")
 """Marks about the term that a textbook's sentence introduces: "A **solute** is …"."""
-_NAME: Final = patterns(read_table("patterns")["prose_signs"])["name"]
 
 
 def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]:
@@ -124,51 +118,35 @@ def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
     plain = [_without_addition(raw) for raw in usable]
     found: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
-        first = doc[0]
-        known_word = first.lower_ in small or parsing.is_english(first.lower_)
-        is_name = first.tag_.startswith("NNP") and not known_word
-        fact = _fact(doc, known[raw], names | {first.text} if is_name else names)
-        if fact is not None:
+        own = names | {doc[0].text} if _begins_with_a_name(doc, small) else names
+        fact = _fact(doc, known[raw], own)
+        may_add = fact is not None and fact.kind == CriterionKind.DEFINITION
+        if fact is not None and (may_add or not sound.is_added(raw)):
             found[raw] = fact
     return found
 
 
-def names_of(text: str) -> frozenset[str]:
-    """Return the words that a text writes with a capital inside sentences more often than not."""
-    capital = Counter(_NAME.findall(text))
-    small = Counter(word for word in language.words(text) if word.islower())
-    return frozenset(word for word in capital if capital[word] > small[word.lower()])
+def _begins_with_a_name(doc: Doc, small: AbstractSet[str]) -> bool:
+    """Tell whether the first word keeps its capital: "Claviceps purpurea", no "Multilayer".
+
+    Args:
+        doc: The sentence.
+        small: Words that the text writes without a capital.
+    """
+    first, *rest = doc[:2]
+    if not first.tag_.startswith("NNP"):
+        return False
+    second = rest[0].text if rest else ""
+    if second.isalpha() and second.islower() and not parsing.is_english(second):
+        return True  # of a species
+    is_word = first.lower_ in small or parsing.is_english(first.lower_)
+    is_plain = is_word or sound.is_combined(first.text)
+    return not is_plain
 
 
 def _without_addition(raw: str) -> str:
     bare = _EMPHASIS.sub(r"\2", raw)
     return language.capital_first(_ADDITION.sub("", phrases.CITATION.sub("", bare)))
-
-
-def product_of(document: Document) -> str:
-    """Return the program that a document is about; "" for any other document.
-
-    Its name stands in the title, in the source's path, or, where the text shows code, in a third
-    of the sections.
-
-    Args:
-        document: Prose.
-    """
-    names = names_of(document.text)
-    counts = Counter(word for word in _NAME.findall(document.text) if word in names)
-    title, path = document.title.lower(), document.source.lower().rpartition("/")[2]
-    parts = [f"{one.heading} {' '.join(one.paragraphs)}" for one in sections(document.text)]
-    shows_code = document.text.count("`") >= _FEWEST_MARKS and len(parts) >= _FEWEST_SECTIONS
-    for name, count in counts.most_common(_MOST_NAMES):
-        low = name.lower()
-        is_titled = count >= _FEWEST_NAMED and len(low) >= _SHORTEST_NAME and low in path + title
-        is_product = any(letter.isupper() for letter in name[1:]) or shows_code
-        spread = sum(name in part for part in parts)
-        if (is_titled and is_product) or (
-            shows_code and count >= _FEWEST_NAMED and 3 * spread >= len(parts)
-        ):
-            return name
-    return ""
 
 
 def _is_candidate(raw: str) -> bool:
@@ -177,8 +155,9 @@ def _is_candidate(raw: str) -> bool:
         and raw.lstrip("*")[:1].isupper()
         and raw.endswith(".")
         and gate.is_plain(_EMPHASIS.sub(r"\2", raw))
-        and (_HINT.search(raw) is not None or _ACTS.search(raw) is not None)
+        and _HINT.search(raw) is not None
         and _POINTER.search(raw) is None
+        and sound.is_whole(raw)
     )
 
 
@@ -188,8 +167,11 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
     found = asking.asked(doc, names)
     if found is None:
         return None
-    sentence = _main_sentence(doc)
+    sentence = _main_sentence(doc, found.kind)
     told = language.stems(" ".join(language.content_words(sentence)))
+    is_broken = any(code not in doc.text for code in _CODE.findall(found.question))
+    if is_broken or not sentence:
+        return None  # a word was moved out of its marks, or no cut is sure
     if _shares_a_run(found.question, sentence):
         return None  # a leak of the rubric
     required = tuple(one for one in found.required if one)
@@ -202,6 +184,7 @@ def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None
         required=required,
         claim=lowered(sentence.rstrip("."), names),
         question=found.question,
+        is_open=found.is_open,
     )
 
 
@@ -213,15 +196,68 @@ def _shares_a_run(question: str, sentence: str) -> bool:
     return any(f" {' '.join(run)} " in told for run in runs)
 
 
-def _main_sentence(doc: Doc) -> str:
-    """Return a sentence without a second one that "and" or "but" joins to it."""
+def _main_sentence(doc: Doc, kind: CriterionKind) -> str:
+    """Return a sentence without what its question does not ask for; "" where no cut is sure.
+
+    That is a second sentence or a second verb that "and" or "but" joins to it, and a concession.
+
+    Args:
+        doc: The sentence.
+        kind: What its question asks for; of a comparison nothing is cut.
+    """
     root = root_of(doc)
-    for one in root.children if root is not None else ():
-        is_second = one.dep_ == "conj" and child(one, "nsubj", "nsubjpass") is not None
-        joins = child(root, "cc") if root is not None and is_second else None
-        if joins is not None and joins.i < one.left_edge.i:
-            return f"{text_of(list(doc[: joins.i]))}."
-    return doc.text
+    if root is None or kind == CriterionKind.COMPARISON:
+        return doc.text
+    for one in root.children:
+        start = _tail(root, one)
+        if start is not None and _says_enough(doc, root, start):
+            return f"{text_of(list(doc[:start]))}."
+    second = next(filter(_is_second, doc), None)
+    if second is None or second.head == root:
+        return doc.text
+    start = second.left_edge.i - 1
+    is_apart = start > root.i and doc[start].lower_ == "and" and doc[start - 1].text == ","
+    return f"{text_of(list(doc[:start]))}." if is_apart else ""
+
+
+def _is_second(token: Token) -> bool:
+    """Tell whether a verb of its own subject is joined to another one."""
+    subject = child(token, "nsubj", "nsubjpass")
+    return token.dep_ == "conj" and subject is not None and subject.pos_ in {"NOUN", "PROPN"}
+
+
+def _tail(root: Token, part: Token) -> int | None:
+    """Return where a part begins that only adds to a sentence; None where it is no such part."""
+    left = part.left_edge.i
+    if part.i < root.i or left <= root.i:
+        return None
+    if part.dep_ == "advcl":
+        mark = child(part, "mark")
+        is_aside = mark is not None and mark.lower_ in _CONCESSIONS
+        return left if is_aside and part.doc[left - 1].text == "," else None
+    if part.dep_ != "conj" or part.pos_ not in {"VERB", "AUX"}:
+        return None
+    has_subject = child(part, "nsubj", "nsubjpass") is not None
+    joint = child(root, "cc")
+    if joint is None and not has_subject and part.doc[left - 1].text == ",":
+        return left - 1 if gate.is_finite(part) else None
+    is_joint = joint is not None and joint.i == left - 1 and joint.lower_ == "and"
+    if joint is None or not is_joint or not gate.is_finite(part):
+        return None
+    between = part.doc[root.i : joint.i]
+    is_open = any(one.dep_ in {"relcl", "acl", "ccomp"} for one in between)  # whose verb it is
+    subject = child(part, "nsubj", "nsubjpass")
+    is_pointing = subject is not None and subject.lower_ in {"they", "it"}
+    has_comma = part.doc[joint.i - 1].text == ","
+    is_closed = has_comma or is_pointing if has_subject else not is_open
+    return joint.i if is_closed else None
+
+
+def _says_enough(doc: Doc, root: Token, end: int) -> bool:
+    """Tell whether what is left of a sentence holds what follows its verb, and is whole."""
+    is_followed = any(root.i < one.i < end and one.dep_ in _ANSWERS for one in root.children)
+    rest = [one for one in doc[end:] if one.head.i < end and one.i > end and not one.is_punct]
+    return is_followed and doc[end - 1].text != ")" and all(one.head == root for one in rest)
 
 
 def chosen(
@@ -247,15 +283,26 @@ def chosen(
         found.append((score / len(fact.question.split()) ** 0.5, place, fact))
     kept: list[tuple[int, Fact]] = []
     kinds = Counter[str]()
-    for _, at, fact in sorted(found, key=lambda one: -one[0]):
+    for _, at, fact in sorted(found, key=lambda one: (one[2].is_open, -one[0])):
+        if fact.is_open and len(kept) >= _ENOUGH:
+            break
         is_new = not any(
-            fact.question == other.question or says_the_same(fact.sentence, other.sentence)
+            fact.question == other.question
+            or says_the_same(fact.sentence, other.sentence)
+            or _is_short_for(fact, other)
+            or _is_short_for(other, fact)
             for _, other in kept
         )
         if len(kept) < _MOST and is_new and kinds[fact.kind] < _MOST_OF_A_KIND:
             kept.append((at, fact))
             kinds[fact.kind] += 1
     return [fact for _, fact in sorted(kept, key=lambda pair: pair[0])]
+
+
+def _is_short_for(fact: Fact, other: Fact) -> bool:
+    """Tell whether a definition is of the short form of what another one defines."""
+    is_defined = fact.kind == other.kind == CriterionKind.DEFINITION
+    return is_defined and f"({fact.question.split()[-1]})" in other.sentence
 
 
 def gathered(
@@ -316,28 +363,3 @@ def at_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) 
         is_same = language.stems(home) <= language.stems(title)
         return passage._replace(subject=home, context="" if is_same else title)
     return passage._replace(subject=title, context="")
-
-
-def question_of(facts: Sequence[Fact], passage: Passage, product: str) -> str:
-    """Ask for facts, what they are about first.
-
-    Args:
-        facts: Those that criteria are made of.
-        passage: Where they stand.
-        product: Name of the program that the document is about; "" where it is about none.
-    """
-    clauses = [fact.question for fact in facts]
-    asked_for = language.stems(" ".join(clauses))
-    own = language.stems(" ".join(language.content_words(passage.subject)))
-    shared = sum(bool(own & language.stems(clause)) for clause in clauses)
-    subject = passage.subject if shared >= _SHARED or not passage.context else ""
-    about: list[str] = []
-    for shown in (subject, passage.context, product):
-        name = ": ".join(one for one in shown.split(": ") if not _GENERIC.match(one))
-        is_told = language.stems(name) <= asked_for | language.stems(" ".join(about))
-        if name and not name.endswith("?") and not is_told:
-            about.append(name)
-    opening = f"{language.capital_first(' in '.join(about))}: " if about else ""
-    first, *others = clauses
-    first = first if opening else language.capital_first(first)
-    return " ".join([f"{opening}{first}?", *(f"{language.capital_first(o)}?" for o in others)])

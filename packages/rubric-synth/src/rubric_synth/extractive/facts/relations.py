@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from spacy.tokens import Token
@@ -10,6 +11,15 @@ from rubric_core import CriterionKind
 from rubric_synth.extractive.facts.clauses import NOUNS, Asked, Clause
 from rubric_synth.extractive.facts.figures import Figure, figure_in
 from rubric_synth.extractive.facts.parsing import child, subtree, text_of
+from rubric_synth.extractive.facts.sound import (
+    BEHIND,
+    FORMS,
+    WORDS,
+    has_one_complement,
+    is_focused,
+    is_modal,
+    says_something,
+)
 from rubric_synth.tables import read_table
 
 _TABLE: Final = read_table("facts")
@@ -18,18 +28,18 @@ _PREPOSITIONS: Final = {
     row["lemma"]: (frozenset(row["words"].split()), CriterionKind(row["kind"]))
     for row in _TABLE["preposition"]
 }
-_ADJECTIVES: Final = frozenset(_TABLE["adjectives"]["words"].split())
-_BY_WHICH: Final = frozenset({"from", "into", "through", "with", "as", "to"})
 _AT: Final = frozenset({"at", "above", "below", "within", "over", "to", "by"})
 _FEWEST_OF_A_REST: Final = 2
+_SPELLED: Final = frozenset(_TABLE["numbers"]["words"].split())
+_FEW: Final = frozenset({"1", "2", "3", "one", "two", "three"})
+_SHORTEST_OF_A_NAME: Final = 2
 _DIRECTION: Final = re.compile(r"^(?:in|out|up|down|for|back|side|east|west|north|south)wards?$")
-_NEEDS: Final = frozenset({"require", "need"})
 
 
 def quantity(clause: Clause) -> Asked | None:
     """How many, how large, at which temperature … ?"""
     figure = figure_in(clause.doc)
-    if figure is None:
+    if figure is None or not _is_plain(clause) or is_modal(clause):
         return None
     return next((one for one in _of_figure(clause, figure) if one is not None), None)
 
@@ -40,10 +50,11 @@ def _of_figure(clause: Clause, figure: Figure) -> Iterator[Asked | None]:
         pobj = child(prep, "pobj")
         if prep.lower_ not in _AT or pobj is None or clause.is_copula:
             continue
-        if figure.quantity and figure.is_in(pobj):
+        if figure.quantity and figure.quantity != "share" and figure.is_in(pobj):
             rest = clause.inverted(list(prep.subtree))
-            question = f"{prep.lower_} which {figure.quantity} {rest}"
-            yield Asked(CriterionKind.QUANTITY, question, figure.required)
+            question = clause.behind(f"{prep.lower_} which {figure.quantity} {rest}")
+            is_rate = child(pobj, "prep") is not None  # "0.3 mm per day" is no length
+            yield None if is_rate else Asked(CriterionKind.QUANTITY, question, figure.required)
 
 
 def _of_object(clause: Clause, figure: Figure) -> Asked | None:
@@ -53,15 +64,32 @@ def _of_object(clause: Clause, figure: Figure) -> Asked | None:
     if target is None or figure.number not in words:
         return None
     asked = ""
-    if clause.is_copula and figure.quantity:
+    is_measured = clause.subject.lemma_.lower() in FORMS["measured"]
+    if clause.is_copula and figure.quantity and is_measured:
         how = "how long" if figure.quantity == "time" else "how large"
         asked = f"{how} {clause.root.text} {clause.subject_text}"
     is_count = figure.number.head == target and figure.number.dep_ == "nummod"
     if is_count and not figure.quantity and target.tag_ == "NNS" and not clause.is_copula:
-        counted = [one for one in subtree(target, ("relcl", "appos")) if one.i > figure.number.i]
-        first, verb = clause.fronted()
-        asked = f"how many {text_of(counted)} {first} {clause.subject_text} {verb}"
+        asked = _count(clause, figure, target)
     return Asked(CriterionKind.QUANTITY, clause.behind(asked), figure.required) if asked else None
+
+
+def _count(clause: Clause, figure: Figure, target: Token) -> str:
+    """Ask how many; where a list of them follows, ask which they are; "" where neither tells."""
+    words = subtree(target, ("relcl", "appos", "acl"))
+    counted = text_of([one for one in words if one.i > figure.number.i])
+    is_list = any(one.text == ":" for one in clause.doc[target.i :])
+    before = {one.lower_ for one in target.children if one.i < figure.number.i}
+    heads = {one.lemma_.lower() for one in words}
+    is_incidental = not heads.isdisjoint(WORDS["no_count"]) or bool(before & {"the", "first"})
+    first, verb = clause.fronted()
+    if set(counted) & set(",:(") or " and " in counted or " or " in counted:
+        return ""
+    if is_list and figure.number.lower_ in _SPELLED and not before:
+        return f"which {figure.number.lower_} {counted} {first} {clause.subject_text} {verb}"
+    if is_incidental or figure.number.lower_ in _FEW or is_focused(clause) or len(before) > 1:
+        return ""
+    return f"how many {counted} {first} {clause.subject_text} {verb}"
 
 
 def object_of(clause: Clause, kind: CriterionKind) -> Asked | None:
@@ -121,30 +149,67 @@ def _is_program(clause: Clause) -> bool:
 
 def by_preposition(clause: Clause) -> Asked | None:
     """What does … depend on, consist of, lead to?"""
-    if not _is_plain(clause) or child(clause.root, "auxpass") is not None:
+    if not _asks_once(clause) or child(clause.root, "auxpass") is not None:
         return None
     nothing = (frozenset[str](), CriterionKind.RELATION)
-    words, kind = _PREPOSITIONS.get(clause.root.lemma_.lower(), nothing)
+    lemma = clause.root.lemma_.lower()
+    words, kind = _PREPOSITIONS.get(lemma, nothing)
     for prep in clause.root.children:
-        if prep.dep_ == "prep" and prep.lower_ in words and child(prep, "pobj", "pcomp"):
-            return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
+        target = child(prep, "pobj", "pcomp")
+        if prep.dep_ != "prep" or prep.lower_ not in words or target is None:
+            continue
+        if not says_something(target):
+            return None
+        if lemma == "range":
+            return _range(clause, prep)
+        if lemma in WORDS["open_verbs"] or (lemma, prep.lower_) == ("result", "in"):
+            return None  # one of many things
+        return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
     return None
+
+
+def _range(clause: Clause, prep: Token) -> Asked | None:
+    """In which range does … lie?"""
+    has_figure = any(one.like_num for one in prep.subtree)
+    first, _ = clause.fronted()
+    question = clause.behind(f"in which range {first} {clause.subject_text} lie")
+    return Asked(CriterionKind.QUANTITY, question) if has_figure else None
 
 
 def in_passive(clause: Clause) -> Asked | None:
     """What is … caused by, made from, divided into?"""
     root, lemma = clause.root, clause.root.lemma_.lower()
-    if not _is_plain(clause) or child(root, "auxpass") is None or lemma not in _KINDS["passive"]:
+    if child(root, "auxpass") is None or lemma not in FORMS["passive"]:
+        return None
+    if not _asks_once(clause) or not has_one_complement(clause) or is_focused(clause):
         return None
     is_cause = lemma in _KINDS["cause"]
     for prep in (one for one in root.children if one.i > root.i):
-        if prep.dep_ == "agent" or (prep.dep_ == "prep" and prep.lower_ in _BY_WHICH):
-            if child(prep, "pobj") is None:
+        if prep.dep_ == "agent" or lemma in BEHIND.get(prep.lower_, ()):
+            target = child(prep, "pobj")
+            if target is None or not says_something(target):
                 continue
             by_cause = is_cause and prep.dep_ == "agent"
             kind = CriterionKind.CAUSE if by_cause else CriterionKind.RELATION
-            return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
+            particle = child(root, "prt")
+            verb = f"{clause.fronted()[1]} {particle.text if particle is not None else ''}".rstrip()
+            return _of(clause, kind, f"{verb} {prep.lower_}", prep)
     return None
+
+
+def in_place(clause: Clause) -> Asked | None:
+    """Where is … located?"""
+    root = clause.root
+    is_placed = root.lemma_.lower() in FORMS["placed"] and child(root, "auxpass") is not None
+    if not is_placed or not _asks_once(clause) or not has_one_complement(clause):
+        return None
+    prep = next((one for one in root.children if one.dep_ == "prep" and one.i > root.i), None)
+    target = child(prep, "pobj") if prep is not None else None
+    if prep is None or target is None or prep.lower_ not in WORDS["places"]:
+        return None
+    first, verb = clause.fronted()
+    question = clause.behind(f"where {first} {clause.subject_text} {verb}")
+    return Asked(CriterionKind.RELATION, question) if says_something(target) else None
 
 
 def for_purpose(clause: Clause) -> Asked | None:
@@ -152,7 +217,7 @@ def for_purpose(clause: Clause) -> Asked | None:
     root = clause.root
     purpose = child(root, "xcomp", "advcl")
     is_used = root.lemma_ == "use" and child(root, "auxpass") is not None
-    if not is_used or not _is_plain(clause) or purpose is None or purpose.i < root.i:
+    if not is_used or not _asks_once(clause) or purpose is None or purpose.i < root.i:
         return None
     if child(purpose, "aux") is None or child(purpose, "mark") is not None:
         return None
@@ -162,25 +227,55 @@ def for_purpose(clause: Clause) -> Asked | None:
 def of_adjective(clause: Clause) -> Asked | None:
     """What is … proportional to, responsible for?"""
     complement = child(clause.root, "acomp")
-    if not clause.is_copula or not _is_plain(clause) or complement is None:
+    if not clause.is_copula or not _asks_once(clause) or complement is None:
         return None
     prep = child(complement, "prep")
-    if complement.lemma_ not in _ADJECTIVES or prep is None or child(prep, "pobj") is None:
+    target = child(prep, "pobj", "pcomp") if prep is not None else None
+    if complement.lemma_ not in FORMS["of_adjective"] or prep is None or target is None:
         return None
-    return Asked(CriterionKind.RELATION, clause.what(f"{complement.text} {prep.text}"))
+    if not says_something(target) or any(one.dep_ == "conj" for one in complement.children):
+        return None
+    if not list(target.children):
+        return None
+    degrees = (one for one in complement.children if one.dep_ == "advmod")
+    how = text_of([one for one in degrees if one.lower_ not in WORDS["dropped"]])
+    shown = " ".join(part for part in (how, complement.text, prep.text) if part)
+    return Asked(CriterionKind.RELATION, clause.what(shown))
 
 
 def of_verb(clause: Clause) -> Asked | None:
-    """What does … cause, contain, require?"""
+    """What does … cause, contain, secrete?"""
     lemma = clause.root.lemma_.lower()
-    if not _is_plain(clause) or child(clause.root, "auxpass") is not None:
+    if not _asks_once(clause) or child(clause.root, "auxpass") is not None:
         return None
-    if lemma in _KINDS["cause"]:
-        return object_of(clause, CriterionKind.CAUSE)
-    if lemma in _KINDS["relation"]:
-        kind = CriterionKind.LIMIT if lemma in _NEEDS else CriterionKind.RELATION
-        return object_of(clause, kind)
-    return None
+    if lemma not in FORMS["active"] or not is_named(clause) or is_focused(clause):
+        return None
+    target = child(clause.root, "dobj")
+    if target is None or not says_something(target) or _says_how(clause):
+        return None
+    if lemma in _KINDS["program"] and _is_program(clause):
+        return None
+    kind = CriterionKind.CAUSE if lemma in _KINDS["cause"] else CriterionKind.RELATION
+    found = object_of(clause, kind)
+    return found._replace(is_open=True) if found is not None else None
+
+
+def _says_how(clause: Clause) -> bool:
+    """Tell whether a sentence says by doing what, which is its point."""
+    pairs = pairwise(clause.doc)
+    return any(one.lower_ == "by" and after.tag_ == "VBG" for one, after in pairs)
+
+
+def is_named(clause: Clause) -> bool:
+    """Tell whether the subject is a short name: a word, an acronym, a species."""
+    words = [one for one in clause.subject_words if one.lower_ not in {"the", "a", "an"}]
+    is_plural = clause.subject.tag_ == "NNS"
+    return len(words) <= _SHORTEST_OF_A_NAME and not (len(words) == 1 and is_plural)
+
+
+def _asks_once(clause: Clause) -> bool:
+    """Tell whether a clause denies nothing, says no "may", and can be asked with its opening."""
+    return _is_plain(clause) and not is_modal(clause) and clause.may_lead
 
 
 def _is_plain(clause: Clause) -> bool:

@@ -1,0 +1,162 @@
+"""What keeps a question of prose from having one right answer that an expert knows.
+
+The gate leaves out sentences that do not stand alone; the rules here read what stands alone, and
+leave out what would be asked in vain.
+"""
+
+import re
+from typing import Final
+
+from spacy.tokens import Token
+
+from rubric_synth.extractive.facts.clauses import NOUNS, Clause
+from rubric_synth.tables import phrase, read_table
+
+_TABLE: Final = read_table("sound")
+WORDS: Final = {name: frozenset(words.split()) for name, words in _TABLE["words"].items()}
+"""Lists of words, by lemma."""
+FORMS: Final = {name: frozenset(words.split()) for name, words in _TABLE["forms"].items()}
+"""Verbs and nouns that one of the rules of asking takes."""
+BEHIND: Final = {name: frozenset(words.split()) for name, words in _TABLE["behind"].items()}
+"""Verbs of a passive by the preposition that their answer stands behind."""
+
+
+def _phrase(name: str) -> re.Pattern[str]:
+    row = _TABLE[name]
+    return re.compile(f"{row['before']}(?:{'|'.join(row['any'])}){row['after']}", re.IGNORECASE)
+
+
+_UNSOUND: Final = _phrase("unsound")
+_NO_OPENING: Final = re.compile(_phrase("no_opening").pattern)
+_LOST_TAIL: Final = _phrase("lost_tail")
+_TITLE: Final = _phrase("unsound_title")
+_ADDED: Final = _phrase("added")
+_COMBINING: Final = _phrase("combining")
+_GENERIC: Final = phrase("generic_opening")
+_MOST_OF_A_TITLE: Final = 9
+_NAMING: Final = frozenset({"compound", "poss", "nmod"})
+
+
+def is_whole(sentence: str) -> bool:
+    """Tell whether a sentence adds to no other, shows no picture, and has lost no part.
+
+    Args:
+        sentence: Not parsed yet, as the document has it.
+    """
+    bare = _ADDED.sub("", sentence)
+    return _NO_OPENING.match(bare) is None and _UNSOUND.search(bare) is None
+
+
+def is_combined(word: str) -> bool:
+    """Tell whether a word begins with what makes words of others: "Multilayer"."""
+    return _COMBINING.match(word) is not None
+
+
+def is_added(sentence: str) -> bool:
+    """Tell whether the opening of a sentence joins it to others: "For example, …"."""
+    return _ADDED.match(sentence) is not None
+
+
+def is_title(title: str) -> bool:
+    """Tell whether a title can stand before a question, as what it is about."""
+    return (
+        bool(title)
+        and len(title.split()) <= _MOST_OF_A_TITLE
+        and title[:1].isalpha()
+        and _TITLE.match(title) is None
+        and _GENERIC.match(title) is None
+    )
+
+
+def is_cut(question: str) -> bool:
+    """Tell whether a question ends in a word that something must follow."""
+    return _LOST_TAIL.search(question) is not None
+
+
+def compares_openly(clause: Clause) -> bool:
+    """Tell whether a sentence compares with nothing that it names: "a more practical set"."""
+    words = {one.lower_ for one in clause.doc}
+    if not words.isdisjoint({"than", "compared", "relative", "whereas"}):
+        return False
+    return any(_is_open_comparative(one) for one in clause.doc)
+
+
+def _is_open_comparative(token: Token) -> bool:
+    if token.tag_ not in {"JJR", "RBR"}:
+        return False
+    before = token.nbor(-1).lower_ if token.i else ""
+    if token.lower_ in WORDS["no_comparison"]:
+        is_degree = token.lower_ in {"more", "less"} and token.head.pos_ in {"ADJ", "ADV"}
+        return is_degree and before not in {"or", "one", "no"}
+    return before not in {"no", "or", "the"}
+
+
+def is_specific(clause: Clause) -> bool:
+    """Tell whether the subject of a clause names what its question is about without the page."""
+    subject = clause.subject
+    lemma = subject.lemma_.lower()
+    parts = [one for one in subject.children if one.dep_ not in {"det", "punct"}]
+    names = (one for one in parts if one.pos_ in NOUNS and one.dep_ in _NAMING)
+    behind = [one for one in parts if one.i > subject.i and one.dep_ in {"prep", "acl", "relcl"}]
+    if behind or subject.pos_ == "PROPN":
+        return True
+    if any(one.lower_ not in WORDS["sizes"] for one in names):
+        return True
+    is_bare = all(one.dep_ in {"conj", "cc"} for one in parts)
+    is_one_of_many = clause.subject_words[0].lower_ == "the" and subject.tag_ == "NNS"
+    if is_bare and (is_one_of_many or lemma in WORDS["generic"]):
+        return False
+    sizes = [one for one in parts if one.lower_ in WORDS["sizes"]]
+    is_vague = lemma in WORDS["relational"] | WORDS["generic"]
+    return not (is_vague and len(sizes) == len(parts))
+
+
+def has_one_complement(clause: Clause) -> bool:
+    """Tell whether one phrase alone follows the verb, so that its question has one slot."""
+    behind = [one for one in clause.root.children if one.i > clause.root.i]
+    slots = [one for one in behind if one.dep_ in {"prep", "agent", "dobj", "xcomp", "advcl"}]
+    return len(slots) == 1
+
+
+def is_modal(clause: Clause) -> bool:
+    """Tell whether a verb says what may be, which is one thing of many."""
+    return clause.helper is not None and clause.helper.lower_ in WORDS["modals"]
+
+
+def is_focused(clause: Clause) -> bool:
+    """Tell whether a predicate turns on a word that its question leaves out: "only", "even"."""
+    behind = clause.doc[clause.root.i :]
+    words = {one.lower_ for one in behind}
+    is_limit = any(one.lower_ == "as" and _follows_degree(one) for one in behind)
+    return is_limit or not words.isdisjoint(WORDS["focused"])
+
+
+def _follows_degree(token: Token) -> bool:
+    return token.i > 0 and token.nbor(-1).lower_ in {"many", "much", "long", "few", "far", "soon"}
+
+
+def says_something(target: Token) -> bool:
+    """Tell whether a noun that answers a question names something: not "other forms"."""
+    words = target.doc[target.i :]
+    lemma = target.lemma_.lower()
+    is_crowd = lemma in WORDS["crowd"] or target.lower_ in {"other", "another"}  # "each other"
+    if is_crowd or any(one.lower_ in WORDS["crowd"] for one in target.children):
+        return False
+    if lemma not in WORDS["empty_answer"]:
+        return True
+    lists = {"including", "such", "like", "namely", ":", "called", "that", "which", "whose"}
+    seconds = (one for one in target.children if one.dep_ == "conj")
+    is_list = any(one.lower_ in lists for one in words)
+    if is_list or any(one.lemma_.lower() not in WORDS["empty_answer"] for one in seconds):
+        return True
+    before = [one for one in target.children if one.i < target.i and one.dep_ != "det"]
+    is_said = any(one.lower_ not in WORDS["empty_before"] and not one.like_num for one in before)
+    if before and not is_said:
+        return False
+    behind = [one for one in target.children if one.i > target.i and one.dep_ in {"prep", "acl"}]
+    return is_said or bool(behind)
+
+
+def negations(tokens: list[Token]) -> set[str]:
+    """Return the words of denial among words."""
+    return {one.lower_ for one in tokens} & WORDS["negations"]
