@@ -31,6 +31,7 @@ from rubric_core import Criterion, Grounding, PolicyView, Rubric, Task, read_tas
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
+    from multiprocessing.context import SpawnProcess
 
 CLAIM = "a step writes and learns three times as many tokens where prompts are read once a group"
 TARGET = 3.0
@@ -136,10 +137,12 @@ def compare(workload: Workload, folder: Path, sides: tuple[str, ...]) -> dict[st
     context = multiprocessing.get_context("spawn")
     found: dict[str, list[Step]] = {side: [] for side in sides}
     ends: dict[str, Connection] = {}
+    processes: list[SpawnProcess] = []
     for side in sides:
         ends[side], theirs = context.Pipe()
         given = (side, workload, folder, theirs)
-        context.Process(target=take_turns, args=given, daemon=True).start()
+        processes.append(context.Process(target=take_turns, args=given, daemon=True))
+        processes[-1].start()
         theirs.close()
     for number in range(workload.steps):
         for side, end in ends.items():
@@ -147,6 +150,9 @@ def compare(workload: Workload, folder: Path, sides: tuple[str, ...]) -> dict[st
             found[side].append(end.recv())
             step = found[side][-1]
             print(f"step {number}: {side} {step.rate:.2f} tokens/CPU-s {step}", flush=True)
+    for process in processes:  # before the folder goes that they write to
+        process.terminate()
+        process.join()
     return record(workload, {side: steps[1:] or steps for side, steps in found.items()})
 
 

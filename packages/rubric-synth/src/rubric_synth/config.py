@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -23,6 +24,8 @@ TaskType = Literal["open", "quantitative", "code"]
 Corruption = Literal["half", "first_sentence", "terms", "numbers"]
 
 
+FEWEST_BY_RULES: Final = 3
+"""Facts of a task that rules write about prose."""
 KNOWN_LANGUAGES: Final = word_set("languages")
 """Codes that the library that tells languages knows."""
 
@@ -120,7 +123,8 @@ class QualityConfig(_Config):
     """What a task must be to enter the dataset."""
 
     min_criteria: int = Field(default=5, ge=1)
-    """Fewest criteria of a rubric."""
+    """Fewest criteria of a rubric; 3 by default where rules write it, which ask of prose only what
+    has one answer."""
     max_criteria: int = Field(default=10, ge=1)
     """Most criteria of a rubric."""
     min_total_weight: float = Field(default=5.0, gt=0.0)
@@ -244,6 +248,21 @@ class SynthConfig(_Config):
         """The model that judges; None where a program or a plugin does."""
         reader = reader_of(self.quality.judge)
         return reader if isinstance(reader, JudgeConfig) else None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fewer_criteria_by_rules(cls, values: object) -> object:
+        """Let tasks that rules write have fewer criteria, unless something else is said."""
+        if not isinstance(values, Mapping):
+            return values
+        given = cast("Mapping[str, object]", values)
+        synthesiser, quality = given.get("synthesiser", {}), given.get("quality", {})
+        if isinstance(synthesiser, LLMConfig) or not isinstance(quality, Mapping):
+            return given
+        if isinstance(synthesiser, Mapping) and "model" in synthesiser:
+            return given
+        least = {"min_criteria": FEWEST_BY_RULES} | dict(cast("Mapping[str, object]", quality))
+        return {**given, "quality": least}
 
     @model_validator(mode="after")
     def _leaves_a_test_split(self) -> SynthConfig:

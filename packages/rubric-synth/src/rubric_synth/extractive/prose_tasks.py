@@ -11,12 +11,11 @@ from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
 from rubric_synth import language, tables
 from rubric_synth.cleaning.markup import sections
-from rubric_synth.config import ExtractiveConfig
+from rubric_synth.config import FEWEST_BY_RULES, ExtractiveConfig
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage, passages
 from rubric_synth.extractive.facts import Fact, facts_of
 from rubric_synth.extractive.facts.drafts import (
-    FEWEST_OF_PROSE,
     api_fact_drafts,
     prose_fact_draft,
 )
@@ -61,7 +60,7 @@ class _Asked:
         drafts = self._drafts(cut)
         if not drafts:
             if cut:
-                detail = f"{len(self.facts)} facts, no passage with {FEWEST_OF_PROSE}"
+                detail = f"{len(self.facts)} facts, no passage with {FEWEST_BY_RULES}"
                 raise StageRefusal(RejectionReason.TOO_FEW_FACTS, detail)
             shortest = self.config.min_passage_words
             detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
@@ -71,7 +70,7 @@ class _Asked:
 
     def _drafts(self, cut: Sequence[Passage]) -> list[Draft]:
         """Write the drafts of passages, of longer ones where no shorter one makes a rubric."""
-        if len(self.facts) < FEWEST_OF_PROSE:
+        if len(self.facts) < FEWEST_BY_RULES:
             return []
         best: list[Draft] = []
         for found in self._cuts(cut):
@@ -105,7 +104,7 @@ class _Asked:
     def facts(self) -> dict[str, Fact]:
         """The facts of the document that a question can ask for, by sentence."""
         known = facts_of(self.document, passages(self.document, self.config))
-        if len(known) < FEWEST_OF_PROSE:
+        if len(known) < FEWEST_BY_RULES:
             return known
         return in_setting(known, self.product, self.document)
 

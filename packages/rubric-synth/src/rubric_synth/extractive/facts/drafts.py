@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rubric_synth import language, stages
+from rubric_synth.config import FEWEST_BY_RULES
 from rubric_synth.document import Document, RejectionReason, parse_entry
 from rubric_synth.extractive.claims import Passage
 from rubric_synth.extractive.facts import api, opening, prose
@@ -11,9 +12,8 @@ from rubric_synth.extractive.facts.fact import Fact, criteria_of
 from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.stages import CriterionDraft
 
-_FEWEST = 5
-FEWEST_OF_PROSE: Final = 3
-"""Facts that a question about prose asks for, at the least."""
+_FEWEST: Final = 5
+"""Facts that a question about a page asks for, at the least."""
 
 
 def api_fact_drafts(document: Document, terms: CorpusTerms, most: int) -> list[stages.Draft]:
@@ -76,7 +76,7 @@ def prose_fact_draft(
     passage = prose.at_home(found, facts, passage)
     if not product and not opening.has_title(passage):
         found = [fact for fact in found if not opening.needs_opening(fact)]
-    if len(found) < FEWEST_OF_PROSE:
+    if len(found) < FEWEST_BY_RULES:
         return None
     return stages.Draft(
         question=opening.question_of(found, passage, product),
