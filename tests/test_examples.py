@@ -1,18 +1,22 @@
 """The examples run as they are, and show what they say that they show."""
 
 import ast
+import importlib
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from rubric_core import read_tasks
+from rubric_core import Criterion, Grounding, Rubric, Task, read_tasks
 from rubric_synth import check_dataset, dataset_statistics
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
 STAGES = ("base", "sft", "grpo")
 
@@ -155,7 +159,9 @@ def test_the_quickstart_shows_answers_of_a_real_model(of_real_model: tuple[Path,
     folder, printed = of_real_model
 
     content = json.loads((folder / "comparison.json").read_text("utf-8"))
-    assert {"negated", "shuffled", "learned_template"} <= set(content["heldout"]["controls"])
+    controls = content["heldout"]["controls"]
+    assert {"negated", "shuffled", "learned_template"} <= set(controls)
+    assert {"context_start", "nearest_sentences", "sft_closed"} <= set(controls)
     assert {"a", "b", "mean", "ci_low", "ci_high", "n"} <= set(content["differences"][0])
     caution = "A fast run, of 1 step: its figures mean nothing. "
     assert content["result"].startswith(f"{caution}GRPO")
@@ -167,6 +173,36 @@ def test_the_quickstart_shows_answers_of_a_real_model(of_real_model: tuple[Path,
     for one in content["answers"]:
         assert set(one["answers"]) == set(STAGES)
         assert one["answers"]["base"].split()[0] in printed
+
+
+def test_what_copies_the_context_is_no_longer_than_an_answer(
+    examples: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(examples), *sys.path])
+    quickstart = importlib.import_module("quickstart")
+    criterion = Criterion(id="c", weight=1, description="Says that it pumps.")
+    tasks = [
+        Task(
+            question=f"What does {name} move?",
+            grounding=Grounding(f"The pump {name} moves water."),
+            rubric=Rubric(criteria=(criterion,)),
+            doc_hash=name * 64,
+        )
+        for name in "ab"
+    ]
+    text = "the pump moves water up the hill " * 40
+    policy = build_tiny_policy([text], TinyConfig(), seed=0)
+    scale = replace(quickstart.TINY["fast"], tokens=24)
+    proof = quickstart.Proof(tasks, tasks, scale=scale, seed=0, codec=policy.codec)
+
+    def write(_task: Task) -> str:
+        return text
+
+    copy: Callable[[Task], str] = proof._no_longer_than_answers(write)
+    copied = copy(tasks[0])
+
+    assert len(policy.codec.encode_text(copied)) == 24
+    assert text.startswith(copied.strip())
 
 
 @pytest.mark.slow
