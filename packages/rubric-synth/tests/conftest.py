@@ -106,7 +106,7 @@ station passes through both bulges every day and records two high waters. The ti
 difference between high water and low water at a station. Spring tides occur when the pull of the
 sun adds to the pull of the moon. Neap tides occur when both bodies stand at right angles to each
 other. In a funnel shaped estuary the tidal range can reach 12.5 metres at the head of the bay.
-The speed of the tidal wave depends on the depth of the water. A forecast of the
+The speed of the tidal wave depends on the depth of the sea. A forecast of the
 tidal range must not be used during a storm surge, because the wind raises the water level.
 Harbour pilots combine the forecast with gauge readings before a ship enters the harbour.
 """
@@ -123,7 +123,7 @@ when the kitchen is warm. Bakers keep the temperature of the dough near 24.5 °C
 Salt reduces the growth of the yeast and strengthens the gluten network. The flavour of the dough
 depends on lactic bacteria that grow in a cold cellar. Dough with
 rye flour cannot hold as much gas, because rye proteins form no continuous network. The end
-of the rise is determined by the supply of sugar in the dough.
+of the rise is determined by the supply of glucose in the dough.
 """
 
 _STEEL = """# Corrosion of steel
