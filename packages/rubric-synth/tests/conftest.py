@@ -106,7 +106,7 @@ station passes through both bulges every day and records two high waters. The ti
 difference between high water and low water at a station. Spring tides occur when the pull of the
 sun adds to the pull of the moon. Neap tides occur when both bodies stand at right angles to each
 other. In a funnel shaped estuary the tidal range can reach 12.5 metres at the head of the bay.
-Shallow water slows the tidal wave and makes the flood shorter than the ebb. A forecast of the
+The speed of the tidal wave depends on the depth of the sea. A forecast of the
 tidal range must not be used during a storm surge, because the wind raises the water level.
 Harbour pilots combine the forecast with gauge readings before a ship enters the harbour.
 """
@@ -122,8 +122,8 @@ when wheat proteins absorb water and are stretched by kneading. The activity of 
 when the kitchen is warm. Bakers keep the temperature of the dough near 24.5 °C for an even crumb.
 Salt reduces the growth of the yeast and strengthens the gluten network. The flavour of the dough
 depends on lactic bacteria that grow in a cold cellar. Dough with
-rye flour cannot hold as much gas, because rye proteins form no continuous network. The baker
-judges the end of the rise by pressing a finger into the surface of the dough.
+rye flour cannot hold as much gas, because rye proteins form no continuous network. The end
+of the rise is determined by the supply of glucose in the dough.
 """
 
 _STEEL = """# Corrosion of steel
@@ -138,7 +138,7 @@ concentration of oxygen is low. A zinc anode protects the hull because zinc give
 more readily than iron. Engineers replace the zinc anode when about 80 % of its mass is consumed.
 Paint reduces the speed of corrosion by keeping oxygen away from the metal surface. Cathodic
 protection cannot stop the corrosion of dry steel plates, unless spray keeps the surface wet.
-Inspection of the hull in dry dock reveals the depth of the pits.
+The growth of the pits is determined by the chloride in the water of the harbour.
 """
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from rubric_core import ConfigError
-from rubric_synth import SynthConfig, load_config
+from rubric_synth import QualityConfig, SynthConfig, load_config
 from rubric_synth.config import KNOWN_LANGUAGES
 from rubric_synth.sources.raw_text import _identifier
 
@@ -124,3 +124,40 @@ def test_a_location_holds_the_keys_of_the_file_alone(tmp_path: Path) -> None:
     model = "{model: m, api_base: nowhere}"
     message = _refused(tmp_path, f"synthesiser: {{type: llm, model: {model}}}")
     assert "synthesiser.model.api_base: an address" in message
+
+
+_BY_A_MODEL = "synthesiser: {type: llm, model: {model: openai/gpt-4.1-mini}}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "fewest"),
+    [
+        ("", 3),
+        ("quality: {max_criteria: 4}", 3),
+        ("synthesiser: {type: extractive}", 3),
+        ("quality: {min_criteria: 5}", 5),
+        ("quality: {min_criteria: 2}", 2),
+        (_BY_A_MODEL, 5),
+        (f"{_BY_A_MODEL}quality: {{leak_words: 9}}", 5),
+        (f"{_BY_A_MODEL}quality: {{min_criteria: 3}}", 3),
+    ],
+)
+def test_rules_may_write_fewer_criteria_than_a_model_unless_a_file_says_how_many(
+    tmp_path: Path, text: str, fewest: int
+) -> None:
+    config = load_config(_written(tmp_path, text))
+    assert config.quality.min_criteria == fewest
+    assert SynthConfig.model_validate(config.model_dump(mode="json")) == config
+    assert SynthConfig.model_validate_json(config.model_dump_json()) == config
+
+
+def test_checks_that_are_made_beforehand_keep_their_fewest_criteria() -> None:
+    assert SynthConfig().quality.min_criteria == 3
+    assert SynthConfig(quality=QualityConfig()).quality.min_criteria == 5
+    assert SynthConfig(quality=QualityConfig(min_criteria=4)).quality.min_criteria == 4
+
+
+def test_a_synthesiser_made_beforehand_decides_how_few_criteria_there_are(tmp_path: Path) -> None:
+    by_a_model = load_config(_written(tmp_path, _BY_A_MODEL)).synthesiser
+    assert SynthConfig(synthesiser=by_a_model).quality.min_criteria == 5
+    assert SynthConfig(synthesiser=SynthConfig().synthesiser).quality.min_criteria == 3

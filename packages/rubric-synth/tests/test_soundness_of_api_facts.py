@@ -279,7 +279,7 @@ def test_running_text_gives_no_reasons_relations_or_comparisons(note: str) -> No
 
 
 def test_running_text_says_what_a_term_means() -> None:
-    (fact,) = api.note_facts(_entry(notes=("A neap tide is a tide with the smallest range.",)))
+    (fact,) = api.note_facts(_entry(notes=("A neap tide is a tide that has the smallest range.",)))
     assert fact.question == "what is a neap tide"
 
 

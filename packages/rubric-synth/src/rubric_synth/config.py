@@ -255,14 +255,14 @@ class SynthConfig(_Config):
         """Let tasks that rules write have fewer criteria, unless something else is said."""
         if not isinstance(values, Mapping):
             return values
-        given = cast("Mapping[str, object]", values)
-        synthesiser, quality = given.get("synthesiser", {}), given.get("quality", {})
+        settings = cast("Mapping[str, object]", values)
+        synthesiser, quality = settings.get("synthesiser", {}), settings.get("quality", {})
         if isinstance(synthesiser, LLMConfig) or not isinstance(quality, Mapping):
-            return given
+            return settings
         if isinstance(synthesiser, Mapping) and "model" in synthesiser:
-            return given
+            return settings
         least = {"min_criteria": FEWEST_BY_RULES} | dict(cast("Mapping[str, object]", quality))
-        return {**given, "quality": least}
+        return {**settings, "quality": least}
 
     @model_validator(mode="after")
     def _leaves_a_test_split(self) -> SynthConfig:
