@@ -471,7 +471,8 @@ class Proof:
             if f"grpo_{how}" in self._controls
         ]
         if "grpo_greedy" in self._controls:
-            pairs.append(("grpo_greedy", "sft_greedy"))
+            others = ("sft_greedy", *controls.OF_CONTEXT)
+            pairs += [("grpo_greedy", name) for name in others if name in self._controls]
         pairs += [
             ("grpo", name)
             for name in ("grpo_closed", "sft_cooled", *WITHOUT_A_MODEL)
