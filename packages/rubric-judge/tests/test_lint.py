@@ -248,6 +248,11 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
         _task(_criterion("a", "Names the valves.", required_elements=("relief valves",))),
     ),
     (
+        "not_in_passage",  # no alternative is there, or one of them
+        _task(_criterion("a", "The valves.", required_elements=("heat exchanger|cooling coil",))),
+        _task(_criterion("a", "The valves.", required_elements=("heat exchanger|relief valves",))),
+    ),
+    (
         "not_in_passage",  # there, but behind what a judge reads
         _task(PUMP, passage="x " * 25_000 + PASSAGE),
         _task(PUMP, passage="x " * 20_000 + PASSAGE),

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def document(articles: dict[str, str]) -> Document:
-    return Document(title="Tides", text=articles["tides"], source="tides.md")
+    return Document(title="Tides along a coast", text=articles["tides"], source="tides.md")
 
 
 @pytest.fixture

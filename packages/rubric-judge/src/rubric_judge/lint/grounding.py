@@ -38,8 +38,11 @@ def check_grounding(task: Task) -> Iterator[Finding]:
 
 def _absent(criterion: Criterion, known: frozenset[str]) -> str:
     """Say which share of the terms the passage lacks; a word in another form is no lack."""
-    demanded = [content(term) | numbers(term) for term in reading.demanded_terms(criterion)]
-    missing = sum(not words <= known for words in demanded)
+    demanded = [
+        [content(form) | numbers(form) for form in term.split("|")]  # alternatives
+        for term in reading.demanded_terms(criterion)
+    ]
+    missing = sum(not any(words <= known for words in forms) for forms in demanded)
     if missing:
         return f"{missing} of {len(demanded)} required elements are not in the passage"
     expected = list(map(content, (*criterion.expected_keywords, *criterion.expected_concepts)))

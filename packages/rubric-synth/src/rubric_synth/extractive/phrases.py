@@ -60,11 +60,7 @@ class CorpusTerms:
         self._boilerplate = {key for key, count in sentences.items() if count >= _REPEATED}
 
     def is_slip(self, word: str) -> bool:
-        """Tell whether a word is one letter off another that stands in far more documents.
-
-        Args:
-            word: In lower case, and none that English has.
-        """
+        """Tell whether a word in lower case is one letter off another of far more documents."""
         mine = self._frequency[stem(word)]
         fewest = max(_FEWEST_OF_A_SLIP, _SLIPS * mine)
         return any(self._frequency[stem(other)] >= fewest for other in edits(word) & self._seen)
@@ -327,13 +323,7 @@ def _is_plural(word: str) -> bool:
 
 
 def _is_verb_there(tokens: Sequence[str], place: int, terms: CorpusTerms) -> bool:
-    """Tell whether a word is the verb of its clause: "sodium conducts", "heaters melt the rime".
-
-    Args:
-        tokens: Words of a clause.
-        place: Of the word.
-        terms: What the collection knows of it.
-    """
+    """Tell whether a word is the verb of its clause: "sodium conducts", "heaters melt the rime"."""
     word = tokens[place].lower()
     before = tokens[place - 1].lower() if place else ""
     after = tokens[place + 1].lower() if place + 1 < len(tokens) else ""
