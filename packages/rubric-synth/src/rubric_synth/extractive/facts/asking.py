@@ -43,7 +43,9 @@ def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
         return None
     found = (rule(clause) for rule in _RULES)
     one = next((one for one in found if one is not None), None)
-    if one is None or not _reads_well(one.question) or sound.is_cut(one.question):
+    if one is None or sound.is_cut(one.question):
+        return None
+    if not _reads_well(one.question.partition(" differ in ")[0]):
         return None
     is_defined = one.kind == CriterionKind.DEFINITION
     is_known = is_defined or sound.is_specific(clause)
@@ -265,9 +267,9 @@ def _shared(verb: Token, noun: Token, *, is_same_verb: bool) -> str:
         return noun.lemma_ if noun.tag_ == "NN" else f"their {noun.text}"
     words = [one for one in subtree(noun, ASIDE) if one.i <= noun.i]
     named = text_of([one for one in words if one.dep_ not in {"amod", "nummod"}])
-    return (
-        f"the {noun.text} that they {verb.lemma_}" if is_same_verb else f"what they do to {named}"
-    )
+    if is_same_verb:
+        return f"the {noun.text} that they {verb.lemma_}"
+    return f"what they do to {named}"
 
 
 def _are_said_alike(own: Token, theirs: Token) -> bool:

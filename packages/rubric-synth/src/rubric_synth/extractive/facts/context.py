@@ -16,6 +16,8 @@ from rubric_synth.extractive.facts.sound import WORDS, turn_of_phrase
 _CONTRAST: Final = turn_of_phrase("contrast")
 _OTHER_USE: Final = "other_use"
 _BEHIND: Final = frozenset({"prep", "relcl", "acl", "appos", "amod", "compound", "nmod", "poss"})
+_ROOT: Final = 6
+"""Letters that words of one family share."""
 _NEAR: Final = 2
 """Sentences before, in which a word names what "the" points at."""
 
@@ -59,13 +61,18 @@ def rests_on_others(doc: Doc, kind: CriterionKind, scene: Scene, heads: frozense
 def _points_back(noun: Token, scene: Scene, own: set[str]) -> bool:
     """Tell whether a bare "the ring" is one that the sentences before speak of."""
     article = noun.nbor(-1)
-    if article.lower_ != "the" or noun.pos_ != "NOUN" or stem(noun.lower_) in own:
+    if article.lower_ != "the" or noun.pos_ != "NOUN" or _is_known(noun, own):
         return False
     is_marked_off = any(one.dep_ in _BEHIND for one in noun.children)
     if is_marked_off or noun.dep_ == "compound" or noun.lemma_.lower() in WORDS["only_one"]:
         return False
     words = (word for one in scene.before[-_NEAR:] for word in language.words(one))
     return stem(noun.lower_) in {stem(word.lower()) for word in words}
+
+
+def _is_known(noun: Token, own: set[str]) -> bool:
+    """Tell whether a noun is of a subject, or of its family: "mesothelium" of "mesothelial"."""
+    return any(one[:_ROOT] == stem(noun.lower_)[:_ROOT] for one in own)
 
 
 def _is_one_of_several(subject: Token, scene: Scene) -> bool:
@@ -77,7 +84,8 @@ def _is_one_of_several(subject: Token, scene: Scene) -> bool:
     if re.search(rf"\b[Aa]n? {name} (?:is|are)\b", scene.text):
         return True
     kinds = re.findall(rf"\b([a-z-]+) {name}\b", " ".join(scene.before).lower())
-    return any(one not in language.STOP_WORDS and len(one) > 2 for one in kinds)  # noqa: PLR2004 - no "of"
+    is_many = any(one not in language.STOP_WORDS and len(one) > 2 for one in kinds)  # noqa: PLR2004 - no "of"
+    return is_many and words[1] not in WORDS["only_one"]
 
 
 def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
@@ -86,7 +94,10 @@ def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
     name = re.escape(" ".join(words))
     earlier = scene.text.partition(scene.raw)[0]
     calls = r"\b(?:is|are|we|was) (?:\w+ )?(?:call(?:ed)?|termed|known as|referred to as)\b"
-    return re.search(rf"{calls}[^.;:,]{{0,90}}\b{name}\b(?! \w+ing\b)", earlier) is not None
+    return (
+        re.search(rf"{calls}[^.;:,]{{0,90}}\b{name}\b(?! \w+ing\b)", earlier, re.IGNORECASE)
+        is not None
+    )
 
 
 def _has_other_use(subject: Token, scene: Scene) -> bool:

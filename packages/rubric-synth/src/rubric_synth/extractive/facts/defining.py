@@ -120,7 +120,7 @@ def _is_bare_limit(limit: Token) -> bool:
     if limit.dep_ == "prep" and target is not None:
         is_link = limit.lower_ in {"of", "to"}
         return is_link and all(one.dep_ == "det" for one in target.children)
-    return limit.lemma_ == "form" and child(limit, "advcl") is not None
+    return limit.lemma_ == "form" and any(one.lower_ in {"as", "when"} for one in limit.subtree)
 
 
 def _is_apart(root: Token, attribute: Token) -> bool:

@@ -187,6 +187,7 @@ def _fact(
         sentence = shortened.written_out(sentence, scene, names)
     if not question or not sentence or _shares_a_run(question, sentence):
         return None  # a leak of the rubric
+    capitals = frozenset(word for word in question.split() if word[:1].isupper())
     required = tuple(one for one in found.required if one)
     fewest = {CriterionKind.DEFINITION: _FEWEST_NEW, CriterionKind.COMPARISON: 0}.get(found.kind, 1)
     told = language.stems(" ".join(language.content_words(sentence)))
@@ -196,7 +197,7 @@ def _fact(
         found.kind,
         sentence,
         required=required,
-        claim=lowered(sentence.rstrip("."), names),
+        claim=lowered(sentence.rstrip("."), names | capitals),
         question=question,
         is_open=found.is_open,
     )

@@ -234,18 +234,17 @@ def for_purpose(clause: Clause) -> Asked | None:
     target = child(purpose, "dobj")
     if _items(target) >= _FEWEST_OF_A_LIST:
         return None  # some of many ends
-    if clause.subject.lemma_.lower() in _TERMS and purpose.lemma_ in _SAYING:
+    opening = {one.lower_ for one in clause.subject_words[:2]}
+    if not opening.isdisjoint(_TERMS) and purpose.lemma_ in _SAYING:
         return Asked(CriterionKind.RELATION, f"what does {clause.subject_text} {purpose.lemma_}")
     return Asked(CriterionKind.RELATION, clause.what(f"{clause.fronted()[1]} for"))
 
 
 def _items(noun: Token | None) -> int:
     """Return how many things a list of nouns names."""
-    count = 0
-    while noun is not None:
-        count += 1
-        noun = child(noun, "conj")
-    return count
+    if noun is None:
+        return 0
+    return 1 + sum(_items(one) for one in noun.children if one.dep_ == "conj")
 
 
 def of_adjective(clause: Clause) -> Asked | None:

@@ -5,6 +5,7 @@ from typing import Final
 
 from rubric_synth.extractive.facts.clauses import lowered
 from rubric_synth.extractive.facts.context import Scene
+from rubric_synth.extractive.facts.parsing import is_english
 from rubric_synth.extractive.facts.sound import WORDS
 
 _SHORT: Final = re.compile(r"(?<![\w`(-])[A-Z][A-Z0-9]*[A-Z][A-Z0-9]*s?(?![\w`-])")
@@ -96,13 +97,15 @@ def written_out(said: str, scene: Scene, names: frozenset[str]) -> str | None:
         if not full and is_unknown(short, scene.about):
             return None
         if full and full.lower() not in said.lower():
-            said = _replaced(said, short, _in_number(full, short, names))
+            said = _replaced(said, short, _in_number(full, short, scene.text, names))
     return said
 
 
-def _in_number(full: str, short: str, names: frozenset[str]) -> str:
+def _in_number(full: str, short: str, text: str, names: frozenset[str]) -> str:
     """Return a long form in the number of its short one, and small where it is no name."""
-    kept = lowered(full, names)
+    first = full.partition(" ")[0].lower()
+    is_word = is_english(first) or re.search(rf"\b{re.escape(first)}\b", text) is not None
+    kept = lowered(full, names) if is_word else full
     return f"{kept}s" if short.endswith("s") and not kept.endswith("s") else kept
 
 

@@ -36,7 +36,10 @@ def main_sentence(doc: Doc, kind: CriterionKind) -> str:
     end = _end(doc, root)
     if end is None:
         return ""
-    gone = {one.i for part in _asides(doc, root, kind) for one in part}
+    asides = _asides(doc, root, kind)
+    if any(map(_may_hold_more, asides)):
+        return ""
+    gone = {one.i for part in asides for one in part}
     kept = [one for one in doc[:end] if one.i not in gone]
     is_whole = end == len(doc) and not gone
     told = doc.text if is_whole else f"{text_of(_without_marks(kept))}."
@@ -95,6 +98,13 @@ def _asides(doc: Doc, root: Token, kind: CriterionKind) -> list[list[Token]]:
     return found
 
 
+def _may_hold_more(aside: list[Token]) -> bool:
+    """Tell whether a comma inside an aside may end it: ", which has a gate, free of rust"."""
+    inner = (one for one in aside[1:-1] if one.text == ",")
+    words = ({one.lower_ for one in aside[comma.i - aside[0].i :]} for comma in inner)
+    return any({"and", "or"}.isdisjoint(behind) for behind in words)
+
+
 def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
     """Tell whether words behind a comma only add to what stands before them."""
     opening = words[0].lower_
@@ -102,6 +112,9 @@ def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
         return opening in {"which", "who"}
     if token.dep_ == "appos":
         is_long = len(words) >= _SHORTEST_NAMED and opening in {"a", "an", "the"}
+        is_listed = ":" in token.doc.text or child(token, "conj", "cc") is not None
+        if is_listed or token.head.dep_ in {"appos", "conj"}:
+            return False
         is_told = any(one.dep_ in {"relcl", "acl"} for one in words)
         is_last = words[-1].i + 2 >= len(token.doc)
         is_of_subject = token.head.dep_ in {"nsubj", "nsubjpass"}
