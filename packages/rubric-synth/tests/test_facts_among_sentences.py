@@ -2,9 +2,11 @@
 
 import pytest
 
+from rubric_core import CriterionKind
 from rubric_synth import Document
 from rubric_synth.extractive.claims import Passage
 from rubric_synth.extractive.facts import Fact, facts_of
+from rubric_synth.extractive.facts.prose import of_home
 
 
 def _facts(*told: str, title: str = "Notes") -> dict[str, Fact]:
@@ -52,7 +54,8 @@ def test_what_a_sentence_says_with_others_is_no_fact(told: tuple[str, ...]) -> N
         (("Strong magnets are used to steer protons around the ring.",),
          "what are strong magnets used for"),
         (("The ganglion is an enlargement of a nerve root.",), "what is the ganglion"),
-        (("A tone colour is the shape of a wave that arises from many echoes.",), "what is a tone colour"),
+        (("A tone colour is the shape of a wave that arises from many echoes.",),
+         "what is a tone colour"),
         (("Acetyl resin is used to coat the hulls of ships.",), "what is acetyl resin used for"),
         # there is one of it
         (("Every body has a heart.", "Coronary vessels are used to carry oxygen to the heart."),
@@ -64,6 +67,11 @@ def test_what_a_sentence_says_with_others_is_no_fact(told: tuple[str, ...]) -> N
         (("In it the capillary hydrostatic pressure (CHP) grows.",
           "CHP is the force that drives fluid out of a vessel."),
          "what is capillary hydrostatic pressure"),
+        (("The peripheral nervous system is wide.",
+          "Bundles of axons in the PNS are referred to as nerves."), "what are nerves"),
+        (("Some ill people carry C. difficile in their bowels.",
+          "Clostridioides difficile is a rod that can live in the gut."),
+         "what is Clostridioides difficile"),
         (("AIDS is caused by a virus that kills white cells.",), "what is AIDS caused by"),
     ],
 )  # fmt: skip
@@ -118,8 +126,8 @@ def test_the_title_names_a_short_form() -> None:
         ("Hyaline cartilage consists of short fibers and contains large sugars.",
          "Hyaline cartilage consists of short fibers and contains large sugars."),
         # a list stays whole
-        ("The quadriceps femoris is made of three muscles: the rectus, the vastus, and the soleus.",
-         "The quadriceps femoris is made of three muscles: the rectus, the vastus, and the soleus."),
+        ("The quadriceps femoris is made of two muscles: the rectus, and the vastus.",
+         "The quadriceps femoris is made of two muscles: the rectus, and the vastus."),
     ],
 )  # fmt: skip
 def test_a_criterion_holds_what_its_question_asks_for(sentence: str, told: str) -> None:
@@ -153,6 +161,10 @@ def test_where_an_aside_ends_must_be_sure() -> None:
         "A healthy body keeps its heat by employing several mechanisms that open vessels.",
         "The loudness of a bell is proportional to its mass and inversely proportional to its age.",
         "Algae are made up of protists that live in water.",
+        # a year's figure, a risk of nothing, a definition that is no thing
+        "Vanadium oxide is used to produce 230,000,000 tons of acid.",
+        "Children in care centers are at risk because they share their toys.",
+        "Early disease is defined as occurring in infants of a week.",
         # nothing that both sides share
         "Red cells carry oxygen, whereas white cells fight infections.",
         "Unlike early faults, which have a genetic basis, late faults are often reversible.",
@@ -181,3 +193,12 @@ def test_a_question_names_what_it_asks_for(sentence: str, question: str) -> None
     fact = _last(sentence)
     assert fact is not None
     assert fact.question == question
+
+
+def test_facts_of_other_sections_are_not_asked_under_one_heading() -> None:
+    own = [Fact(CriterionKind.DEFINITION, f"Fact {at}.") for at in range(4)]
+    told = ["A a.", "B b.", "C c.", "D d."]
+    facts = dict(zip(told, own, strict=True))
+    passage = Passage("Tides", "Sea", ("A a.", "B b.", "C c.", "D d."), ("Tides",) * 3 + ("Salt",))
+    assert of_home(own, facts, passage) == own[:3]
+    assert of_home(own, facts, passage._replace(subject="Sea")) == own

@@ -32,7 +32,7 @@ def named(clause: Clause) -> Asked | None:
     prep = next(preps, None)
     if root.lemma_ == "define" and prep is not None:
         verb = "are" if clause.is_plural else "is"
-        if sound.is_modal(clause) or not clause.may_lead:
+        if sound.is_modal(clause) or not clause.may_lead or child(prep, "pobj") is None:
             return None
         return Asked(kind, clause.behind(f"how {verb} {clause.subject_text} defined"))
     named = child(root, "oprd") or (child(prep, "pobj") if prep is not None else None)

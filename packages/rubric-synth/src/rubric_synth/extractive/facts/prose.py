@@ -125,7 +125,7 @@ def facts_in(
     plain = [_without_addition(raw) for raw in usable]
     found: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
-        own = names | {doc[0].text} if _begins_with_a_name(doc, small) else names
+        own = names | {doc[0].text} if _begins_with_a_name(doc, small, text) else names
         scene = (scenes or {}).get(raw)
         fact = _fact(doc, known[raw], own, scene)
         may_add = fact is not None and fact.kind == CriterionKind.DEFINITION
@@ -134,14 +134,17 @@ def facts_in(
     return found
 
 
-def _begins_with_a_name(doc: Doc, small: AbstractSet[str]) -> bool:
+def _begins_with_a_name(doc: Doc, small: AbstractSet[str], text: str) -> bool:
     """Tell whether the first word keeps its capital: "Claviceps purpurea", no "Multilayer".
 
     Args:
         doc: The sentence.
         small: Words that the text writes without a capital.
+        text: The text, which may shorten a species: "C. difficile".
     """
     first, *rest = doc[:2]
+    if rest and rest[0].text.islower() and f"{first.text[0]}. {rest[0].text} " in text:
+        return True
     if not first.tag_.startswith("NNP"):
         return False
     second = rest[0].text if rest else ""
@@ -314,3 +317,23 @@ def at_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) 
         is_same = language.stems(home) <= language.stems(title)
         return passage._replace(subject=home, context="" if is_same else title)
     return passage._replace(subject=title, context="")
+
+
+def of_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) -> list[Fact]:
+    """Return facts without those of other sections than the one that their question opens with.
+
+    Args:
+        found: Facts that criteria are made of.
+        facts: Those of the document, by sentence.
+        passage: Where they stand, with the section as its subject.
+    """
+    if passage.subject not in passage.homes:
+        return list(found)
+    own = {
+        id(facts[raw])
+        for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True)
+        for raw in sentences_of(paragraph)
+        if home == passage.subject and raw in facts
+    }
+    kept = [fact for fact in found if id(fact) in own]
+    return kept if len(kept) >= _FEWEST_AT_HOME else list(found)

@@ -232,12 +232,18 @@ def for_purpose(clause: Clause) -> Asked | None:
     if child(purpose, "aux") is None or child(purpose, "mark") is not None:
         return None
     target = child(purpose, "dobj")
-    if _items(target) >= _FEWEST_OF_A_LIST:
+    if _items(target) >= _FEWEST_OF_A_LIST or _is_counted(purpose):
         return None  # some of many ends
     opening = {one.lower_ for one in clause.subject_words[:2]}
     if not opening.isdisjoint(_TERMS) and purpose.lemma_ in _SAYING:
         return Asked(CriterionKind.RELATION, f"what does {clause.subject_text} {purpose.lemma_}")
     return Asked(CriterionKind.RELATION, clause.what(f"{clause.fronted()[1]} for"))
+
+
+def _is_counted(verb: Token) -> bool:
+    """Tell whether a figure says how much of a thing a verb makes."""
+    target = child(verb, "dobj")
+    return target is not None and any(t.text[:1].isdigit() for t in target.subtree if t.like_num)
 
 
 def _items(noun: Token | None) -> int:

@@ -3,6 +3,7 @@
 import re
 from typing import Final
 
+from rubric_synth import language
 from rubric_synth.extractive.facts.clauses import lowered
 from rubric_synth.extractive.facts.context import Scene
 from rubric_synth.extractive.facts.parsing import is_english
@@ -34,7 +35,18 @@ def long_form(short: str, text: str) -> str:
                 return " ".join(words[start:])
     behind = re.search(rf"\b{re.escape(bare)} \(([A-Za-z][\w -]+)\)", text)
     words = behind.group(1).split() if behind is not None else []
-    return " ".join(words) if words and _stands_for(bare, words) else ""
+    if words and _stands_for(bare, words):
+        return " ".join(words)
+    return _spelled(bare, text) if bare.isalpha() and len(bare) >= _FEWEST else ""
+
+
+def _spelled(short: str, text: str) -> str:
+    """Return the words of a text that begin with the letters of a short form, if it has such."""
+    pattern = " ".join(rf"{letter}[a-z]{{3,}}" for letter in short)
+    found = re.search(rf"\b{pattern}\b", text, re.IGNORECASE)
+    words = found.group().split() if found is not None else []
+    is_plain = language.STOP_WORDS.isdisjoint(word.lower() for word in words)
+    return " ".join(words) if is_plain else ""
 
 
 def _stands_for(short: str, words: list[str]) -> bool:
