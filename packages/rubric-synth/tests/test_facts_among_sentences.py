@@ -7,6 +7,7 @@ from rubric_synth import Document
 from rubric_synth.extractive.claims import Passage
 from rubric_synth.extractive.facts import Fact, facts_of
 from rubric_synth.extractive.facts.prose import of_home
+from rubric_synth.extractive.facts.shortened import long_form
 
 
 def _facts(*told: str, title: str = "Notes") -> dict[str, Fact]:
@@ -34,7 +35,7 @@ def _last(*told: str) -> Fact | None:
          "A ganglion is a group of nerve cells that lie outside the brain.",
          "The ganglion is an enlargement of a nerve root."),
         # it has its definition before
-        ("We call the sense of such mixtures of tones a tone colour.",
+        ("We call the sense of such mixtures a chord, or a tone colour.",
          "A tone colour is the shape of a wave that arises from many echoes."),
         # it has other uses
         ("Acetyl resin can enter the second stage.",
@@ -118,6 +119,8 @@ def test_the_title_names_a_short_form() -> None:
          "Tendons are made of dense tissue."),
         ("Hyaline cartilage, the most common type of cartilage, consists of short fibers.",
          "Hyaline cartilage consists of short fibers."),
+        ("The quadriceps femoris is made of four muscles, some of which extend the knee.",
+         "The quadriceps femoris is made of four muscles."),
         ("Ketones serve as fuel in times of long hunger or when patients cannot use glucose.",
          "Ketones serve as fuel."),
         # a second verb that the question asks for too
@@ -202,3 +205,10 @@ def test_facts_of_other_sections_are_not_asked_under_one_heading() -> None:
     passage = Passage("Tides", "Sea", ("A a.", "B b.", "C c.", "D d."), ("Tides",) * 3 + ("Salt",))
     assert of_home(own, facts, passage) == own[:3]
     assert of_home(own, facts, passage._replace(subject="Sea")) == own
+
+
+def test_a_long_form_is_small_where_the_text_has_it_so() -> None:
+    text = "Peripheral Nervous System. In it the peripheral nervous system is wide."
+    assert long_form("PNS", text) == "peripheral nervous system"
+    assert long_form("WFO", "The World Food Office (WFO) grew.") == "World Food Office"
+    assert not long_form("BQOP", text)

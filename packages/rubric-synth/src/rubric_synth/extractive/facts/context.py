@@ -95,7 +95,9 @@ def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
     earlier = scene.text.partition(scene.raw)[0]
     calls = r"\b(?:is|are|we|was) (?:\w+ )?(?:call(?:ed)?|termed|known as|referred to as)\b"
     return (
-        re.search(rf"{calls}[^.;:,]{{0,90}}\b{name}\b(?! \w+ing\b)", earlier, re.IGNORECASE)
+        re.search(
+            rf"{calls}(?:[^.;:,]|, or\b){{0,110}}\b{name}\b(?! \w+ing\b)", earlier, re.IGNORECASE
+        )
         is not None
     )
 

@@ -42,8 +42,10 @@ def long_form(short: str, text: str) -> str:
 
 def _spelled(short: str, text: str) -> str:
     """Return the words of a text that begin with the letters of a short form, if it has such."""
-    pattern = " ".join(rf"{letter}[a-z]{{3,}}" for letter in short)
-    found = re.search(rf"\b{pattern}\b", text, re.IGNORECASE)
+    ways = (short.lower(), short)
+    whole = (" ".join(rf"{letter}[a-z]{{3,}}" for letter in one) for one in ways)
+    matches = (re.search(rf"\b{one}\b", text) for one in whole)
+    found = next((one for one in matches if one is not None), None)
     words = found.group().split() if found is not None else []
     is_plain = language.STOP_WORDS.isdisjoint(word.lower() for word in words)
     return " ".join(words) if is_plain else ""

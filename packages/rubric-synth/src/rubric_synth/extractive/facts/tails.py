@@ -16,6 +16,8 @@ _UNASKED: Final = turn_of_phrase("unasked")
 _TIMES: Final = turn_of_phrase("unasked_time")
 _SERVING: Final = frozenset({"serve", "act", "function"})
 _MARKS: Final = frozenset({",", ".", ";", ":"})
+_QUANTIFIED: Final = 3
+"""Words of "some of which"."""
 _SHORTEST_NAMED: Final = 4
 """Words of a phrase beside a noun that explains it, where a shorter one is another name."""
 
@@ -109,7 +111,8 @@ def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
     """Tell whether words behind a comma only add to what stands before them."""
     opening = words[0].lower_
     if token.dep_ == "relcl":
-        return opening in {"which", "who"}
+        is_counted = [one.lower_ for one in words[1:_QUANTIFIED]] == ["of", "which"]
+        return opening in {"which", "who"} or is_counted
     if token.dep_ == "appos":
         is_long = len(words) >= _SHORTEST_NAMED and opening in {"a", "an", "the"}
         is_listed = ":" in token.doc.text or child(token, "conj", "cc") is not None
