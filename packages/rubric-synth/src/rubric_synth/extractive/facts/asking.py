@@ -246,8 +246,8 @@ def _aspect(clause: Clause, other: Token, mark: Token) -> str | None:
         mark: The word that parts them.
     """
     if mark.lower_ not in _CONTRASTS:
-        is_told = any(one.dep_ == "relcl" for one in other.children)
-        return None if is_told else ""  # "unlike X, which …" tells by the way
+        is_explained = any(word.dep_ == "relcl" for word in other.children)
+        return None if is_explained else ""  # "unlike X, which …" tells by the way
     own, theirs = clause.root, other.head
     first, second = child(own, "dobj"), child(theirs, "dobj")
     is_same_verb = own.lemma_ == theirs.lemma_
@@ -265,8 +265,8 @@ def _shared(verb: Token, noun: Token, *, is_same_verb: bool) -> str:
     """Return how a question names the object that two clauses share."""
     if verb.lemma_ in _HOLDING:
         return noun.lemma_ if noun.tag_ == "NN" else f"their {noun.text}"
-    words = [one for one in subtree(noun, ASIDE) if one.i <= noun.i]
-    named = text_of([one for one in words if one.dep_ not in {"amod", "nummod"}])
+    words = [word for word in subtree(noun, ASIDE) if word.i <= noun.i]
+    named = text_of([word for word in words if word.dep_ not in {"amod", "nummod"}])
     if is_same_verb:
         return f"the {noun.text} that they {verb.lemma_}"
     return f"what they do to {named}"

@@ -50,8 +50,8 @@ def rests_on_others(doc: Doc, kind: CriterionKind, scene: Scene, heads: frozense
         return False
     if kind != CriterionKind.COMPARISON and _CONTRAST.search(scene.raw):
         return True
-    own = {stem(one.lower_) for one in subject.subtree} | heads
-    if any(_points_back(one, scene, own) for one in doc[root.i + 1 :]):
+    own = {stem(token.lower_) for token in subject.subtree} | heads
+    if any(_points_back(token, scene, own) for token in doc[root.i + 1 :]):
         return True
     if kind == CriterionKind.DEFINITION and root.lemma_ == "be":
         return _is_named_elsewhere(subject, scene) or _is_one_of_several(subject, scene)
@@ -63,34 +63,34 @@ def _points_back(noun: Token, scene: Scene, own: set[str]) -> bool:
     article = noun.nbor(-1)
     if article.lower_ != "the" or noun.pos_ != "NOUN" or _is_known(noun, own):
         return False
-    is_marked_off = any(one.dep_ in _BEHIND for one in noun.children)
+    is_marked_off = any(token.dep_ in _BEHIND for token in noun.children)
     if is_marked_off or noun.dep_ == "compound" or noun.lemma_.lower() in WORDS["only_one"]:
         return False
-    words = (word for one in scene.before[-_NEAR:] for word in language.words(one))
+    words = (word for sentence in scene.before[-_NEAR:] for word in language.words(sentence))
     return stem(noun.lower_) in {stem(word.lower()) for word in words}
 
 
 def _is_known(noun: Token, own: set[str]) -> bool:
     """Tell whether a noun is of a subject, or of its family: "mesothelium" of "mesothelial"."""
-    return any(one[:_ROOT] == stem(noun.lower_)[:_ROOT] for one in own)
+    return any(known[:_ROOT] == stem(noun.lower_)[:_ROOT] for known in own)
 
 
 def _is_one_of_several(subject: Token, scene: Scene) -> bool:
     """Tell whether "the ganglion" is one kind of ganglion, which the text before names."""
-    words = [one.lower_ for one in subtree(subject)]
+    words = [token.lower_ for token in subtree(subject)]
     if len(words) != 2 or words[0] != "the":  # noqa: PLR2004 - the article and a noun
         return False
     name = re.escape(words[1])
     if re.search(rf"\b[Aa]n? {name} (?:is|are)\b", scene.text):
         return True
     kinds = re.findall(rf"\b([a-z-]+) {name}\b", " ".join(scene.before).lower())
-    is_many = any(one not in language.STOP_WORDS and len(one) > 2 for one in kinds)  # noqa: PLR2004 - no "of"
+    is_many = any(kind not in language.STOP_WORDS and len(kind) > 2 for kind in kinds)  # noqa: PLR2004 - no "of"
     return is_many and words[1] not in WORDS["only_one"]
 
 
 def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
     """Tell whether an earlier sentence gives a name to what this one says another thing of."""
-    words = [one.text for one in subtree(subject) if one.lower_ not in {"the", "a", "an"}]
+    words = [token.text for token in subtree(subject) if token.lower_ not in {"the", "a", "an"}]
     name = re.escape(" ".join(words))
     earlier = scene.text.partition(scene.raw)[0]
     calls = r"\b(?:is|are|we|was) (?:\w+ )?(?:call(?:ed)?|termed|known as|referred to as)\b"
@@ -104,7 +104,7 @@ def _is_named_elsewhere(subject: Token, scene: Scene) -> bool:
 
 def _has_other_use(subject: Token, scene: Scene) -> bool:
     """Tell whether another sentence says what else the subject is used for."""
-    words = [one.text for one in subtree(subject) if one.lower_ not in {"the", "a", "an"}]
+    words = [token.text for token in subtree(subject) if token.lower_ not in {"the", "a", "an"}]
     name = re.escape(" ".join(words))
     rest = scene.text.replace(scene.raw, "")
     uses = turn_of_phrase(_OTHER_USE).pattern

@@ -94,9 +94,11 @@ def definition(clause: Clause) -> Asked | None:
 
 def _says_little(clause: Clause, attribute: Token) -> bool:
     """Tell whether a predicate weighs or measures a thing, or says of what it is a part alone."""
-    adjectives = [one for one in attribute.children if one.dep_ == "amod" and one.i < attribute.i]
+    adjectives = [
+        word for word in attribute.children if word.dep_ == "amod" and word.i < attribute.i
+    ]
     is_weighed = bool(adjectives) and adjectives[0].lower_ in WORDS["weighing"]
-    own = (one.lower_ for one in clause.subject.children if one.dep_ == "amod")
+    own = (word.lower_ for word in clause.subject.children if word.dep_ == "amod")
     is_sort = not WORDS["sort_of"].isdisjoint(own)
     is_measure = clause.subject.lemma_.lower() in sound.FORMS["measured"]
     is_figure = _MEASURED.search(clause.doc.text) is not None and not is_measure
@@ -106,9 +108,9 @@ def _says_little(clause: Clause, attribute: Token) -> bool:
 
 def _is_bare(attribute: Token, *, has_more: bool) -> bool:
     """Tell whether only "of a lobe", "formed as …" or "related to …" stands behind a noun."""
-    limits = [one for one in attribute.children if one.dep_ in {"relcl", "acl", "prep"}]
-    behind = [one for one in limits if one.i > attribute.i]
-    if behind and all(one.lemma_ == "relate" for one in behind):
+    limits = [word for word in attribute.children if word.dep_ in {"relcl", "acl", "prep"}]
+    behind = [word for word in limits if word.i > attribute.i]
+    if behind and all(word.lemma_ == "relate" for word in behind):
         return True
     if attribute.lemma_.lower() not in WORDS["bare_genus"] or has_more:
         return False
@@ -119,8 +121,8 @@ def _is_bare_limit(limit: Token) -> bool:
     target = child(limit, "pobj")
     if limit.dep_ == "prep" and target is not None:
         is_link = limit.lower_ in {"of", "to"}
-        return is_link and all(one.dep_ == "det" for one in target.children)
-    return limit.lemma_ == "form" and any(one.lower_ in {"as", "when"} for one in limit.subtree)
+        return is_link and all(word.dep_ == "det" for word in target.children)
+    return limit.lemma_ == "form" and any(word.lower_ in {"as", "when"} for word in limit.subtree)
 
 
 def _is_apart(root: Token, attribute: Token) -> bool:

@@ -69,12 +69,12 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
         for paragraph in passage.paragraphs:
             if _PICTURE.match(paragraph) or paragraph in shown:
                 continue
-            told = sentences_of(paragraph)
-            for place, raw in enumerate(told):
+            raws = sentences_of(paragraph)
+            for place, raw in enumerate(raws):
                 if _SUPPOSED.search(raw):
                     break  # what follows holds of an example
                 known.setdefault(raw, _heads(about))
-                before = told[max(0, place - _BEFORE) : place]
+                before = raws[max(0, place - _BEFORE) : place]
                 scenes.setdefault(raw, Scene(raw, before, document.text, about_all))
     return facts_in(known, document.text, scenes)
 
@@ -319,21 +319,21 @@ def at_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) 
     return passage._replace(subject=title, context="")
 
 
-def of_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) -> list[Fact]:
+def of_home(asked_for: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) -> list[Fact]:
     """Return facts without those of other sections than the one that their question opens with.
 
     Args:
-        found: Facts that criteria are made of.
+        asked_for: Facts that criteria are made of.
         facts: Those of the document, by sentence.
         passage: Where they stand, with the section as its subject.
     """
     if passage.subject not in passage.homes:
-        return list(found)
+        return list(asked_for)
     own = {
         id(facts[raw])
         for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True)
         for raw in sentences_of(paragraph)
         if home == passage.subject and raw in facts
     }
-    kept = [fact for fact in found if id(fact) in own]
-    return kept if len(kept) >= _FEWEST_AT_HOME else list(found)
+    kept = [fact for fact in asked_for if id(fact) in own]
+    return kept if len(kept) >= _FEWEST_AT_HOME else list(asked_for)

@@ -250,7 +250,7 @@ def _items(noun: Token | None) -> int:
     """Return how many things a list of nouns names."""
     if noun is None:
         return 0
-    return 1 + sum(_items(one) for one in noun.children if one.dep_ == "conj")
+    return 1 + sum(_items(word) for word in noun.children if word.dep_ == "conj")
 
 
 def of_adjective(clause: Clause) -> Asked | None:

@@ -15,7 +15,7 @@ _FEWEST: Final = 3
 _FORMULA: Final = re.compile(r"^(?:(?:[HCNOSPFIKBVWUY]|Cl|Na|Mg|Ca|Fe|Zn|Cu|Li|Si)\d*)+$")
 _EXPLAINED: Final = re.compile(r"\bstands? for\b")
 _ROMAN: Final = re.compile(r"^[IVX]+$")
-_KNOWN: Final = frozenset(one.upper() for one in WORDS["known_short"])
+_KNOWN: Final = frozenset(map(str.upper, WORDS["known_short"]))
 _MOST_WORDS: Final = 8
 _VOWELS: Final = "aeiou"
 
@@ -43,10 +43,10 @@ def long_form(short: str, text: str) -> str:
 def _spelled(short: str, text: str) -> str:
     """Return the words of a text that begin with the letters of a short form, if it has such."""
     ways = (short.lower(), short)
-    whole = (" ".join(rf"{letter}[a-z]{{3,}}" for letter in one) for one in ways)
-    matches = (re.search(rf"\b{one}\b", text) for one in whole)
-    found = next((one for one in matches if one is not None), None)
-    words = found.group().split() if found is not None else []
+    whole = (" ".join(rf"{letter}[a-z]{{3,}}" for letter in way) for way in ways)
+    matches = (re.search(rf"\b{pattern}\b", text) for pattern in whole)
+    match = next((each for each in matches if each is not None), None)
+    words = match.group().split() if match is not None else []
     is_plain = language.STOP_WORDS.isdisjoint(word.lower() for word in words)
     return " ".join(words) if is_plain else ""
 
@@ -74,10 +74,10 @@ def _begins_enough(starts: str, letters: str) -> bool:
     """Tell whether most words begin with a letter of the short form, in order."""
     at = 0
     for letter in starts:
-        found = letters.find(letter, at)
-        if found < 0:
+        place = letters.find(letter, at)
+        if place < 0:
             return False
-        at = found + 1
+        at = place + 1
     return True
 
 
@@ -125,7 +125,7 @@ def _in_number(full: str, short: str, text: str, names: frozenset[str]) -> str:
 
 def _replaced(said: str, short: str, full: str) -> str:
     article = "an" if full[:1].lower() in _VOWELS else "a"
-    found = re.escape(short)
-    said = re.sub(rf"\b(a|A)n? {found}\b", lambda at: f"{at[1]}{article[1:]} {full}", said)
-    said = re.sub(rf"^{found}\b", full[:1].upper() + full[1:], said) if said[:1].isupper() else said
-    return re.sub(rf"(?<![\w(]){found}\b", full, said)
+    name = re.escape(short)
+    said = re.sub(rf"\b(a|A)n? {name}\b", lambda at: f"{at[1]}{article[1:]} {full}", said)
+    said = re.sub(rf"^{name}\b", full[:1].upper() + full[1:], said) if said[:1].isupper() else said
+    return re.sub(rf"(?<![\w(]){name}\b", full, said)

@@ -50,7 +50,7 @@ def is_whole(sentence: str) -> bool:
     """
     bare = _ADDED.sub("", sentence)
     patterns = (_UNSOUND, _NO_WAYS)
-    is_open = any(one.search(bare) is not None for one in patterns)
+    is_open = any(pattern.search(bare) is not None for pattern in patterns)
     return _NO_OPENING.match(bare) is None and not is_open
 
 
@@ -166,12 +166,12 @@ def says_something(target: Token) -> bool:
 
 def names_itself(clause: Clause) -> bool:
     """Tell whether the cause of a thing is in its name: of "rabies" the "rabies virus"."""
-    found = _CAUSE.search(_BRACKETS.sub("", clause.doc.text))
-    if found is None:
+    cause = _CAUSE.search(_BRACKETS.sub("", clause.doc.text))
+    if cause is None:
         return False
-    said = language.stems(" ".join(language.content_words(found.group(1))))
+    said = language.stems(" ".join(language.content_words(cause.group(1))))
     known = language.stems(" ".join(WORDS["cause_words"]))
-    own = language.stems(" ".join(one.text for one in clause.subject.subtree))
+    own = language.stems(" ".join(word.text for word in clause.subject.subtree))
     return said != set() and said - known != set() and said - known <= own
 
 

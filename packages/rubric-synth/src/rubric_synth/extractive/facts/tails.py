@@ -41,13 +41,13 @@ def main_sentence(doc: Doc, kind: CriterionKind) -> str:
     asides = _asides(doc, root, kind)
     if any(map(_may_hold_more, asides)):
         return ""
-    gone = {one.i for part in asides for one in part}
-    kept = [one for one in doc[:end] if one.i not in gone]
+    gone = {word.i for part in asides for word in part}
+    kept = [word for word in doc[:end] if word.i not in gone]
     is_whole = end == len(doc) and not gone
-    told = doc.text if is_whole else f"{text_of(_without_marks(kept))}."
+    kept_text = doc.text if is_whole else f"{text_of(_without_marks(kept))}."
     if kind not in {CriterionKind.CONDITION, CriterionKind.CAUSE} and root.lemma_ in _SERVING:
-        told = _TIMES.sub(".", told)
-    return _UNASKED.sub("", told)
+        kept_text = _TIMES.sub(".", kept_text)
+    return _UNASKED.sub("", kept_text)
 
 
 def _without_marks(kept: list[Token]) -> list[Token]:
@@ -59,8 +59,8 @@ def _without_marks(kept: list[Token]) -> list[Token]:
 
 def _end(doc: Doc, root: Token) -> int | None:
     """Return where a sentence ends without what is joined to it; None where no cut is sure."""
-    for one in root.children:
-        start = _tail(root, one)
+    for word in root.children:
+        start = _tail(root, word)
         if start is not None and _says_enough(doc, root, start):
             return start
     contrast = _contrast(doc, root)
@@ -76,34 +76,34 @@ def _end(doc: Doc, root: Token) -> int | None:
 
 def _contrast(doc: Doc, root: Token) -> int | None:
     """Return where ", but …" begins with a subject of its own; None where nothing does so."""
-    for one in doc[root.i + 1 :]:
-        if one.lower_ != "but" or doc[one.i - 1].text != ",":
+    for word in doc[root.i + 1 :]:
+        if word.lower_ != "but" or doc[word.i - 1].text != ",":
             continue
-        subjects = (t for t in doc[one.i :] if t.dep_ in {"nsubj", "nsubjpass"})
-        owned = (t for t in subjects if t.tag_ not in {"WDT", "WP"} and t.head.i > one.i)
+        subjects = (t for t in doc[word.i :] if t.dep_ in {"nsubj", "nsubjpass"})
+        owned = (t for t in subjects if t.tag_ not in {"WDT", "WP"} and t.head.i > word.i)
         if any(gate.is_finite(t.head) for t in owned):
-            return one.i - 1
+            return word.i - 1
     return None
 
 
 def _asides(doc: Doc, root: Token, kind: CriterionKind) -> list[list[Token]]:
     """Return what commas set off that no question asks for, each with its first comma."""
-    found: list[list[Token]] = []
-    for one in doc:
-        words = list(one.subtree)
+    asides: list[list[Token]] = []
+    for word in doc:
+        words = list(word.subtree)
         first, last = words[0].i, words[-1].i
         if not first or doc[first - 1].text != "," or last - first >= len(words):
             continue
-        if _is_aside(one, words, kind) and not (first <= root.i <= last):
+        if _is_aside(word, words, kind) and not (first <= root.i <= last):
             is_inner = last + 1 < len(doc) and doc[last + 1].text == ","
-            found.append(list(doc[first - 1 : last + 1 + is_inner]))
-    return found
+            asides.append(list(doc[first - 1 : last + 1 + is_inner]))
+    return asides
 
 
 def _may_hold_more(aside: list[Token]) -> bool:
     """Tell whether a comma inside an aside may end it: ", which has a gate, free of rust"."""
-    inner = (one for one in aside[1:-1] if one.text == ",")
-    words = ({one.lower_ for one in aside[comma.i - aside[0].i :]} for comma in inner)
+    inner = (word for word in aside[1:-1] if word.text == ",")
+    words = ({word.lower_ for word in aside[comma.i - aside[0].i :]} for comma in inner)
     return any({"and", "or"}.isdisjoint(behind) for behind in words)
 
 
@@ -111,18 +111,18 @@ def _is_aside(token: Token, words: list[Token], kind: CriterionKind) -> bool:
     """Tell whether words behind a comma only add to what stands before them."""
     opening = words[0].lower_
     if token.dep_ == "relcl":
-        is_counted = [one.lower_ for one in words[1:_QUANTIFIED]] == ["of", "which"]
+        is_counted = [word.lower_ for word in words[1:_QUANTIFIED]] == ["of", "which"]
         return opening in {"which", "who"} or is_counted
     if token.dep_ == "appos":
         is_long = len(words) >= _SHORTEST_NAMED and opening in {"a", "an", "the"}
         is_listed = ":" in token.doc.text or child(token, "conj", "cc") is not None
         if is_listed or token.head.dep_ in {"appos", "conj"}:
             return False
-        is_told = any(one.dep_ in {"relcl", "acl"} for one in words)
+        is_explaining = any(word.dep_ in {"relcl", "acl"} for word in words)
         is_last = words[-1].i + 2 >= len(token.doc)
         is_of_subject = token.head.dep_ in {"nsubj", "nsubjpass"}
         is_plain = kind != CriterionKind.DEFINITION
-        return is_long and ((is_last and is_told) or (is_of_subject and is_plain))
+        return is_long and ((is_last and is_explaining) or (is_of_subject and is_plain))
     is_result = token.dep_ == "advcl" and token.tag_ == "VBG" and token.head.pos_ == "VERB"
     is_asked = kind in {CriterionKind.DEFINITION, CriterionKind.CONDITION}
     return is_result and token.lower_ in WORDS["results"] and not is_asked
@@ -153,7 +153,7 @@ def _tail(root: Token, part: Token) -> int | None:
     if joint is None or not is_joint or not gate.is_finite(part):
         return None
     between = part.doc[root.i : joint.i]
-    is_open = any(one.dep_ in {"relcl", "acl", "ccomp"} for one in between)  # whose verb it is
+    is_open = any(word.dep_ in {"relcl", "acl", "ccomp"} for word in between)  # whose verb it is
     subject = child(part, "nsubj", "nsubjpass")
     is_pointing = subject is not None and subject.lower_ in {"they", "it"}
     has_comma = part.doc[joint.i - 1].text == ","
@@ -172,6 +172,6 @@ def _goes_on(root: Token, part: Token) -> bool:
 
 def _says_enough(doc: Doc, root: Token, end: int) -> bool:
     """Tell whether what is left of a sentence holds what follows its verb, and is whole."""
-    is_followed = any(root.i < one.i < end and one.dep_ in _ANSWERS for one in root.children)
-    rest = [one for one in doc[end:] if one.head.i < end and one.i > end and not one.is_punct]
-    return is_followed and doc[end - 1].text != ")" and all(one.head == root for one in rest)
+    is_followed = any(root.i < word.i < end and word.dep_ in _ANSWERS for word in root.children)
+    rest = [word for word in doc[end:] if word.head.i < end and word.i > end and not word.is_punct]
+    return is_followed and doc[end - 1].text != ")" and all(word.head == root for word in rest)
