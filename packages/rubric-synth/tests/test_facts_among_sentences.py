@@ -139,6 +139,28 @@ def test_a_criterion_holds_what_its_question_asks_for(sentence: str, told: str) 
     assert fact.sentence == told
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        (
+            "Gastritis is an inflammation of the stomach lining that results in swelling and enteritis "
+            "refers to inflammation of the intestinal mucosa."
+        ),
+        (
+            "Eczema is an allergic reaction that manifests as a rash, and acne results from clogged "
+            "sebaceous glands."
+        ),
+        (
+            "Shock is caused by the toxin of a germ, a superantigen associated with skin, and improper "
+            "tampon use is a common cause of infections."
+        ),
+    ],
+)
+def test_a_second_sentence_without_a_sure_end_is_no_tail(sentence: str) -> None:
+    fact = _last(sentence)
+    assert fact is None or " and " not in fact.sentence
+
+
 def test_where_an_aside_ends_must_be_sure() -> None:
     fact = _last("Urine is responsible for keeping the tract, which has a valve, free of germs.")
     assert fact is None or "free of germs" in fact.sentence

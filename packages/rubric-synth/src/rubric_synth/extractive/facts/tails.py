@@ -67,11 +67,23 @@ def _end(doc: Doc, root: Token) -> int | None:
     if contrast is not None:
         return contrast
     second = next(filter(_is_second, doc), None)
-    if second is None or second.head == root:
+    if _is_misread(root):
+        return None
+    if second is None:
         return len(doc)
     start = second.left_edge.i - 1
+    if second.head == root:
+        return len(doc) if doc[start].lower_ != "and" else None
     is_apart = start > root.i and doc[start].lower_ == "and" and doc[start - 1].text == ","
     return start if is_apart else None
+
+
+def _is_misread(root: Token) -> bool:
+    """Tell whether the parser joins a noun to a verb, or a clause to a passive."""
+    parts = [part for part in root.children if part.i > root.i]
+    is_passive = child(root, "auxpass") is not None
+    is_clause = is_passive and any(part.dep_ == "ccomp" for part in parts)
+    return is_clause or any(part.dep_ == "conj" and part.pos_ == "NOUN" for part in parts)
 
 
 def _contrast(doc: Doc, root: Token) -> int | None:
