@@ -142,18 +142,9 @@ def test_a_criterion_holds_what_its_question_asks_for(sentence: str, told: str) 
 @pytest.mark.parametrize(
     "sentence",
     [
-        (
-            "Gastritis is an inflammation of the stomach lining that results in swelling and enteritis "
-            "refers to inflammation of the intestinal mucosa."
-        ),
-        (
-            "Eczema is an allergic reaction that manifests as a rash, and acne results from clogged "
-            "sebaceous glands."
-        ),
-        (
-            "Shock is caused by the toxin of a germ, a superantigen associated with skin, and improper "
-            "tampon use is a common cause of infections."
-        ),
+        "Gastritis is an inflammation that results in swelling and enteritis refers to the bowel.",
+        "Eczema is an allergic reaction that manifests as a rash, and acne results from glands.",
+        "Shock is caused by the toxin of a germ, a product of skin, and tampon use is a cause.",
     ],
 )
 def test_a_second_sentence_without_a_sure_end_is_no_tail(sentence: str) -> None:

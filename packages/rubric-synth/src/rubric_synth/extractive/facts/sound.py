@@ -172,7 +172,7 @@ def names_itself(clause: Clause) -> bool:
     said = language.stems(" ".join(language.content_words(cause.group(1))))
     known = language.stems(" ".join(WORDS["cause_words"]))
     own = language.stems(" ".join(word.text for word in clause.subject.subtree))
-    return said != set() and said - known != set() and said - known <= own
+    return bool(said - known) and said - known <= own
 
 
 def negations(tokens: list[Token]) -> set[str]:
