@@ -9,6 +9,15 @@ from rubric_synth.extractive.facts import Fact, facts_of
 from rubric_synth.extractive.facts.prose import of_home
 from rubric_synth.extractive.facts.shortened import long_form
 
+_GASTRITIS = (
+    "Gastritis is an inflammation of the stomach lining that results in swelling and "
+    "enteritis refers to inflammation of the intestinal mucosa."
+)
+_SHOCK = (
+    "Shock is caused by the toxin of a germ, a superantigen associated with skin, and "
+    "improper tampon use is a common cause of infections."
+)
+
 
 def _facts(*told: str, title: str = "Notes") -> dict[str, Fact]:
     text = " ".join(told)
@@ -62,8 +71,8 @@ def test_what_a_sentence_says_with_others_is_no_fact(told: tuple[str, ...]) -> N
         (("Every body has a heart.", "Coronary vessels are used to carry oxygen to the heart."),
          "what are coronary vessels used for"),
         # a comparison says both sides
-        (("Milk is thin.", "In contrast, oil has high viscosity, whereas milk has low viscosity."),
-         None),
+        (("Milk is thin.", "However, juice has low viscosity, whereas syrup has high viscosity."),
+         "how do juice and syrup differ in viscosity"),
         # a long form
         (("In it the capillary hydrostatic pressure (CHP) grows.",
           "CHP is the force that drives fluid out of a vessel."),
@@ -142,9 +151,9 @@ def test_a_criterion_holds_what_its_question_asks_for(sentence: str, told: str) 
 @pytest.mark.parametrize(
     "sentence",
     [
-        "Gastritis is an inflammation that results in swelling and enteritis refers to the bowel.",
+        _GASTRITIS,
         "Eczema is an allergic reaction that manifests as a rash, and acne results from glands.",
-        "Shock is caused by the toxin of a germ, a product of skin, and tampon use is a cause.",
+        _SHOCK,
     ],
 )
 def test_a_second_sentence_without_a_sure_end_is_no_tail(sentence: str) -> None:
@@ -174,7 +183,7 @@ def test_where_an_aside_ends_must_be_sure() -> None:
         "Jejuni fever is an illness that is caused by the jejuni bacterium.",
         "Metal oxides result from reactions created by heating nitrates.",
         "Diuretics are used to treat hypertension, heart failure, and swelling of the legs.",
-        "A healthy body keeps its heat by employing several mechanisms that open vessels.",
+        "A healthy body maintains its heat, by employing several mechanisms that open vessels.",
         "The loudness of a bell is proportional to its mass and inversely proportional to its age.",
         "Algae are made up of protists that live in water.",
         # a year's figure, a risk of nothing, a definition that is no thing
