@@ -70,7 +70,7 @@ def test_several_passages_give_several_questions(articles: dict[str, str]) -> No
     text = "# Three things\n\n" + "\n\n".join(t.split("\n\n", 1)[1] for t in articles.values())
     document = Document(title="Three things", text=text, source="all.md")
     assert len(_drafts(document, ExtractiveConfig(questions_per_document=1))) == 1
-    assert len({draft.question for draft in _drafts(document)}) == 2
+    assert len({draft.question for draft in _drafts(document)}) == 3
 
 
 def test_sections_that_say_too_little_alone_are_asked_about_together() -> None:
