@@ -35,8 +35,8 @@ def _fact(sentence: str, heading: str = "Notes") -> Fact | None:
          "when does a relief valve open"),
         ("The pumice of a volcano is lighter than the basalt of the sea.", "comparison",
          "which is lighter, the basalt of the sea or the pumice of a volcano"),
-        ("Red cells carry oxygen, whereas white cells fight infections.", "comparison",
-         "how do red cells and white cells differ"),
+        ("Red cells carry oxygen, whereas white cells carry enzymes.", "comparison",
+         "how do red cells and white cells differ in what they carry"),
         ("Unlike raw copper, plated copper does not tarnish in damp air.", "comparison",
          "how do plated copper and raw copper differ"),
         ("A weir is a low wall that raises the level of a river.", "definition",
@@ -222,7 +222,7 @@ def test_pictures_and_exercises_make_no_facts(paragraph: str) -> None:
 
 
 def test_an_addition_is_left_out_and_names_keep_their_capitals() -> None:
-    fact = _fact("However, Cushing disease is a disorder that raises the sugar of the blood.")
+    fact = _fact("In addition, Cushing disease is a disorder that raises the sugar of the blood.")
     assert fact is not None
     assert fact.sentence.startswith("Cushing disease is a disorder")
     text = "Doctors say that Cushing disease is rare."

@@ -26,6 +26,7 @@ _CONDITIONS: Final = frozenset({"if", "when", "unless"})
 _CONTRASTS: Final = frozenset({"whereas", "while"})
 _REASONS: Final = frozenset({("because", "of"), ("due", "to"), ("owing", "to")})
 _UNBOUND: Final = frozenset({"it", "they", "them", "their", "its"})
+_HOLDING: Final = frozenset({"have", "contain", "show", "possess", "exhibit"})
 _WORDS: Final = range(3, 25)
 _FEWEST_OF_A_REASON: Final = 3
 
@@ -42,7 +43,9 @@ def asked(doc: Doc, names: frozenset[str]) -> Asked | None:
         return None
     found = (rule(clause) for rule in _RULES)
     one = next((one for one in found if one is not None), None)
-    if one is None or not _reads_well(one.question) or sound.is_cut(one.question):
+    if one is None or sound.is_cut(one.question):
+        return None
+    if not _reads_well(one.question.partition(" differ in ")[0]):
         return None
     is_defined = one.kind == CriterionKind.DEFINITION
     is_known = is_defined or sound.is_specific(clause)
@@ -227,18 +230,54 @@ def _differ(clause: Clause, other: Token, mark: Token) -> Asked | None:
         return None
     if clause.root.lemma_ == "differ" and is_between:
         return None
-    question = f"how do {own} and {named} differ{_basis(clause, other)}"
+    aspect = _aspect(clause, other, mark)
+    if aspect is None:
+        return None
+    question = f"how do {own} and {named} differ{aspect}"
     return Asked(CriterionKind.COMPARISON, f"{lead}, {question}" if lead else question)
 
 
-def _basis(clause: Clause, other: Token) -> str:
-    """Return in what two things differ, where both clauses say it: "in viscosity"."""
-    own, theirs = child(clause.root, "dobj"), child(other.head, "dobj")
-    if own is None or theirs is None or own == theirs or own.tag_ != "NN":
-        return ""
-    degree, another = child(own, "amod"), child(theirs, "amod")
-    is_said = degree is not None and another is not None and degree.lemma_ != another.lemma_
-    return f" in {own.lemma_}" if is_said and own.lemma_ == theirs.lemma_ else ""
+def _aspect(clause: Clause, other: Token, mark: Token) -> str | None:
+    """Return in what two things differ: "in viscosity"; None where no part is of both.
+
+    Args:
+        clause: The main clause.
+        other: What its subject is compared with.
+        mark: The word that parts them.
+    """
+    if mark.lower_ not in _CONTRASTS:
+        is_explained = any(word.dep_ == "relcl" for word in other.children)
+        return None if is_explained else ""  # "unlike X, which …" tells by the way
+    own, theirs = clause.root, other.head
+    first, second = child(own, "dobj"), child(theirs, "dobj")
+    is_same_verb = own.lemma_ == theirs.lemma_
+    if first is not None and second is not None:
+        is_same = second.lower_ in _UNBOUND or first.lemma_ == second.lemma_
+        if is_same:
+            return f" in {_shared(own, first, is_same_verb=is_same_verb)}"
+        return f" in what they {own.lemma_}" if is_same_verb and own.lemma_ != "have" else None
+    if own.lemma_ == "be":
+        return "" if is_same_verb and _are_said_alike(own, theirs) else None
+    return f" in how they {own.lemma_}" if is_same_verb else None
+
+
+def _shared(verb: Token, noun: Token, *, is_same_verb: bool) -> str:
+    """Return how a question names the object that two clauses share."""
+    if verb.lemma_ in _HOLDING:
+        return noun.lemma_ if noun.tag_ == "NN" else f"their {noun.text}"
+    words = [word for word in subtree(noun, ASIDE) if word.i <= noun.i]
+    named = text_of([word for word in words if word.dep_ not in {"amod", "nummod"}])
+    if is_same_verb:
+        return f"the {noun.text} that they {verb.lemma_}"
+    return f"what they do to {named}"
+
+
+def _are_said_alike(own: Token, theirs: Token) -> bool:
+    """Tell whether two clauses with "is" say adjectives, or one noun, of their subjects."""
+    if child(own, "acomp") is not None and child(theirs, "acomp") is not None:
+        return True
+    first, second = child(own, "attr"), child(theirs, "attr")
+    return first is not None and second is not None and first.lemma_ == second.lemma_
 
 
 def _which(clause: Clause, than: Token, other: Token) -> Asked | None:

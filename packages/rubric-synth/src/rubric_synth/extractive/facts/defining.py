@@ -17,6 +17,8 @@ _ORDINALS: Final = frozenset(_TABLE["gate"]["picking"].split())
 _PARTS: Final = frozenset(_TABLE["gate"]["no_definition"].split())
 _NAMING: Final = frozenset({"call", "term", "name", "know", "refer"})
 _WEAKENING: Final = frozenset({"really", "just", "simply"})
+_MEMBERS: Final = frozenset({"species", "member"})
+_MEASURED: Final = sound.turn_of_phrase("measured")
 _MOST_OF_A_TERM: Final = 6
 _FEWEST_OF_A_SUBJECT: Final = 2
 
@@ -30,7 +32,7 @@ def named(clause: Clause) -> Asked | None:
     prep = next(preps, None)
     if root.lemma_ == "define" and prep is not None:
         verb = "are" if clause.is_plural else "is"
-        if sound.is_modal(clause) or not clause.may_lead:
+        if sound.is_modal(clause) or not clause.may_lead or child(prep, "pobj") is None:
             return None
         return Asked(kind, clause.behind(f"how {verb} {clause.subject_text} defined"))
     named = child(root, "oprd") or (child(prep, "pobj") if prep is not None else None)
@@ -60,7 +62,8 @@ def definition(clause: Clause) -> Asked | None:
         return None
     if _is_apart(root, attribute) or clause.subject_text in text_of(list(attribute.subtree)):
         return None
-    if not clause.may_lead or child(clause.subject, "conj") is not None or _is_part(clause):
+    is_joint = child(clause.subject, "conj") is not None
+    if not clause.may_lead or is_joint or _is_part(clause) or _says_little(clause, attribute):
         return None
     is_measured = child(attribute, "nummod", "quantmod") is not None
     is_of_each = clause.subject_words[0].lower_ in {"each", "every", "all"}
@@ -84,7 +87,42 @@ def definition(clause: Clause) -> Asked | None:
     if is_circular or is_numbered or is_singled_out or is_vague or is_weak or _is_joined(attribute):
         return None  # a property of it, and not what it is
     question = clause.behind(f"what {root.text} {clause.subject_text}")
+    if clause.subject.lemma_.lower() in _MEMBERS and child(clause.subject, "prep") is not None:
+        question = clause.behind(f"what characterizes {clause.subject_text}")
     return Asked(CriterionKind.DEFINITION, question)
+
+
+def _says_little(clause: Clause, attribute: Token) -> bool:
+    """Tell whether a predicate weighs or measures a thing, or says of what it is a part alone."""
+    adjectives = [
+        word for word in attribute.children if word.dep_ == "amod" and word.i < attribute.i
+    ]
+    is_weighed = bool(adjectives) and adjectives[0].lower_ in WORDS["weighing"]
+    own = (word.lower_ for word in clause.subject.children if word.dep_ == "amod")
+    is_sort = not WORDS["sort_of"].isdisjoint(own)
+    is_measure = clause.subject.lemma_.lower() in sound.FORMS["measured"]
+    is_figure = _MEASURED.search(clause.doc.text) is not None and not is_measure
+    is_empty = is_weighed or is_sort or is_figure or sound.names_itself(clause)
+    return is_empty or _is_bare(attribute, has_more=bool(adjectives))
+
+
+def _is_bare(attribute: Token, *, has_more: bool) -> bool:
+    """Tell whether only "of a lobe", "formed as …" or "related to …" stands behind a noun."""
+    limits = [word for word in attribute.children if word.dep_ in {"relcl", "acl", "prep"}]
+    behind = [word for word in limits if word.i > attribute.i]
+    if behind and all(word.lemma_ == "relate" for word in behind):
+        return True
+    if attribute.lemma_.lower() not in WORDS["bare_genus"] or has_more:
+        return False
+    return all(map(_is_bare_limit, behind))
+
+
+def _is_bare_limit(limit: Token) -> bool:
+    target = child(limit, "pobj")
+    if limit.dep_ == "prep" and target is not None:
+        is_link = limit.lower_ in {"of", "to"}
+        return is_link and all(word.dep_ == "det" for word in target.children)
+    return limit.lemma_ == "form" and any(word.lower_ in {"as", "when"} for word in limit.subtree)
 
 
 def _is_apart(root: Token, attribute: Token) -> bool:

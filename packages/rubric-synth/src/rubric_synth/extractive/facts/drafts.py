@@ -74,6 +74,7 @@ def prose_fact_draft(
     """
     found = prose.chosen(passage, facts, terms, document.title)
     passage = prose.at_home(found, facts, passage)
+    found = prose.of_home(found, facts, passage)
     if not product and not opening.has_title(passage):
         found = [fact for fact in found if not opening.needs_opening(fact)]
     if len(found) < FEWEST_BY_RULES:

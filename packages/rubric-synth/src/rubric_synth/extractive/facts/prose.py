@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from spacy.tokens import Doc, Token
+from spacy.tokens import Doc
 
 from rubric_core import CriterionKind
 from rubric_judge.lexical.words import stem
@@ -15,11 +15,11 @@ from rubric_synth.cleaning.markup import sections
 from rubric_synth.document import Document
 from rubric_synth.extractive import phrases
 from rubric_synth.extractive.claims import Passage
-from rubric_synth.extractive.facts import asking, gate, parsing, sound
+from rubric_synth.extractive.facts import asking, context, gate, parsing, shortened, sound, tails
 from rubric_synth.extractive.facts.clauses import lowered
+from rubric_synth.extractive.facts.context import Scene
 from rubric_synth.extractive.facts.fact import Fact, says_the_same
-from rubric_synth.extractive.facts.opening import names_of
-from rubric_synth.extractive.facts.parsing import child, root_of, text_of
+from rubric_synth.extractive.facts.opening import names_of, product_of
 from rubric_synth.extractive.phrases import CorpusTerms
 from rubric_synth.tables import phrase
 
@@ -34,6 +34,8 @@ _LEAK: Final = 8
 _CODE: Final = re.compile(r"`[^`]*`")
 _TOKEN: Final = re.compile(r"\w+")
 _MOST_OF_A_KIND: Final = 4
+_BEFORE: Final = 3
+"""Sentences before a fact that may say which one "the" means."""
 _ENOUGH: Final = 3
 """Facts with one answer each that no open one is added to."""
 _PICTURE: Final = phrase("picture")
@@ -44,9 +46,6 @@ _FEWEST_AT_HOME: Final = 3
 _BOLD_TITLE: Final = re.compile(
     r"^\s*(\*\*|__)[^*_]{2,80}\1[.:]?\s+(?=[A-Z])(?![A-Z]\w* (?:is|are)\b.{0,3}$)"
 )
-_CONCESSIONS: Final = frozenset({"although", "though", "while", "whereas"})
-_ANSWERS: Final = frozenset({"attr", "dobj", "prep", "agent", "xcomp", "acomp", "advcl", "oprd"})
-"""What a question asks for."""
 _TITLE_ALONE: Final = re.compile(r"^\W*(?:\w+\W{1,3}){1,6}$")
 _SUPPOSED: Final = phrase("supposed")
 _LINKS: Final = re.compile(r"[:,;(]|\b(?:of|for|in|to|with|and|or|from|by|on|at|the|an?)\b")
@@ -62,17 +61,22 @@ def facts_of(document: Document, passages: Iterable[Passage]) -> dict[str, Fact]
         passages: Its passages, whose headings say what it is about.
     """
     known: dict[str, frozenset[str]] = {}
+    scenes: dict[str, Scene] = {}
     shown = _in_examples(document.text)
+    about_all = f"{document.title} {product_of(document)}"
     for passage in passages:
         about = [passage.subject, passage.context, document.title]
         for paragraph in passage.paragraphs:
             if _PICTURE.match(paragraph) or paragraph in shown:
                 continue
-            for raw in sentences_of(paragraph):
+            raws = sentences_of(paragraph)
+            for place, raw in enumerate(raws):
                 if _SUPPOSED.search(raw):
                     break  # what follows holds of an example
                 known.setdefault(raw, _heads(about))
-    return facts_in(known, document.text)
+                before = raws[max(0, place - _BEFORE) : place]
+                scenes.setdefault(raw, Scene(raw, before, document.text, about_all))
+    return facts_in(known, document.text, scenes)
 
 
 def sentences_of(paragraph: str) -> list[str]:
@@ -103,12 +107,15 @@ def _heads(phrases_: Iterable[str]) -> frozenset[str]:
     return frozenset(stem(part.split()[-1].strip("'\"`")) for part in parts if part.strip())
 
 
-def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
+def facts_in(
+    known: Mapping[str, frozenset[str]], text: str, scenes: Mapping[str, Scene] | None = None
+) -> dict[str, Fact]:
     """Return the facts among sentences, by sentence.
 
     Args:
         known: Sentences, each with the stems of what its question names anyway.
         text: Where they stand, which shows what is a name.
+        scenes: What stands about them; None where each stands for itself.
     """
     likely = (raw for raw in known if _is_candidate(raw))
     usable = [raw for raw in likely if gate.may_stand_alone(_without_addition(raw))]
@@ -118,22 +125,26 @@ def facts_in(known: Mapping[str, frozenset[str]], text: str) -> dict[str, Fact]:
     plain = [_without_addition(raw) for raw in usable]
     found: dict[str, Fact] = {}
     for raw, doc in zip(usable, parsing.parsed(plain), strict=True):
-        own = names | {doc[0].text} if _begins_with_a_name(doc, small) else names
-        fact = _fact(doc, known[raw], own)
+        own = names | {doc[0].text} if _begins_with_a_name(doc, small, text) else names
+        scene = (scenes or {}).get(raw)
+        fact = _fact(doc, known[raw], own, scene)
         may_add = fact is not None and fact.kind == CriterionKind.DEFINITION
         if fact is not None and (may_add or not sound.is_added(raw)):
             found[raw] = fact
     return found
 
 
-def _begins_with_a_name(doc: Doc, small: AbstractSet[str]) -> bool:
+def _begins_with_a_name(doc: Doc, small: AbstractSet[str], text: str) -> bool:
     """Tell whether the first word keeps its capital: "Claviceps purpurea", no "Multilayer".
 
     Args:
         doc: The sentence.
         small: Words that the text writes without a capital.
+        text: The text, which may shorten a species: "C. difficile".
     """
     first, *rest = doc[:2]
+    if rest and rest[0].text.islower() and f"{first.text[0]}. {rest[0].text} " in text:
+        return True
     if not first.tag_.startswith("NNP"):
         return False
     second = rest[0].text if rest else ""
@@ -161,29 +172,36 @@ def _is_candidate(raw: str) -> bool:
     )
 
 
-def _fact(doc: Doc, known: frozenset[str], names: frozenset[str]) -> Fact | None:
+def _fact(
+    doc: Doc, known: frozenset[str], names: frozenset[str], scene: Scene | None
+) -> Fact | None:
     if not gate.stands_alone(doc, known):
         return None
     found = asking.asked(doc, names)
-    if found is None:
+    if found is None or (scene and context.rests_on_others(doc, found.kind, scene, known)):
         return None
-    sentence = _main_sentence(doc, found.kind)
-    told = language.stems(" ".join(language.content_words(sentence)))
+    sentence = tails.main_sentence(doc, found.kind)
     is_broken = any(code not in doc.text for code in _CODE.findall(found.question))
     if is_broken or not sentence:
         return None  # a word was moved out of its marks, or no cut is sure
-    if _shares_a_run(found.question, sentence):
+    question: str | None = found.question
+    if scene is not None:
+        question = shortened.written_out(found.question, scene, names)
+        sentence = shortened.written_out(sentence, scene, names)
+    if not question or not sentence or _shares_a_run(question, sentence):
         return None  # a leak of the rubric
+    capitals = frozenset(word for word in question.split() if word[:1].isupper())
     required = tuple(one for one in found.required if one)
     fewest = {CriterionKind.DEFINITION: _FEWEST_NEW, CriterionKind.COMPARISON: 0}.get(found.kind, 1)
-    if not required and len(told - language.stems(found.question)) < fewest:
+    told = language.stems(" ".join(language.content_words(sentence)))
+    if not required and len(told - language.stems(question)) < fewest:
         return None  # the question holds the answer
     return Fact(
         found.kind,
         sentence,
         required=required,
-        claim=lowered(sentence.rstrip("."), names),
-        question=found.question,
+        claim=lowered(sentence.rstrip("."), names | capitals),
+        question=question,
         is_open=found.is_open,
     )
 
@@ -194,70 +212,6 @@ def _shares_a_run(question: str, sentence: str) -> bool:
     words = asked.split()
     runs = (words[at : at + _LEAK] for at in range(len(words) - _LEAK + 1))
     return any(f" {' '.join(run)} " in told for run in runs)
-
-
-def _main_sentence(doc: Doc, kind: CriterionKind) -> str:
-    """Return a sentence without what its question does not ask for; "" where no cut is sure.
-
-    That is a second sentence or a second verb that "and" or "but" joins to it, and a concession.
-
-    Args:
-        doc: The sentence.
-        kind: What its question asks for; of a comparison nothing is cut.
-    """
-    root = root_of(doc)
-    if root is None or kind == CriterionKind.COMPARISON:
-        return doc.text
-    for one in root.children:
-        start = _tail(root, one)
-        if start is not None and _says_enough(doc, root, start):
-            return f"{text_of(list(doc[:start]))}."
-    second = next(filter(_is_second, doc), None)
-    if second is None or second.head == root:
-        return doc.text
-    start = second.left_edge.i - 1
-    is_apart = start > root.i and doc[start].lower_ == "and" and doc[start - 1].text == ","
-    return f"{text_of(list(doc[:start]))}." if is_apart else ""
-
-
-def _is_second(token: Token) -> bool:
-    """Tell whether a verb of its own subject is joined to another one."""
-    subject = child(token, "nsubj", "nsubjpass")
-    return token.dep_ == "conj" and subject is not None and subject.pos_ in {"NOUN", "PROPN"}
-
-
-def _tail(root: Token, part: Token) -> int | None:
-    """Return where a part begins that only adds to a sentence; None where it is no such part."""
-    left = part.left_edge.i
-    if part.i < root.i or left <= root.i:
-        return None
-    if part.dep_ == "advcl":
-        mark = child(part, "mark")
-        is_aside = mark is not None and mark.lower_ in _CONCESSIONS
-        return left if is_aside and part.doc[left - 1].text == "," else None
-    if part.dep_ != "conj" or part.pos_ not in {"VERB", "AUX"}:
-        return None
-    has_subject = child(part, "nsubj", "nsubjpass") is not None
-    joint = child(root, "cc")
-    if joint is None and not has_subject and part.doc[left - 1].text == ",":
-        return left - 1 if gate.is_finite(part) else None
-    is_joint = joint is not None and joint.i == left - 1 and joint.lower_ == "and"
-    if joint is None or not is_joint or not gate.is_finite(part):
-        return None
-    between = part.doc[root.i : joint.i]
-    is_open = any(one.dep_ in {"relcl", "acl", "ccomp"} for one in between)  # whose verb it is
-    subject = child(part, "nsubj", "nsubjpass")
-    is_pointing = subject is not None and subject.lower_ in {"they", "it"}
-    has_comma = part.doc[joint.i - 1].text == ","
-    is_closed = has_comma or is_pointing if has_subject else not is_open
-    return joint.i if is_closed else None
-
-
-def _says_enough(doc: Doc, root: Token, end: int) -> bool:
-    """Tell whether what is left of a sentence holds what follows its verb, and is whole."""
-    is_followed = any(root.i < one.i < end and one.dep_ in _ANSWERS for one in root.children)
-    rest = [one for one in doc[end:] if one.head.i < end and one.i > end and not one.is_punct]
-    return is_followed and doc[end - 1].text != ")" and all(one.head == root for one in rest)
 
 
 def chosen(
@@ -363,3 +317,23 @@ def at_home(found: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) 
         is_same = language.stems(home) <= language.stems(title)
         return passage._replace(subject=home, context="" if is_same else title)
     return passage._replace(subject=title, context="")
+
+
+def of_home(asked_for: Sequence[Fact], facts: Mapping[str, Fact], passage: Passage) -> list[Fact]:
+    """Return facts without those of other sections than the one that their question opens with.
+
+    Args:
+        asked_for: Facts that criteria are made of.
+        facts: Those of the document, by sentence.
+        passage: Where they stand, with the section as its subject.
+    """
+    if passage.subject not in passage.homes:
+        return list(asked_for)
+    own = {
+        id(facts[raw])
+        for paragraph, home in zip(passage.paragraphs, passage.homes, strict=True)
+        for raw in sentences_of(paragraph)
+        if home == passage.subject and raw in facts
+    }
+    kept = [fact for fact in asked_for if id(fact) in own]
+    return kept if len(kept) >= _FEWEST_AT_HOME else list(asked_for)

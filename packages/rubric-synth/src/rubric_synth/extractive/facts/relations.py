@@ -18,7 +18,9 @@ from rubric_synth.extractive.facts.sound import (
     has_one_complement,
     is_focused,
     is_modal,
+    names_itself,
     says_something,
+    turn_of_phrase,
 )
 from rubric_synth.tables import read_table
 
@@ -33,6 +35,10 @@ _FEWEST_OF_A_REST: Final = 2
 _SPELLED: Final = frozenset(_TABLE["numbers"]["words"].split())
 _FEW: Final = frozenset({"1", "2", "3", "one", "two", "three"})
 _SHORTEST_OF_A_NAME: Final = 2
+_FEWEST_OF_A_LIST: Final = 3
+_PREPARED: Final = turn_of_phrase("prepared")
+_TERMS: Final = frozenset({"term", "word", "name", "phrase", "expression"})
+_SAYING: Final = frozenset({"describe", "denote", "indicate", "mean"})
 _DIRECTION: Final = re.compile(r"^(?:in|out|up|down|for|back|side|east|west|north|south)wards?$")
 
 
@@ -162,7 +168,8 @@ def by_preposition(clause: Clause) -> Asked | None:
             return None
         if lemma == "range":
             return _range(clause, prep)
-        if lemma in WORDS["open_verbs"] or (lemma, prep.lower_) == ("result", "in"):
+        is_way = lemma == "result" and _PREPARED.search(text_of(list(prep.subtree))) is not None
+        if lemma in WORDS["open_verbs"] or (lemma, prep.lower_) == ("result", "in") or is_way:
             return None  # one of many things
         return _of(clause, kind, f"{clause.fronted()[1]} {prep.lower_}", prep)
     return None
@@ -189,6 +196,9 @@ def in_passive(clause: Clause) -> Asked | None:
             target = child(prep, "pobj")
             if target is None or not says_something(target):
                 continue
+            is_of_members = target.lemma_.lower() in WORDS["organisms"] and prep.lower_ == "of"
+            if is_of_members or names_itself(clause):
+                return None
             by_cause = is_cause and prep.dep_ == "agent"
             kind = CriterionKind.CAUSE if by_cause else CriterionKind.RELATION
             particle = child(root, "prt")
@@ -221,7 +231,26 @@ def for_purpose(clause: Clause) -> Asked | None:
         return None
     if child(purpose, "aux") is None or child(purpose, "mark") is not None:
         return None
+    target = child(purpose, "dobj")
+    if _items(target) >= _FEWEST_OF_A_LIST or _is_counted(purpose):
+        return None  # some of many ends
+    opening = {one.lower_ for one in clause.subject_words[:2]}
+    if not opening.isdisjoint(_TERMS) and purpose.lemma_ in _SAYING:
+        return Asked(CriterionKind.RELATION, f"what does {clause.subject_text} {purpose.lemma_}")
     return Asked(CriterionKind.RELATION, clause.what(f"{clause.fronted()[1]} for"))
+
+
+def _is_counted(verb: Token) -> bool:
+    """Tell whether a figure says how much of a thing a verb makes."""
+    target = child(verb, "dobj")
+    return target is not None and any(t.text[:1].isdigit() for t in target.subtree if t.like_num)
+
+
+def _items(noun: Token | None) -> int:
+    """Return how many things a list of nouns names."""
+    if noun is None:
+        return 0
+    return 1 + sum(_items(word) for word in noun.children if word.dep_ == "conj")
 
 
 def of_adjective(clause: Clause) -> Asked | None:
@@ -235,7 +264,8 @@ def of_adjective(clause: Clause) -> Asked | None:
         return None
     if not says_something(target) or any(one.dep_ == "conj" for one in complement.children):
         return None
-    if not list(target.children):
+    is_inverse = any(one.lower_ == "inversely" for one in complement.children)
+    if not list(target.children) or ("inversely" in clause.doc.text and not is_inverse):
         return None
     degrees = (one for one in complement.children if one.dep_ == "advmod")
     how = text_of([one for one in degrees if one.lower_ not in WORDS["dropped"]])

@@ -9,6 +9,7 @@ from typing import Final
 
 from spacy.tokens import Token
 
+from rubric_synth import language
 from rubric_synth.extractive.facts.clauses import NOUNS, Clause
 from rubric_synth.tables import phrase, read_table
 
@@ -21,18 +22,22 @@ BEHIND: Final = {name: frozenset(words.split()) for name, words in _TABLE["behin
 """Verbs of a passive by the preposition that their answer stands behind."""
 
 
-def _phrase(name: str) -> re.Pattern[str]:
+def turn_of_phrase(name: str) -> re.Pattern[str]:
+    """Return a pattern for one of the turns of phrase of the table."""
     row = _TABLE[name]
     return re.compile(f"{row['before']}(?:{'|'.join(row['any'])}){row['after']}", re.IGNORECASE)
 
 
-_UNSOUND: Final = _phrase("unsound")
-_NO_OPENING: Final = re.compile(_phrase("no_opening").pattern)
-_LOST_TAIL: Final = _phrase("lost_tail")
-_TITLE: Final = _phrase("unsound_title")
-_ADDED: Final = _phrase("added")
-_COMBINING: Final = _phrase("combining")
+_UNSOUND: Final = turn_of_phrase("unsound")
+_NO_OPENING: Final = re.compile(turn_of_phrase("no_opening").pattern)
+_LOST_TAIL: Final = turn_of_phrase("lost_tail")
+_TITLE: Final = turn_of_phrase("unsound_title")
+_ADDED: Final = turn_of_phrase("added")
+_COMBINING: Final = turn_of_phrase("combining")
+_NO_WAYS: Final = turn_of_phrase("no_ways")
+_CAUSE: Final = turn_of_phrase("cause")
 _GENERIC: Final = phrase("generic_opening")
+_BRACKETS: Final = re.compile(r"\s*\([^)]*\)")
 _MOST_OF_A_TITLE: Final = 9
 _NAMING: Final = frozenset({"compound", "poss", "nmod"})
 
@@ -44,7 +49,9 @@ def is_whole(sentence: str) -> bool:
         sentence: Not parsed yet, as the document has it.
     """
     bare = _ADDED.sub("", sentence)
-    return _NO_OPENING.match(bare) is None and _UNSOUND.search(bare) is None
+    patterns = (_UNSOUND, _NO_WAYS)
+    is_open = any(pattern.search(bare) is not None for pattern in patterns)
+    return _NO_OPENING.match(bare) is None and not is_open
 
 
 def is_combined(word: str) -> bool:
@@ -155,6 +162,17 @@ def says_something(target: Token) -> bool:
         return False
     behind = [one for one in target.children if one.i > target.i and one.dep_ in {"prep", "acl"}]
     return is_said or bool(behind)
+
+
+def names_itself(clause: Clause) -> bool:
+    """Tell whether the cause of a thing is in its name: of "rabies" the "rabies virus"."""
+    cause = _CAUSE.search(_BRACKETS.sub("", clause.doc.text))
+    if cause is None:
+        return False
+    said = language.stems(" ".join(language.content_words(cause.group(1))))
+    known = language.stems(" ".join(WORDS["cause_words"]))
+    own = language.stems(" ".join(word.text for word in clause.subject.subtree))
+    return bool(said - known) and said - known <= own
 
 
 def negations(tokens: list[Token]) -> set[str]:
