@@ -35,7 +35,7 @@ def hedged(said: Sequence[Clause], claims: Sequence[Clause]) -> dict[int, str]:
     """Say which clauses say one of several things of the same, and why: by position.
 
     "By default `x` is None. By default `x` is 3." holds what is right and tells nobody what it is:
-    who lists what may be right has said nothing.
+    whoever lists what may be right has said nothing.
 
     Args:
         said: the clauses of an answer, in order.
