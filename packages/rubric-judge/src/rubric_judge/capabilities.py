@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 from rubric_core import Judge, JudgeResult, JudgeView
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 
 
 @runtime_checkable
@@ -106,8 +106,12 @@ def check_group(judge: GroupJudge, views: Sequence[JudgeView]) -> None:
         msg = f"{len(views)} views of {len(tasks)} tasks: give different responses to one task"
         raise ValueError(msg)
     if len(views) > judge.max_group:
-        sizes = {"task": views[0].task_id, "found": len(views), "most": judge.max_group}
-        raise JudgeSetupError(says("large_group", **sizes))
+        raise JudgeSetupError(
+            f"task {views[0].task_id!r} has {len(views)} different responses to judge "
+            f"together, and max_group is {judge.max_group}: raise max_group as far as the "
+            "context of the judge's model goes, or hand over fewer responses to a task at "
+            "once"
+        )
 
 
 def refuse_groups(judge: Judge, *, by: str) -> None:
@@ -121,7 +125,10 @@ def refuse_groups(judge: Judge, *, by: str) -> None:
         JudgeSetupError: it is one.
     """
     if isinstance(judge, GroupJudge):
-        raise JudgeSetupError(says("groups_refused", judge=judge.name, by=by))
+        raise JudgeSetupError(
+            f"the judge {judge.name!r} scores the responses to a task beside each other, and "
+            f"{by}: give a judge of single responses, such as `type: llm`"
+        )
 
 
 def wants_warm_call(judge: Judge) -> bool:

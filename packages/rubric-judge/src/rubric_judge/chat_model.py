@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from rubric_core import Answerer, Reason, Usage
 from rubric_judge import events
 from rubric_judge.client import LiteLLMClient
-from rubric_judge.errors import JudgeSetupError, JudgeTransportError, says
+from rubric_judge.errors import JudgeSetupError, JudgeTransportError
 from rubric_judge.provider import chat, direct, limits, retries, router_file
 from rubric_judge.provider.chat import ChatReply, ChatRequest, ClosesItself, answerer
 from rubric_judge.provider.model_config import ModelConfig
@@ -218,13 +218,20 @@ class ChatModel(ClosesItself):
         if first == by.model:
             return
         where = f" at {by.deployment}" if by.deployment else ""
-        detail = says("other_model", model=by.model, where=where, first=first)
+        detail = (
+            f"{by.model!r} answered{where} where {first!r} did before: start again with one "
+            "model, or set allow_fallback_models: true"
+        )
         raise JudgeTransportError(Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts)
 
     def _require_room(self, answer: ChatReply) -> None:
         """Refuse a server in whose context not even the question of the check has room."""
         if answer.finish == "full":
-            detail = says("no_room", max_tokens=self._config.max_tokens)
+            detail = (
+                f"a question of one line and max_tokens={self._config.max_tokens} do not fit "
+                "into the model's context: lower `max_tokens`, or serve the model with a "
+                "longer context"
+            )
             raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=answer.attempts)
 
     def _request(self, user: str, system: str, reply: type[BaseModel]) -> ChatRequest:
@@ -250,8 +257,10 @@ class ChatModel(ClosesItself):
         key = config.api_key_env or ("none" if address else "the provider's usual variable")
         if config.litellm_config is not None:
             key = "as that file says"
-        who = {"role": self._role, "model": config.model, "where": str(where), "key": key}
-        return says("does_not_answer", **who, error=error)
+        return (
+            f"the {self._role} {config.model!r} at {str(where)!r} (key: {key}) does not "
+            f"answer: {error.reason.value} after {error.attempts} attempt(s), {error.detail}"
+        )
 
 
 def _departure(answer: ChatReply) -> str:

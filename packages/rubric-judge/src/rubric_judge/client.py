@@ -22,7 +22,7 @@ import anyio.to_thread
 
 from rubric_core import ConfigError, Reason
 from rubric_core.errors import needing_extra
-from rubric_judge.errors import JudgeTransportError, says
+from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider import decoding
 from rubric_judge.provider.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
@@ -280,7 +280,10 @@ def _require_provider(litellm: Any, config: ModelConfig) -> None:
     try:
         litellm.get_llm_provider(model, custom_llm_provider=provider, api_base=config.api_base)
     except litellm.BadRequestError:
-        detail = says("no_provider", model=model)
+        detail = (
+            f"litellm knows no provider for model {model!r}: name it as openai/{model} or "
+            f"hosted_vllm/{model}, or set `transport: direct`"
+        )
         raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=0) from None
 
 

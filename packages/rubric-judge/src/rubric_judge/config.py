@@ -29,7 +29,6 @@ from rubric_core.configuration import (
 )
 from rubric_core.nearest import no_such_file
 from rubric_core.schema.sealed import Many
-from rubric_judge.errors import says
 from rubric_judge.provider.model_config import FileBeside, ModelConfig, Settings
 from rubric_judge.yaml_files import read_yaml, yaml_place
 
@@ -237,7 +236,11 @@ class CascadeConfig(Settings):
             if isinstance(reader, LexicalConfig | ClaimConfig) or (
                 is_fixed and self.uncertainty == "consistency"
             ):
-                raise ValueError(says("same_answers", number=number, uncertainty=self.uncertainty))
+                raise ValueError(
+                    f"judge {number} gives the same answer every time, so that "
+                    f"{self.uncertainty!r} sees nothing: set a temperature above 0, or "
+                    "`uncertainty: margin`"
+                )
         return self
 
 
@@ -336,6 +339,11 @@ def read_model_config(path: Path) -> ModelConfig:
         raise ConfigError(no_such_file(path), location=str(path))
     options = read_yaml(path)
     if not isinstance(options, dict) or "type" in options or "synthesiser" in options:
-        raise ConfigError(says("no_model_keys", path=path), location=str(path))
+        raise ConfigError(
+            f"{path}: needs the keys of a model at its top level, such as `model: "
+            "openai/gpt-4.1-mini`; of a judge's or a synthesiser's file take what stands "
+            "below its model, without `type`",
+            location=str(path),
+        )
     values, source = cast("dict[str, object]", options), partial(yaml_place, path)
     return validated(ModelConfig, values, source=source, folder=path.parent)

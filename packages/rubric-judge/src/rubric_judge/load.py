@@ -12,7 +12,6 @@ from rubric_judge.capabilities import Fingerprinted, GroupJudge, check, close, w
 from rubric_judge.cascade import queue, record
 from rubric_judge.cascade.judge import CascadeJudge
 from rubric_judge.claims.judge import ClaimJudge
-from rubric_judge.errors import says
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.llm.judge import LLMJudge
@@ -107,7 +106,10 @@ class _Optioned:
 def _plugin(spec: config.PluginConfig) -> Judge:
     judge = find_judge(spec.name)(spec.options)
     if not isinstance(cast("object", judge), Judge):
-        raise PluginError(says("no_judge_made", name=spec.name, made=type(judge).__name__))
+        raise PluginError(
+            f"{spec.name!r} in 'rubric.judges' makes a {type(judge).__name__}, which is no "
+            "Judge: it needs `name` and `async def judge(view)`"
+        )
     return judge if isinstance(judge, Fingerprinted) else _Optioned(judge, spec)
 
 

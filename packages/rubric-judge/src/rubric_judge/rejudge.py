@@ -22,7 +22,6 @@ from rubric_core import (
 )
 from rubric_core.arrays import FloatArray
 from rubric_judge import responses
-from rubric_judge.errors import says
 from rubric_judge.ledger import database, store
 from rubric_judge.ledger.entry import LedgerEntry, hash_text
 
@@ -115,7 +114,11 @@ def read_stored(
     else:
         stored = list(_responses(source, judged=judged, thoughts=thoughts))
     if not stored:
-        raise ConfigError(says("no_response", source=source), location="source")
+        raise ConfigError(
+            f"{source} holds no response: give a ledger, a run folder with rollouts/*.jsonl, "
+            "or a file of responses",
+            location="source",
+        )
     return stored
 
 
@@ -138,8 +141,10 @@ def _responses(file: Path, *, judged: Path | None, thoughts: Thoughts) -> Iterat
     for line, row in responses.response_rows(file):
         before = results.get(line)
         if before is not None and before.task_id != row.task_id:
-            ids = {"task": row.task_id, "judged_task": before.task_id}
-            problem = says("other_response", judged=judged, **ids)
+            problem = (
+                f"the response is to task {row.task_id!r}, its judgement in {judged} is of "
+                f"{before.task_id!r}: give the responses that were judged"
+            )
             raise RubricFileError(problem, path=file, line=line, field="task_id")
         result = before.result if before else None
         yield StoredResponse(line, "", row.task_id, row.judged(thoughts), result)
@@ -193,11 +198,14 @@ def _chosen(judges: Counter[_JudgeKey], judge: str | None, *, source: Path) -> s
             who for who in judges if any(name.startswith(judge) for name in who)
         }
     if not chosen:
-        problem = says("not_judged_by", source=source, judge=judge, known=_listed(judges))
+        problem = f"{source} holds no judgement by {judge!r}; it holds those of {_listed(judges)}"
         raise ConfigError(problem, location="of")
     if len({fingerprint for fingerprint, _ in chosen}) > 1:
         several = Counter({who: judges[who] for who in chosen})
-        problem = says("several_judges", source=source, known=_listed(several))
+        problem = (
+            f"{source} holds judgements of several judges: choose one with --of, by name or "
+            f"by fingerprint, or how one of them begins: {_listed(several)}"
+        )
         raise ConfigError(problem, location="of")
     return chosen
 

@@ -30,7 +30,6 @@ from rubric_core import (
 from rubric_core.errors import ConfigError, RubricFileError, SchemaError
 from rubric_core.files import decode, read_file, replacing
 from rubric_core.rows import row_error
-from rubric_judge.errors import says
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
@@ -96,7 +95,10 @@ class JudgementLine(BaseModel):
         if self.reward is None or reward is None:
             if self.reward is not reward:
                 outcome = self.result.outcome.value
-                raise ValueError(says("null_reward", reward=self.reward, outcome=outcome))
+                raise ValueError(
+                    "the reward is null where the judge was not reached, and only there: it "
+                    f"is {self.reward}, the result is {outcome!r}"
+                )
         elif abs(self.reward - reward) > _ROUNDED:
             raise ValueError(f"the reward is {self.reward:g}, its result's is {reward:g}")
         return self
@@ -173,7 +175,12 @@ def read_responses(
     for line, row in response_rows(path):
         task = tasks.get(row.task_id)
         if task is None:
-            problem = says("unknown_task", task=row.task_id, count=len(tasks))
+            problem = (
+                f"no task has the id {row.task_id!r}; the task file holds {len(tasks)} "
+                "others. Take the task file that the id came from: `rubric-judge export "
+                "policy TASKS PROMPTS` writes its questions with their ids, `Task.task_id` "
+                "in Python"
+            )
             raise RubricFileError(problem, path=path, line=line, field="task_id")
         views.append((line, task.judge_view(row.judged(thoughts))))
     if not views:
@@ -212,7 +219,10 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
     for line, row in read_rows(path, JudgementLine, form=form):
         first = seen.setdefault((row.result.judge, row.line, row.task_id), line)
         if first != line:
-            problem = says("judged_again", line=row.line, first=first)
+            problem = (
+                f"judges the response of line {row.line} again, as line {first} does: put a "
+                "second judgement by the same judge into a file of its own"
+            )
             raise RubricFileError(problem, path=path, line=line, field="line")
         yield line, row
 

@@ -14,7 +14,6 @@ from rubric_core.schema.sealed import Many
 from rubric_judge import ClaimConfig, ModelConfig
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
 from rubric_judge.yaml_files import read_yaml, yaml_place
-from rubric_synth.errors import says
 from rubric_synth.tables import word_set
 
 Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]
@@ -267,7 +266,10 @@ class SynthConfig(_Config):
     @model_validator(mode="after")
     def _leaves_a_test_split(self) -> SynthConfig:
         if self.train_frac + self.validation_frac >= 1.0:
-            raise ValueError(says("no_test_split", config=self))
+            raise ValueError(
+                f"train_frac {self.train_frac} and validation_frac {self.validation_frac} "
+                "leave nothing for the test split; their sum must stay below 1"
+            )
         return self
 
 

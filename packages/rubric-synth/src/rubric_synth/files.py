@@ -11,7 +11,7 @@ from typing import BinaryIO, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from rubric_core.files import replacing
-from rubric_synth.errors import OutputError, says
+from rubric_synth.errors import OutputError
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -108,7 +108,10 @@ def writing(paths: list[Path]) -> Generator[list[HashedFile]]:
         changed = UNCHANGED
         if replaced:
             path = paths[len(replaced)]
-            changed = says("replaced_some", replaced=len(replaced), of=len(paths))
+            changed = (
+                f"{len(replaced)} of {len(paths)} files are new already and the others are of "
+                "an earlier run: make room for it, and give the same command again"
+            )
         raise unwritable(path, error, changed) from error
 
 

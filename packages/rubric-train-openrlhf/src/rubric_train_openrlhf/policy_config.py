@@ -30,8 +30,11 @@ def check_model_folder(folder: Path) -> None:
     for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
         # Unlike the method of a path, false for a name that is too long too.
         if not os.path.exists(wanted):  # noqa: PTH110
-            raise PolicyLoadError.told(
-                "no_model", what=what, wanted=wanted, path=folder, near=near(wanted)
+            raise PolicyLoadError(
+                f"no {what} at {str(wanted)!r}; give a folder that holds a Hugging Face "
+                "causal language model (config.json, safetensors weights, "
+                f"tokenizer){near(wanted)}",
+                path=folder,
             )
 
 

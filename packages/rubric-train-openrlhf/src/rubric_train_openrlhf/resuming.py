@@ -37,11 +37,18 @@ def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool)
             raise ResumeError.told("names_taken", path=folder.path, taken=", ".join(taken))
         return False
     if not resume:
-        raise ResumeError.told("holds_run", path=folder.path)
+        raise ResumeError(
+            f"{str(folder.path)!r} holds a run; continue it with --resume or choose another `out`",
+            path=folder.path,
+        )
     _check_config(folder, config=config)
     done = folder.steps_done
     if config.steps < done:
-        raise ResumeError.told("fewer_steps", path=folder.path, done=done, steps=config.steps)
+        raise ResumeError(
+            f"{str(folder.path)!r} has done {done} steps, and steps={config.steps} asks for "
+            f"fewer; give at least {done}, or choose another `out`",
+            path=folder.path,
+        )
     return True
 
 
@@ -114,7 +121,12 @@ def check_prompting(folder: RunFolder, *, prompting: Mapping[str, object]) -> No
     changed = [name for name, value in before.items() if prompting.get(name) != value]
     if changed:
         named = ", ".join(name.removesuffix("_sha256") for name in changed)
-        raise ResumeError.told("prompts_changed", path=folder.path, changed=named)
+        raise ResumeError(
+            f"{str(folder.path)!r} was started with another {named}: the policy would be "
+            "asked in other words; bring the tokenizer's old files back, or choose another "
+            "`out`",
+            path=folder.path,
+        )
 
 
 def check_model(folder: RunFolder, *, path: Path) -> None:
@@ -127,9 +139,14 @@ def check_model(folder: RunFolder, *, path: Path) -> None:
     try:
         changed = first_changed(path, before)
     except ConfigError as exc:
-        raise ResumeError.told("model_unreadable", path=path, error=exc) from exc
+        raise ResumeError(f"model.path: {exc}", path=path) from exc
     if changed is not None:
-        raise ResumeError.told("model_changed", path=path, changed=changed, folder=folder.path)
+        raise ResumeError(
+            f"model.path ({str(path)!r}): {changed} is missing, or is another than when the "
+            f"run in {str(folder.path)!r} was started, whose reference it is; bring the old "
+            "one back, or choose another `out`",
+            path=path,
+        )
 
 
 def _changed(before: object, now: Mapping[str, str]) -> str:
@@ -162,7 +179,11 @@ def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
     )
     if changed:
         named = ", ".join(changed)
-        raise ResumeError.told("configuration_changed", path=folder.path, changed=named)
+        raise ResumeError(
+            f"{str(folder.path)!r} was started with other values of {named}; a resumed run "
+            "must be the same run: set them back, or choose another `out`",
+            path=folder.path,
+        )
 
 
 def _environment(folder: RunFolder, key: str, default: object = None) -> dict[str, Any]:

@@ -180,8 +180,12 @@ def _difference(folder: EvalFolder, model: OpenModel) -> tuple[dict[str, Weights
     kept = known.get(model.fingerprint)
     difference = kept.difference(model.weights) if kept and model.weights else None
     if difference is not None and difference > OTHER:
-        raise EvalFolderError.told(
-            "other_weights", model=model, folder=path.parent, difference=difference, other=OTHER
+        raise EvalFolderError(
+            f"the model {model.name!r} ({model.entry.spec}) is not the one that gave the "
+            f"answers in {path.parent}, though its server calls it the same: its "
+            f"log-probability of a fixed text differs by {difference:.3f} nats a token, where "
+            f"up to {OTHER} may be chance. Evaluate it under a new name or into a new folder, "
+            "or serve the former weights"
         )
     return known, difference
 

@@ -78,7 +78,10 @@ def read_file(path: Path) -> tuple[list[AnswerRow], int]:
             torn = torn or number
             continue
         if torn is not None:
-            raise EvalFolderError.told("damaged_line", path=path, line=torn)
+            raise EvalFolderError(
+                f"{path}:{torn}: a damaged line, with whole ones after it: restore the file "
+                "from a copy, or delete that line, and its answer is asked for again"
+            )
         rows.append(row)
         whole = offset
     return rows, whole
@@ -94,7 +97,10 @@ def _row(line: bytes, path: Path, number: int) -> AnswerRow | None:
         if error.errors(include_url=False)[0]["type"] == "json_invalid":
             return None
         field = ".".join(str(part) for part in error.errors(include_url=False)[0]["loc"])
-        raise EvalFolderError.told("other_row", path=path, line=number, field=field) from None
+        raise EvalFolderError(
+            f"{path}:{number}: no answer of this version (field {field!r}): it was written by "
+            "another version or program; choose another folder"
+        ) from None
 
 
 class AnswerFile:
@@ -192,4 +198,8 @@ class AnswerFile:
 
     def _unwritable(self, error: OSError) -> EvalWriteError:
         why, n = error.strerror or type(error).__name__, len(self._answered)
-        return EvalWriteError.told("answer_not_written", path=self._path, why=why, n=n)
+        return EvalWriteError(
+            f"cannot write {str(self._path)!r}: {why}; the {n} answers before are kept: make "
+            "room, and give the same command again",
+            path=self._path,
+        )

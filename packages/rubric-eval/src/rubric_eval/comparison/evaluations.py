@@ -148,7 +148,9 @@ def compare_measured(
             f"{', '.join(models)} on {benchmark}{f' by {judge}' if judge else ''}"
             for (benchmark, judge), models in columns.items()
         )
-        raise ComparisonError.told("no_pair", there=there)
+        raise ComparisonError(
+            f"no two models were evaluated on one benchmark by one judge: there is {there}"
+        )
     every = (one for models in columns.values() for one in models.values())
     scores = pairing.scores(every, settings)
     tested = pairing.paired_results(pairs, settings)
@@ -169,7 +171,10 @@ def _columns(measured: Sequence[Measured]) -> dict[_Column, dict[str, Measured]]
     for one in measured:
         models = columns.setdefault((one.benchmark, one.judge), {})
         if one.model in models:
-            raise ComparisonError.told("values_twice", of=one)
+            raise ComparisonError(
+                f"{one.model!r} has two sets of values on {one.benchmark!r}; name one "
+                "evaluation of each benchmark"
+            )
         models[one.model] = one
     return columns
 

@@ -92,7 +92,10 @@ def measured_of(
             measured.append(measured_rewards(run, reader.questions, judged))
             on_judged(judged)
     if not measured:
-        raise EvalFolderError.told("no_score", folder=folder)
+        raise EvalFolderError(
+            f"{folder.root} holds no score; run the command that made it again, which goes on "
+            "where it was"
+        )
     return measured
 
 
@@ -114,7 +117,10 @@ def _check_passages(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> N
         for row in read_rows(folder.questions, QuestionRow):
             there, first = known.setdefault(row.task_id, (row.passage_sha256, folder))
             if there != row.passage_sha256:
-                raise ComparisonError.told("other_passages", folder=folder, first=first)
+                raise ComparisonError(
+                    f"{folder.root} and {first.root} judged the same questions against other "
+                    "passages; evaluate both on the same file of tasks"
+                )
 
 
 def check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
@@ -128,5 +134,8 @@ def check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
         for model in run.models:
             fingerprint, first = known.setdefault(model.name, (model.fingerprint, folder))
             if fingerprint != model.fingerprint:
-                of = {"folder": folder, "first": first, "fingerprint": fingerprint}
-                raise EvalFolderError.told("name_of_two", model=model, **of)
+                raise EvalFolderError(
+                    f"{model.name!r} is another model in {folder.root} than in {first.root} "
+                    f"(fingerprints {model.fingerprint:.12} and {fingerprint:.12}); evaluate "
+                    "the same one, or give it another name"
+                )

@@ -87,7 +87,9 @@ class Comparison(BaseModel):
         for difference in self.differences:
             if (difference.a, difference.b) == (a, b):
                 return difference
-        raise ComparisonError.told("no_difference", a=a, b=b)
+        raise ComparisonError(
+            f"no difference {a!r} − {b!r} in this comparison; name it in `differences`"
+        )
 
     def to_json(self) -> dict[str, object]:
         """Content of comparison.json, which the run's report shows.
@@ -185,13 +187,18 @@ def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldo
         asked, told = set(first.task_ids), set(heldout.task_ids)
         _refuse_questions(first_name, name, asked ^ told if name in named else told - asked)
         if heldout.judge != first.judge:
-            names = {"first": first_name, "name": name}
-            raise ComparisonError.told("other_judges", by=first.judge, other=heldout.judge, **names)
+            raise ComparisonError(
+                f"{first_name!r} was judged by {first.judge!r} and {name!r} by "
+                f"{heldout.judge!r}; use one judge for both"
+            )
 
 
 def _refuse_questions(first: str, name: str, missing: Collection[str]) -> None:
     if missing:
-        raise ComparisonError.told("other_questions", first=first, name=name, n=len(missing))
+        raise ComparisonError(
+            f"{first!r} and {name!r} differ in {len(missing)} questions; evaluate both on the "
+            "same ones"
+        )
 
 
 def _difference(
@@ -230,7 +237,10 @@ def blind_pairing(tasks: Sequence[Task], *, seed: int = 0) -> tuple[int, ...]:
         members[task.doc_hash].append(index)
     largest = max((len(group) for group in members.values()), default=0)
     if 2 * largest > len(tasks):
-        raise EvalShapeError.told("large_document", largest=largest, n=len(tasks))
+        raise EvalShapeError(
+            f"one document has {largest} of {len(tasks)} tasks; pairing each with another "
+            "document needs at most half from one, so add documents"
+        )
     rng = random.Random(seed)
     groups = [rng.sample(members[name], len(members[name])) for name in sorted(members)]
     rng.shuffle(groups)
@@ -262,5 +272,9 @@ def best_temperature(
     seen = {task_id for heldout in validation.values() for task_id in heldout.task_ids}
     shared = tuple(sorted(seen & set(test_task_ids)))
     if shared:
-        raise SelectionLeakError.told("chosen_on_test", n=len(shared), task_ids=shared)
+        raise SelectionLeakError(
+            f"{len(shared)} test questions, first {shared[0]!r}, are among those that the "
+            "temperature is chosen on; choose it on validation questions alone",
+            task_ids=shared,
+        )
     return max(validation, key=lambda temperature: (validation[temperature].mean, temperature))

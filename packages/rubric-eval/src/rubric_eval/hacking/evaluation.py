@@ -88,7 +88,10 @@ def baseline_of(
     """
     baseline = settings.baseline or next(iter(answers), "")
     if baseline not in answers:
-        raise ComparisonError.told("no_baseline", baseline=baseline, models=", ".join(answers))
+        models = ", ".join(answers)
+        raise ComparisonError(
+            f"no model {baseline!r} to set the others against; there are {models}"
+        )
     if empty := [model for model, observed in answers.items() if not observed]:
         raise EvalShapeError(f"{empty[0]!r} has no judged answer; evaluate it again")
     return baseline
@@ -245,7 +248,10 @@ def _judges(
     """Choose among the evaluation's judges."""
     names = [one.name for one in run.judges]
     if run.kind != "heldout" or not names:
-        raise EvalFolderError.told("no_judge", folder=folder, run=run)
+        raise EvalFolderError(
+            f"{folder.root} is a {run.kind} evaluation without a judge; name the folder of a "
+            "held-out one"
+        )
     for name in (judge, second):
         if name is not None and name not in names:
             there = {"name": name, "names": ", ".join(names)}
@@ -268,5 +274,8 @@ def _judged(
     for judged in of_models:
         found[judged.judge.name][judged.model.name] = observed(judged, run.seeds)
     if lacking := [name for name, models in found.items() if not models]:
-        raise EvalFolderError.told("judge_without_score", folder=folder, judge=lacking[0])
+        raise EvalFolderError(
+            f"{folder.root} holds no score of {lacking[0]!r}; judge the answers with "
+            "`rubric-eval rejudge`"
+        )
     return found

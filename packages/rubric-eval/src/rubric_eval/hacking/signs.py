@@ -228,8 +228,11 @@ def check_tasks(tasks: Mapping[str, Task], questions: Sequence[str]) -> None:
         ConfigError: a question is not among the tasks.
     """
     if missing := [name for name in questions if name not in tasks]:
-        counts = {"n": len(missing), "of": len(questions)}
-        raise EvalConfigError.told("unknown_questions", first=missing[0], **counts)
+        raise EvalConfigError(
+            f"--tasks: {len(missing)} of {len(questions)} questions are not among the tasks, "
+            f"first {missing[0]!r}; name the file that was evaluated",
+            location="tasks",
+        )
 
 
 async def judge_again(

@@ -145,12 +145,19 @@ def _criteria(
 def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str | Answer]]) -> int:
     """Samples a question, K, once everything fits together."""
     if not tasks or len(tasks) != len(responses_NK):
-        counts = {"tasks": len(tasks), "responses": len(responses_NK)}
-        raise EvalShapeError.told("tasks_and_responses", **counts)
+        raise EvalShapeError(
+            f"got {len(tasks)} tasks and responses for {len(responses_NK)}; give at least one "
+            "task and a list of responses for each"
+        )
     sizes = {len(responses_K) for responses_K in responses_NK}
     if len(sizes) != 1 or 0 in sizes:
-        raise EvalShapeError.told("group_sizes_differ", sizes=sorted(sizes))
+        raise EvalShapeError(
+            f"numbers of responses a question differ or are 0: {sorted(sizes)!r}; sample the "
+            "same number for each"
+        )
     twice = [name for name, count in Counter(task.task_id for task in tasks).items() if count > 1]
     if twice:
-        raise EvalShapeError.told("tasks_repeat", n=len(twice), first=twice[0])
+        raise EvalShapeError(
+            f"{len(twice)} tasks are there more than once, first {twice[0]!r}; drop the copies"
+        )
     return sizes.pop()

@@ -37,9 +37,15 @@ class HeldoutPlan(EvalPlan):
         ids = Counter(self.task_ids)
         twice = [task_id for task_id, count in ids.items() if count > 1]
         if not ids:
-            raise EvalConfigError.told("no_task", plan=self)
+            raise EvalConfigError(
+                f"{self.source} holds no task: name a file of tasks", location="tasks"
+            )
         if twice:
-            raise EvalConfigError.told("asked_twice", plan=self, n=len(twice), first=twice[0])
+            raise EvalConfigError(
+                f"{self.source}: {len(twice)} tasks are there more than once, first "
+                f"{twice[0]!r}: drop the copies",
+                location="tasks",
+            )
         super().__post_init__()
 
     @cached_property
@@ -131,8 +137,10 @@ def plan_of(
     ids = [row.task_id for row in read_rows(folder.questions, QuestionRow)]
     missing = [task_id for task_id in ids if task_id not in by_id]
     if missing:
-        counts = {"n": len(missing), "of": len(ids), "first": missing[0]}
-        raise EvalFolderError.told("tasks_lacking", source=source, folder=folder, **counts)
+        raise EvalFolderError(
+            f"{source} lacks {len(missing)} of the {len(ids)} tasks that {folder.root} asked, "
+            f"first {missing[0]!r}: give the file that was given as --tasks"
+        )
     return HeldoutPlan(
         tasks=tuple(by_id[task_id] for task_id in ids),
         source=source,

@@ -119,12 +119,20 @@ class Work:
         """
         answers = list(self._held(model))
         if len(answers) != self.plan.answers:
-            of = {"n": len(answers), "plan": self.plan, "model": model}
-            raise EvalFolderError.told("answers_missing", folder=self.folder, **of)
+            raise EvalFolderError(
+                f"{self.folder.root} holds {len(answers)} of {self.plan.answers} answers of "
+                f"model {model.name!r}: run the command `rubric-eval heldout` that started it "
+                "to its end"
+            )
         if older := [row for _, row in answers if row.holds_thought]:
             first = older[0].task_id
-            told = {"n": len(older), "of": len(answers), "first": first, "model": model}
-            raise EvalFolderError.told("thoughts_stored", folder=self.folder, **told)
+            raise EvalFolderError(
+                f"{self.folder.root}: {len(older)} of {len(answers)} stored answers of model "
+                f"{model.name!r} hold their thoughts, as an older version judged them, first "
+                f"of task {first}: give the command `rubric-eval heldout` that made the "
+                "evaluation again, which asks for these answers anew, or evaluate into a new "
+                "folder"
+            )
         for answer in answers:
             yield answer
 

@@ -69,7 +69,11 @@ def calibration_of(path: Path, judges: Sequence[NamedJudge], tasks: Iterable[Tas
         text = read_file(path)
         calibration = read_calibration(path)
     except OSError as error:
-        raise EvalConfigError.told("calibration_unreadable", path=path, error=error) from None
+        raise EvalConfigError(
+            f"--calibration {path}: it cannot be read ({error.strerror}): write it with "
+            "`rubric-judge calibrate`",
+            location="calibration",
+        ) from None
     own = [_fingerprint(judge.entry) for judge in judges]
     chosen = calibration.judge_fingerprint
     calibration.require(chosen if chosen in own else own[0], tasks, source=str(path))

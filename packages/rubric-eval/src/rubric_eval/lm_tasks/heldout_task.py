@@ -148,7 +148,12 @@ def gathered(result: RankResult, *, world_size: int) -> list[RankResult]:
     except ImportError:
         distributed = None
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        raise EvalConfigError.told("processes_apart", n=world_size)
+        raise EvalConfigError(
+            f"rubric_heldout is shared by {world_size} processes that torch.distributed does "
+            "not join, so they cannot agree on what was judged: run it in one process, or by "
+            "`accelerate launch`",
+            location="world_size",
+        )
     results: list[RankResult] = [result] * world_size
     distributed.all_gather_object(results, result)
     return results
@@ -169,9 +174,13 @@ def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
         bound = f"more than the allowed share {allowed!r}"
         if share <= allowed:
             bound = "all those of one process, whose mean would be of none"
-        counts = {"n": reasons.total(), "of": responses, "listed": listed, "bound": bound}
-        abort = {"unavailable_frac": share, "reasons": reasons}
-        raise HeldoutAbortError.told("ranks_unjudged", **counts, **abort)
+        raise HeldoutAbortError(
+            f"rubric_heldout: no judgement for {reasons.total()} of {responses} responses "
+            f"({listed}), {bound}; check the judge and run again, with `--use_cache` and a "
+            "`ledger` what is done is not done again",
+            unavailable_frac=share,
+            reasons=reasons,
+        )
 
 
 def common_criteria(results: Sequence[RankResult]) -> frozenset[str]:
@@ -326,5 +335,10 @@ def _settings(metadata: Mapping[str, Any]) -> _Settings:
     given = {key: value for key, value in metadata.items() if value not in (None, "")}
     if missing := [key for key in ("questions", "judge") if key not in given]:
         location = f"metadata.{missing[0]}"
-        raise EvalConfigError.told("no_metadata", lacks=" and ".join(missing), location=location)
+        lacks = " and ".join(missing)
+        raise EvalConfigError(
+            f"rubric_heldout lacks {lacks}: give `--metadata questions=test.jsonl "
+            "judge=judge.yaml ledger=ledger.sqlite`",
+            location=location,
+        )
     return validated(_Settings, given, source="rubric_heldout: --metadata")

@@ -91,8 +91,9 @@ def read_items(
         try:
             item = read(row)
         except _FieldError as error:
-            place = {"source": source, "line": line, "benchmark": benchmark}
-            raise BenchmarkDataError.told("wrong_row", error=error, **place) from None
+            raise BenchmarkDataError(
+                f"{source}:{line}: {error}; give the rows of {benchmark} as they are published"
+            ) from None
         count = seen[item.item_id] = seen.get(item.item_id, 0) + 1
         items.append(item if count == 1 else replace(item, item_id=f"{item.item_id}-{count}"))
     if not items:
@@ -213,8 +214,11 @@ def _find(benchmark: str, folder: Path) -> Path:
         if (folder / name).is_file():
             return folder / name
     problem = "there is no" if folder.is_dir() else "there is no such folder, nor"
-    where = {"folder": folder, "problem": problem, "files": " or ".join(source.files)}
-    raise BenchmarkDataError.told("no_copy", benchmark=benchmark, source=source, **where)
+    files = " or ".join(source.files)
+    raise BenchmarkDataError(
+        f"{folder}: {problem} {files} in it; put the data of {benchmark} there, or leave "
+        f"--data out to take {source.hub} from the Hub"
+    )
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
@@ -225,7 +229,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
                 yield reader.line_num, cast("dict[str, object]", row)
         except (csv.Error, UnicodeDecodeError) as error:
             line = reader.line_num + 1
-            raise BenchmarkDataError.told("no_csv", path=path, line=line, error=error) from None
+            raise BenchmarkDataError(
+                f"{path}:{line}: no CSV in UTF-8 ({error}); write it again"
+            ) from None
 
 
 def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
@@ -237,8 +243,10 @@ def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
         except Exception as error:  # whatever the Hub, a proxy or a cache does
             gated = "; it is gated: accept its terms and log in first" if source.is_gated else ""
             files, kind = " or ".join(source.files), type(error).__name__
-            why = {"kind": kind, "gated": gated, "files": files}
-            raise BenchmarkDataError.told("hub", source=source, name=name, **why) from error
+            raise BenchmarkDataError(
+                f"{source.hub} ({name}) cannot be loaded from the Hub: {kind}{gated}; or name "
+                f"a folder that holds {files} as the data"
+            ) from error
         yield from split
 
 

@@ -107,7 +107,10 @@ def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
     try:
         text = read_file(folder.run)
     except FileNotFoundError:
-        raise EvalFolderError.told("no_evaluation", folder=folder) from None
+        raise EvalFolderError(
+            f"{folder.root} holds no evaluation: there is no {folder.run.name} in it; name "
+            "the folder that was given as --out"
+        ) from None
     try:
         run = EvalRun.model_validate_json(text)
     except ValidationError as error:
@@ -132,7 +135,10 @@ def read_finished_run(folder: EvalFolder, *, edits: Edits) -> EvalRun:
     run = read_run(folder, edits=edits)
     if run.status != "finished":
         why = f": {run.error}" if run.error else ""
-        raise EvalFolderError.told("not_finished", folder=folder, run=run, why=why)
+        raise EvalFolderError(
+            f"the evaluation in {folder.root} is {run.status}, not finished{why}; run the "
+            "command that started it again, which goes on where it was"
+        )
     return run
 
 

@@ -56,7 +56,11 @@ def joined(folder: inputs.EvalFolder, wanted: EvalRun) -> EvalRun:
     )
     differences = list(_differences(held, wanted))
     if differences:
-        raise EvalFolderError.told("something_else", folder=folder, what="; ".join(differences))
+        what = "; ".join(differences)
+        raise EvalFolderError(
+            f"{folder.root} holds an evaluation of something else: {what}. Evaluate as it "
+            "does, or name a new folder"
+        )
     return wanted.model_copy(
         update={
             "started": held.started,
@@ -95,7 +99,10 @@ def _refuse_strangers(folder: inputs.EvalFolder) -> None:
     begun = re.compile(rf"\.{re.escape(folder.run.name)}\.[0-9a-f]+\.tmp")
     others = sorted(one for one in held - {folder.lock.name} if not begun.fullmatch(one))
     if others:
-        raise EvalFolderError.told("strangers", folder=folder, other=others[0])
+        raise EvalFolderError(
+            f"{folder.root} is no folder of an evaluation: it holds {others[0]!r} and no "
+            f"{folder.run.name}; name a new folder"
+        )
 
 
 def _differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:

@@ -153,9 +153,15 @@ class EvalPlan:
     def __post_init__(self) -> None:
         """Refuse seeds and shares that can only be a mistake."""
         if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise EvalConfigError.told("wrong_seeds", seeds=list(self.seeds))
+            raise EvalConfigError(
+                f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
+                location="seeds",
+            )
         if not 0 <= self.max_unavailable_frac <= 1:
-            raise EvalConfigError.told("no_share", plan=self)
+            raise EvalConfigError(
+                f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
+                location="max-unavailable-frac",
+            )
 
     def run_of(
         self, models: Sequence[ModelEntry], *, packages: Sequence[str], **asked: Any
@@ -172,7 +178,11 @@ class EvalPlan:
         """
         names = Counter(model.name for model in models)
         if not names or max(names.values()) > 1:
-            raise EvalConfigError.told("unnamed_models", names=list(names))
+            raise EvalConfigError(
+                f"models {list(names)!r}: give at least one, each with a name of its own as "
+                "NAME=KIND:WHERE",
+                location="models",
+            )
         return EvalRun(
             started=now(),
             models=tuple(models),

@@ -308,13 +308,20 @@ def _tasks(sources: ReportSources, heldout: Evaluation | None) -> Mapping[str, T
     if sources.tasks is None:
         return None
     if not sources.is_revealed:
-        raise EvalConfigError.told("tasks_unrevealed")
+        raise EvalConfigError(
+            "--tasks holds passages and rubrics, which are shown with --reveal-grounding "
+            "alone; give both or neither",
+            location="tasks",
+        )
     if heldout is None:
-        raise EvalFolderError.told("tasks_of_none", path=sources.tasks)
+        raise EvalFolderError(
+            f"{sources.tasks} holds tasks, but no held-out evaluation is named; leave out --tasks"
+        )
     found = {task.task_id: task for task in read_tasks(sources.tasks)}
     if missing := [id_ for id_ in heldout.measured[0].ids if id_ not in found]:
-        counts = {"n": len(missing), "of": len(heldout.measured[0].ids), "first": missing[0]}
-        raise EvalFolderError.told(
-            "tasks_of_another", path=sources.tasks, folder=heldout.folder, **counts
+        raise EvalFolderError(
+            f"{sources.tasks} lacks {len(missing)} of the {len(heldout.measured[0].ids)} "
+            f"questions of {heldout.folder.root}, the first is {missing[0]}; name the file "
+            "that was evaluated"
         )
     return found

@@ -82,7 +82,11 @@ def read_evaluations(
     for path in paths:
         one = _read(EvalFolder(path), accept_edited=accept_edited)
         if (other := found.get(one.run.kind)) is not None:
-            raise EvalFolderError.told("two_of_a_kind", other=other, one=one)
+            raise EvalFolderError(
+                f"{other.folder.root} and {one.folder.root} are both {one.run.kind} "
+                "evaluations; a report shows one held-out and one transfer evaluation, so "
+                "name one of them"
+            )
         found[one.run.kind] = one
     check_names([one.folder for one in found.values()], [one.run for one in found.values()])
     return found.get("heldout"), found.get("transfer")

@@ -298,7 +298,7 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
         path = Path(str(options.get("path")))
         content = read_yaml(path)
         if not isinstance(content, dict):
-            raise EvalConfigError.told("no_model_fields", path=path)
+            raise EvalConfigError(f"{path}: needs the fields of a model, such as `model: …`")
         options = dict(cast("dict[str, JsonValue]", content))
         beside = options.get("litellm_config")
         if isinstance(beside, str):
@@ -328,8 +328,10 @@ async def _served(spec: ModelSpec, config: ChatConfig, address: str) -> _Served:
         found = next((model for model in models if model.name == name), None)
         if models and found is None:
             known = ", ".join(repr(model.name) for model in models)
-            where = {"address": address, "name": name, "known": known}
-            raise EvalConfigError.told("serves_others", spec=spec, **where)
+            raise EvalConfigError(
+                f"model {spec.name!r}: {address!r} serves no {name!r}, but {known}: name one "
+                "behind #"
+            )
         if found is None or not config.checks_weights:
             return found, None
         return found, await weights_of(server, found.owner)
@@ -341,7 +343,10 @@ def _refuse_different(spec: ModelSpec, config: ModelConfig, served: Sequence[_Se
     differences = [one.difference(weights[0]) or 0.0 for one in weights[1:]]
     names = {one and (one.name, one.root, one.parent, one.positions) for one, _ in served}
     if len(names) > 1 or max(differences, default=0.0) > OTHER:
-        raise EvalConfigError.told("different_models", spec=spec, config=config)
+        raise EvalConfigError(
+            f"model {spec.name!r}: its addresses serve different models under the name "
+            f"{config.model!r}: give one address, or replicas of one model"
+        )
 
 
 async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
@@ -350,5 +355,8 @@ async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
     async with ModelServer(config, address) as server:
         models = await server.models()
     if len(models) != 1:
-        raise EvalConfigError.told("not_one_model", spec=spec, address=address, n=len(models))
+        raise EvalConfigError(
+            f"model {spec.name!r}: {address!r} names {len(models)} models: write "
+            f"server:{address}#MODEL"
+        )
     return models[0].name

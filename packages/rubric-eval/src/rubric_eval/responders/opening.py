@@ -107,7 +107,10 @@ def _opened(spec: ModelSpec) -> Responder:
         return HarnessResponder(spec)
     responder = find_responder(spec.kind)(spec.options)
     if not isinstance(responder, Responder):  # pyright: ignore[reportUnnecessaryIsInstance]  # a plugin's
-        raise EvalConfigError.told("no_responder", spec=spec, kind=type(responder).__name__)
+        raise EvalConfigError(
+            f"model {spec.name!r}: the plugin {spec.kind!r} makes a "
+            f"{type(responder).__name__}, not a Responder: report it to whoever wrote it"
+        )
     return responder
 
 
@@ -168,7 +171,9 @@ def open_controls(
         ConfigError: a model has the name of a control.
     """
     if taken := {one.name for one in beside} & {f"{CONTROL}_{name}" for name in CONTROLS}:
-        raise EvalConfigError.told("name_of_control", name=min(taken))
+        raise EvalConfigError(
+            f"{min(taken)!r} is the name of a control: give the model another one"
+        )
     written = {"fixed_template": {task.task_id: fixed_template(task.question) for task in tasks}}
     contexts = {task.task_id: task.context for task in tasks}
     if all(contexts.values()):

@@ -110,7 +110,9 @@ def read_models(path: Path) -> tuple[ModelSpec, ...]:
     fields = cast("dict[str, object]", content) if isinstance(content, dict) else {}
     models = fields.get("models")
     if set(fields) != {"models"} or not isinstance(models, dict) or not models:
-        raise EvalConfigError.told("no_models", path=path, hint=_JUDGE)
+        raise EvalConfigError(
+            f"{path}: needs `models:` with NAME: KIND:WHERE below, and nothing else{_JUDGE}"
+        )
     return tuple(
         _entry(path, str(name), entry)
         for name, entry in cast("dict[object, object]", models).items()
@@ -161,7 +163,10 @@ def _spec(
     try:
         return ModelSpec(name=name, kind=kind, options=dict(options), spec=text)
     except ValidationError:
-        raise EvalConfigError.told("wrong_name", source=source) from None
+        raise EvalConfigError(
+            f"{source}: a name has letters, digits, dots, dashes and underscores, starts with "
+            "a letter or digit, and is at most 64 characters long"
+        ) from None
 
 
 def _kinds() -> tuple[str, ...]:

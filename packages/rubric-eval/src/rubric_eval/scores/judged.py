@@ -165,8 +165,10 @@ class JudgedReader:
         expected = len(self.questions) * self._run.samples
         held = sum(sample < self._run.samples for _, sample in pairs)
         if not len(pairs) == held == expected:
-            counts = {"n": held, "of": expected}
-            raise EvalFolderError.told("scores_missing", path=path, folder=self._folder, **counts)
+            raise EvalFolderError(
+                f"{path} holds scores of {held} answers, not of {expected}; judge again with "
+                f"`rubric-eval rejudge {self._folder.root}`"
+            )
         return pairs
 
 
@@ -174,8 +176,11 @@ def _questions(folder: EvalFolder, run: records.EvalRun, edits: Edits) -> list[f
     questions = files.read_rows(folder.questions, files.QuestionRow)
     different, asked = {one.task_id for one in questions}, run.questions["heldout"]
     if not len(questions) == len(different) == asked.count:
-        counts = {"different": len(different), "lines": len(questions), "asked": asked}
-        raise EvalFolderError.told("questions_missing", folder=folder, **counts)
+        raise EvalFolderError(
+            f"{folder.questions} holds {len(different)} different questions in "
+            f"{len(questions)} lines, not {asked.count}; give the command that made the "
+            "evaluation again"
+        )
     if files.questions_sha256(questions) != asked.sha256:
         edits.add(folder.questions, "its questions are not those of the sha256 in run.json")
     return questions

@@ -63,7 +63,10 @@ def read_judges(given: Sequence[str]) -> tuple[NamedJudge, ...]:
     judges = tuple(_judge(*_name_and_path(text)) for text in given)
     ((name, count),) = Counter(judge.name for judge in judges).most_common(1)
     if count > 1:
-        raise EvalConfigError.told("judge_twice", name=name)
+        raise EvalConfigError(
+            f"two judges are called {name!r}: name them with --judge NAME=FILE.yaml",
+            location="judge",
+        )
     return judges
 
 
@@ -74,7 +77,10 @@ def _name_and_path(text: str) -> tuple[str, Path]:
     path = Path(text)
     name = _NOT_IN_NAMES.sub("-", path.stem).lstrip("._-")[:_LONGEST_NAME]
     if not name:
-        raise EvalConfigError.told("unnamed_judge", text=text)
+        raise EvalConfigError(
+            f"--judge {text}: no name can be made of this: give --judge NAME=FILE.yaml",
+            location="judge",
+        )
     return name, path
 
 
@@ -290,10 +296,16 @@ class Scoring:
         names = {"model": f"model {self.model!r}", "judge": f"judge {self.judge!r}"}
         who = " and ".join(name for side, name in names.items() if side in sides)
         share, reasons = failed.total / self.expected, dict(sorted(failed.by_reason.items()))
-        told = {"failed": failed, "kept": kept, "who": who, "reasons": reasons}
         percent = 100 * self.max_unavailable_frac
-        return HeldoutAbortError.told(
-            "answers_unjudged", scoring=self, unavailable_frac=share, percent=percent, **told
+        return HeldoutAbortError(
+            f"model {self.model!r}, judge {self.judge!r}: no judgement for {failed.total} of "
+            f"{self.expected} answers: {failed}. At most {percent:g} % "
+            f"(--max-unavailable-frac), and not all, may be missing. Check the {who}: whether "
+            "it is up, and what its own log says. Nothing is lost: all answers that came, "
+            f"and judgements of {kept} of this model's, are kept in {self.folder.root}; the "
+            "same command goes on from there",
+            unavailable_frac=share,
+            reasons=reasons,
         )
 
 

@@ -207,8 +207,9 @@ def bootstrap_mean(
         EvalShapeError: clusters of another number than values.
     """
     if clusters_N is not None and len(clusters_N) != values_N.size:
-        sizes = {"values": values_N.size, "clusters": len(clusters_N)}
-        raise EvalShapeError.told("unequal_clusters", **sizes)
+        raise EvalShapeError(
+            f"got {values_N.size} values and {len(clusters_N)} clusters; give one for each value"
+        )
     is_present_N = ~np.isnan(values_N)
     if clusters_N is not None:
         clusters_N = list(compress(clusters_N, is_present_N))

@@ -150,17 +150,26 @@ def differences(
     """
     first_N, second_N = _one_axis(a_N), _one_axis(b_N)
     if first_N.shape != second_N.shape:
-        raise EvalShapeError.told("unequal_sides", a=first_N.size, b=second_N.size)
+        raise EvalShapeError(
+            f"a pair needs as many values on both sides, got {first_N.size} and "
+            f"{second_N.size}; give both in the same order of questions, None where one is "
+            "missing"
+        )
     return first_N - second_N
 
 
 def _one_axis(x_N: Sequence[float | None] | FloatArray) -> FloatArray:
     values_N = np.asarray(x_N, dtype=np.float64)  # None becomes NaN
     if values_N.ndim != 1:
-        raise EvalShapeError.told("more_axes", shape=values_N.shape)
+        raise EvalShapeError(
+            f"expected one value a question, got shape {values_N.shape!r}; average the "
+            "samples of a question first"
+        )
     if np.isinf(values_N).any():
         n = int(np.isinf(values_N).sum())
-        raise EvalShapeError.told("infinite_values", n=n, of=values_N.size)
+        raise EvalShapeError(
+            f"{n} of {values_N.size} values are infinite; give None for a missing one"
+        )
     return values_N
 
 
@@ -171,7 +180,9 @@ def _present(
     values_N = _one_axis(x_N)
     is_present_N = ~np.isnan(values_N)
     if not is_present_N.any():
-        raise EvalShapeError.told("no_value", n=values_N.size)
+        raise EvalShapeError(
+            f"all {values_N.size} values are missing; a mean needs at least one question"
+        )
     return values_N, is_present_N
 
 

@@ -206,7 +206,9 @@ def _call(main: Callable[[], None], arguments: Sequence[str]) -> int:
         if logging.getLogger("lm_eval").isEnabledFor(logging.DEBUG):
             raise
         kind = type(error).__name__
-        raise EvalConfigError.told("harness_refuses", kind=kind, error=error) from error
+        raise EvalConfigError(
+            f"lm-eval ended with {kind}: {error} (LMEVAL_LOG_LEVEL=DEBUG says where)"
+        ) from error
     finally:
         sys.argv = before
     return 0

@@ -80,7 +80,12 @@ def _refuse_unable(plan: TransferPlan, models: Sequence[OpenModel]) -> None:
     for model in models:
         responder = model.responder
         if choosing and not (isinstance(responder, ScoresChoices) and responder.scores_choices):
-            raise EvalConfigError.told("no_likelihood", model=model, task=choosing[0])
+            raise EvalConfigError(
+                f"{model.name} ({model.entry.spec}) does not say how likely an answer is, as "
+                f"{choosing[0]} asks: give a folder, hf:DIR or policy:DIR, or take --suite "
+                "paper",
+                location="models",
+            )
 
 
 async def _evaluate(
@@ -200,12 +205,18 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
     decoding = decoding or Decoding()
     chosen = _chosen(suite, benchmarks)
     if suite is SuiteName.LIKELIHOOD and (decoding != Decoding() or max_tokens or len(seeds) > 1):
-        raise EvalConfigError.told("nothing_drawn", suite=suite)
+        raise EvalConfigError(
+            f"suite {suite.value!r} compares how likely the choices are, and draws nothing: "
+            "leave temperature, top-p, top-k, max-tokens and further seeds out",
+            location="suite",
+        )
     try:
         built = build(chosen, data=data, decoding=decoding, max_tokens=max_tokens, limit=limit)
     except BenchmarkDataError as error:
         names = " ".join(one.data for one in chosen)
-        raise BenchmarkDataError.told("benchmark_missing", error=error, names=names) from error
+        raise BenchmarkDataError(
+            f"{error}. To leave a benchmark out, name the others: --benchmarks, of {names}"
+        ) from error
     return TransferPlan(
         suite=suite,
         built=tuple(built),
@@ -220,5 +231,8 @@ def _chosen(suite: SuiteName, names: Sequence[str]) -> tuple[Benchmark, ...]:
     unknown = sorted(set(names) - {name for one in known for name in (one.data, one.task)})
     if unknown:
         names = ", ".join(one.data for one in known)
-        raise EvalConfigError.told("no_benchmark", name=unknown[0], suite=suite, known=names)
+        raise EvalConfigError(
+            f"{unknown[0]!r} is no benchmark of suite {suite.value!r}: take some of {names}",
+            location="benchmarks",
+        )
     return tuple(one for one in known if not names or {one.data, one.task} & set(names))

@@ -77,12 +77,18 @@ def _read(
         path = folder.items(benchmark, model.name, seed)
         numbered = list(iterate_rows(path, ItemRow)) if path.exists() else []
         if len(numbered) != asked.count:
-            raise EvalFolderError.told("items_missing", path=path, n=len(numbered), asked=asked)
+            raise EvalFolderError(
+                f"{path} holds {len(numbered)} of {asked.count} items; run `rubric-eval "
+                "transfer` again, which goes on where it was"
+            )
         prompts.check(path, numbered, asked.sha256)
         rows_S.append([row for _, row in numbered])
     first = rows_S[0]
     if any([row.item_id for row in rows] != [row.item_id for row in first] for rows in rows_S):
-        raise EvalFolderError.told("items_differ", folder=folder, benchmark=benchmark, model=model)
+        raise EvalFolderError(
+            f"{folder.root}: items of {benchmark!r} by {model.name!r} differ from seed to "
+            "seed; run `rubric-eval transfer` again"
+        )
     return _measured(run, benchmark, model, rows_S)
 
 

@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from rubric_core import ConfigError, RewardShapeError
 from rubric_judge.adapters.ties import tied_reward
-from rubric_judge.errors import says
 
 Reward = Callable[..., Any]
 """A reward function as TRL takes it: `def` or `async def`, one number or None a completion."""
@@ -52,7 +51,11 @@ def weighted(beside: object, *, name: str) -> tuple[Weighted, ...]:
     found = [_pair(one) for one in pairs]
     names = [name, *(one.name for one in found)]
     if twice := sorted({one for one in names if names.count(one) > 1}):
-        raise ConfigError(says("same_reward_name", name=twice[0]), location="beside")
+        raise ConfigError(
+            f"two rewards are called {twice[0]!r}: give the rubric's a name of its own, "
+            "`rubric_reward(name=...)`",
+            location="beside",
+        )
     return tuple(found)
 
 
@@ -67,7 +70,9 @@ def _pair(one: object) -> Weighted:
             return Weighted(cast("Reward", reward), float(weight), name)
         case _:
             shown = f"({', '.join(map(_shown, given))})" if given else _shown(cast("object", one))
-            raise ConfigError(says("beside_pairs", kinds=_KINDS, given=shown), location="beside")
+            raise ConfigError(
+                f"{_KINDS} is needed, such as beside=[(other, 0.5)], not {shown}", location="beside"
+            )
 
 
 def _shown(value: object) -> str:
@@ -164,7 +169,8 @@ def _checked(one: Weighted, rewards: Any, *, count: int) -> Rewards:
     numbers = [None if reward is None else float(reward) for reward in rewards]
     if len(numbers) != count:
         raise RewardShapeError(
-            says("rewards_of_another", name=one.name, given=len(numbers), needed=count)
+            f"{one.name!r} of `beside` gave {len(numbers)} rewards for {count} completions: "
+            "one each is needed"
         )
     return [None if reward is None or isnan(reward) else reward for reward in numbers]
 

@@ -9,7 +9,6 @@ from typing import Any, Unpack, cast
 
 from rubric_core import ConfigError
 from rubric_judge.adapters import scoring
-from rubric_judge.errors import says
 
 __all__ = ["module_class"]
 
@@ -51,8 +50,11 @@ class _RubricModule:
         if isinstance(action, str):
             return action
         if not hasattr(action, self._response_field):
-            found = {"action": type(action).__name__, "field": self._response_field}
-            raise ConfigError(says("no_response_field", **found), location="response_field")
+            raise ConfigError(
+                f"{type(action).__name__} has no field {self._response_field!r}: name the one "
+                "with the response as `response_field`",
+                location="response_field",
+            )
         return getattr(action, self._response_field)
 
 

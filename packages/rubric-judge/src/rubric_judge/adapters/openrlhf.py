@@ -19,7 +19,6 @@ from rubric_core import (
 )
 from rubric_judge import events
 from rubric_judge.adapters import rows, scoring
-from rubric_judge.errors import says
 
 __all__ = ["RewardFunction", "answer_in", "response_of", "rubric_reward"]
 
@@ -70,8 +69,10 @@ def _submissions(
     queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object], thoughts: Thoughts
 ) -> list[scoring.Submission]:
     if not queries or not len(queries) == len(prompts) == len(labels):
-        counts = {"queries": len(queries), "prompts": len(prompts), "labels": len(labels)}
-        raise RewardShapeError(says("one_each", **counts))
+        raise RewardShapeError(
+            f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels: one "
+            "each, and at least one, is needed"
+        )
     return [
         scoring.Submission(rows.label_row(label), answer_in(query, prompt, thoughts), prompt)
         for query, prompt, label in zip(queries, prompts, labels, strict=True)
@@ -123,7 +124,10 @@ def _completion_of(query: str, prompt: str) -> str:
     places = [place for place, char in enumerate(query) if not char.isspace() and char != "\ufffd"]
     begun = _overlap("".join(prompt.split()), "".join(query[place] for place in places))
     if begun < min(_LEAST_PROMPT_CHARS, len("".join(prompt.split()))):
-        unlike = says("unlike_prompt", query=len(query), prompt=len(prompt))
+        unlike = (
+            f"the query ({len(query)} characters) does not begin with its prompt "
+            f"({len(prompt)}): the tokenizer does not give back what it is given"
+        )
         raise SchemaError(unlike, field="queries")
     return query[places[begun - 1] + 1 :].lstrip()
 

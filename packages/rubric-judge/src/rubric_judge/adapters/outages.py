@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from rubric_core import JudgeResult, Outcome
 from rubric_judge import events
-from rubric_judge.errors import JudgeContractError, says
+from rubric_judge.errors import JudgeContractError
 
 _FIRST_CALM: Final = 8
 """Judgements in a row that end the first outage; each later one needs twice as many, so that a
@@ -64,7 +64,11 @@ class Outage:
                 end(missing=missing)
         if is_broken:
             limit = f"{self._most_invalid:g}"
-            raise JudgeContractError(says("invalid", invalid=invalid, of=WINDOW, limit=limit))
+            raise JudgeContractError(
+                f"{invalid} of the last {WINDOW} judgements are invalid, which is above "
+                f"max_invalid_frac={limit}: see the reasons in the log "
+                "(judge.reward.invalid), mend the judge, or set a larger max_invalid_frac"
+            )
 
 
 class _Told(NamedTuple):

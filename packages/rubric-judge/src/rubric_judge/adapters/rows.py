@@ -24,7 +24,6 @@ from rubric_core.nearest import no_such_file
 from rubric_core.schema.task import criteria_of, task_id_of
 from rubric_judge import events
 from rubric_judge.adapters.answers import answer_from, text_of
-from rubric_judge.errors import says
 
 ROW_FIELDS: Final = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
 """The columns of a row that are read; a line of a task file has more, which no judge sees."""
@@ -60,7 +59,11 @@ def task_source(tasks: Tasks) -> TaskSource:
         case Iterable() if not isinstance(tasks, Task):
             given = tasks
         case _:
-            raise ConfigError(says("no_tasks", given=type(tasks).__name__), location="tasks")
+            raise ConfigError(
+                "`tasks` needs a file of tasks, a list of such files, or tasks "
+                f"(`read_tasks(FILE)`), not {type(tasks).__name__}",
+                location="tasks",
+            )
     found = {task.task_id: task for one in given for task in _tasks_in(one)}
     if not found:
         raise ConfigError("`tasks` holds no task; leave it out for rows with rubrics of their own")
@@ -81,7 +84,11 @@ def _tasks_in(given: object) -> Iterator[Task]:
                 raise ConfigError(problem, location="tasks") from None
         case _:
             among = f"a list with {type(given).__name__}"
-            raise ConfigError(says("no_tasks", given=among), location="tasks")
+            raise ConfigError(
+                "`tasks` needs a file of tasks, a list of such files, or tasks "
+                f"(`read_tasks(FILE)`), not {among}",
+                location="tasks",
+            )
 
 
 class TaskSource:
@@ -128,7 +135,11 @@ class TaskSource:
             if "task_id" not in row:
                 raise no_task_column(row)
             shown = _shown(row["task_id"])
-            problem = says("no_rubric", shown=shown, known=len(self._tasks))
+            problem = (
+                f"no task has the id {shown} ({len(self._tasks)} are known) and the row has "
+                "no column 'rubric' or 'criteria': give `tasks` the file that the ids are "
+                "from, or the rows a rubric"
+            )
             raise ConfigError(problem, location="task_id")
         question = row.get("question")
         asked = prompt if question is None else question
@@ -179,7 +190,9 @@ def no_task_column(columns: Iterable[str], *, more: str = "") -> ConfigError:
     meant = next(filter(None, (meant_by(name, given) for name in ("task_id", *_CRITERIA))), "")
     found = f"only {', '.join(map(repr, given))}" if given else "nor any other"
     return ConfigError(
-        says("no_task_column", found=found, meant=meant, more=more), location="task_id"
+        f"the row has no column 'task_id', 'rubric' or 'criteria', {found}: {meant}give the "
+        f"dataset a column 'task_id' with the id of each row's task (`Task.task_id`){more}",
+        location="task_id",
     )
 
 

@@ -47,7 +47,6 @@ from rubric_judge.adapters.ties import tied_reward
 from rubric_judge.adapters.unclosed import UnclosedThoughts
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
-from rubric_judge.errors import says
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.load import load_replicas
 from rubric_judge.pool.pool import JudgePool
@@ -309,8 +308,11 @@ class RubricScorer:
         ]
         lost = [one.result for one in judgements if one.unavailable]
         if lost and self._on_unavailable == "raise":
-            first = {"reason": lost[0].reason, "detail": lost[0].detail or "no detail"}
-            told = says("not_judged", lost=len(lost), of=len(judgements), **first)
+            detail = lost[0].detail or "no detail"
+            told = (
+                f"{len(lost)} of {len(judgements)} judgements did not happen, the first for "
+                f"{lost[0].reason}: {detail}; on_unavailable='raise' ends the training"
+            )
             raise UnavailableRewardError(told)
         asked = [result for result in results if result.unanswered is None]
         self._outage.seen(asked, on_unavailable=self._on_unavailable)
@@ -362,7 +364,11 @@ def _judges_of(judge: Judge | JudgeSpec | Path | str) -> tuple[Judge, ...]:
         case Judge():
             return (judge,)
         case _:
-            raise ConfigError(says("no_judge", given=type(judge).__name__), location="judge")
+            raise ConfigError(
+                f"judge={type(judge).__name__}: give a judge, its configuration (such as "
+                "JudgeConfig(model=...)), or a YAML file",
+                location="judge",
+            )
 
 
 _shared: dict[Shared, RubricScorer] = {}

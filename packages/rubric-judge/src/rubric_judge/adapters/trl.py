@@ -9,7 +9,6 @@ from typing import Final, Protocol, Unpack, cast, overload
 from rubric_core import ConfigError, RewardShapeError
 from rubric_judge.adapters import rows, scoring, trl_tokens
 from rubric_judge.adapters.beside import CombinedReward, Reward, weighted
-from rubric_judge.errors import says
 
 __all__ = ["CombinedReward", "RewardFunction", "rubric_reward"]
 
@@ -63,7 +62,12 @@ def rubric_reward(
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
     if {"prompts", "completions"} <= options.keys():
-        raise ConfigError(says("not_made"), location="reward_funcs")
+        raise ConfigError(
+            "`rubric_reward(judge=..., tasks=...)` makes the reward and is none itself: call "
+            "it, and give what it returns, as in "
+            'reward_funcs=rubric_reward(judge="judge.yaml", tasks="tasks.jsonl")',
+            location="reward_funcs",
+        )
     scorer = scoring.RubricScorer(**options)
     if options.get("on_unavailable", "mask") == "mask":
         _require_masking()
@@ -84,7 +88,11 @@ def _require_masking() -> None:
         return
     numbers = [int(part) for part in installed.split(".")[:2] if part.isdecimal()]
     if numbers < _FIRST_TO_MASK:
-        raise ConfigError(says("trl_too_old", version=installed), location="on_unavailable")
+        raise ConfigError(
+            f"TRL {installed} counts a missing reward as 0 (on_unavailable='mask'): install "
+            "trl>=1.6, or choose on_unavailable='raise' or 'zero'",
+            location="on_unavailable",
+        )
 
 
 class _Reward:
@@ -118,12 +126,23 @@ class _Reward:
             ConfigError: TRL would sum a missing reward as 0 with those of other functions.
         """
         if self._masks and (others := _others(log_metric)):
-            raise ConfigError(says("trl_sums", others=others), location="reward_funcs")
+            raise ConfigError(
+                f"TRL sums this reward with {others} more and counts a missing one as 0, "
+                "which would push a response without a judgement down: give the others to "
+                "`rubric_reward(..., beside=[(other, weight)])` and TRL that one reward, or "
+                "choose on_unavailable='raise' or 'zero'",
+                location="reward_funcs",
+            )
         read = {name: columns[name] for name in rows.ROW_FIELDS if name in columns}
         if completions and not read.keys() & rows.NAMING:
             given = [name for name, held in columns.items() if isinstance(held, list)]
             given = [name for name in given if name not in _NOT_COLUMNS]
-            raise rows.no_task_column(given, more="" if given else says("trl_drops"))
+            raise rows.no_task_column(
+                given,
+                more=""
+                if given
+                else "; TRL drops the columns under remove_unused_columns=True: leave it False",
+            )
         named = _rows({"prompts": prompts, **read}, count=len(completions))
         ids = columns.get("completion_ids")
         tokens = trl_tokens.Policy.of(log_metric, ids, count=len(completions))

@@ -14,7 +14,6 @@ from rubric_judge.cascade.judge import CascadeJudge
 from rubric_judge.cascade.record import CascadeCalibration, Threshold
 from rubric_judge.cascade.uncertainty import HALF, agree
 from rubric_judge.config import CascadeConfig
-from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool.pool import JudgePool
@@ -54,7 +53,10 @@ class _Labels:
         }
         """Mean of the raters, by line and criterion; without those that people have not decided."""
         if not self.shares:
-            raise ConfigError(says("no_weighty_label"), location="labels")
+            raise ConfigError(
+                "the labels hold no score of a criterion with weight: label some responses",
+                location="labels",
+            )
         self.views = [by_line[line] for line in self.shares]
         self.target = target
         self.documents = documents
@@ -82,9 +84,16 @@ class _Labels:
             if losses and result.outcome is not Outcome.UNAVAILABLE:
                 units.setdefault(unit, []).append(math.fsum(losses) / len(losses))
         if not units:
-            raise ConfigError(says("none_reached"), location="judge")
+            raise ConfigError(
+                "the judges were not reached for any labelled response: run it again",
+                location="judge",
+            )
         if self.invalid_frac(group, results) == 1:
-            raise ConfigError(says("all_invalid"), location="judge")
+            raise ConfigError(
+                "no labelled response was scored: every answer of the judges was invalid, so "
+                "that nothing is known of them; see why with `rubric-judge score`",
+                location="judge",
+            )
         losses_N = np.array([math.fsum(all_) / len(all_) for all_ in units.values()])
         return risk_test(losses_N, risk=self.target.risk, delta=delta)
 
@@ -276,5 +285,8 @@ def _too_risky(group: _Group, test: RiskTest, target: CascadeTarget, delta: floa
     seen = f"it contradicts {test.risk:.1%} of the labels of {test.n} {target.unit}s"
     bound = f"up to {test.bound:.1%} at this confidence"
     remedy = f"label more (at least {fewest} {target.unit}s)" if test.n < fewest else "label more"
-    told = says("risk_not_kept", risk=target.risk, whom=whom, seen=seen, bound=bound, remedy=remedy)
+    told = (
+        f"--risk {target.risk:g}: {whom} alone is not shown to keep to it: {seen}, {bound}; "
+        f"{remedy}, take a better judge, or allow a higher risk"
+    )
     return ConfigError(told, location="risk")

@@ -15,7 +15,6 @@ from scipy import stats
 from rubric_core.arrays import FloatArray
 from rubric_core.errors import RewardError, RewardShapeError
 from rubric_judge.calibration.record import Calibration, RewardPair
-from rubric_judge.errors import says
 from rubric_judge.estimates import ClusteredMean, Estimate, score_limits
 from rubric_judge.page.tables import Part
 from rubric_judge.reliability.ratings import IntArray
@@ -91,7 +90,10 @@ def corrected_mean(
     variance = sample.variance_of(residual_D)
     if variance < _NO_VARIANCE or sample.residual_spread < _NO_VARIANCE:
         of = f"{len(sample.label_n)} labelled responses"
-        raise RewardError(says("no_spread", mean=sample.rectifier, of=of))
+        raise RewardError(
+            f"label − λ·judge is {sample.rectifier:+.3f} in every document of {of}: without a "
+            "spread no interval is valid, so label responses on which they differ"
+        )
     t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, sample.freedom(variance)))
     within = min(max(mean, 0.0), 1.0)
     low, high = score_limits(within, variance, t, least=0.5 / sample.labelled_documents)
@@ -123,11 +125,18 @@ def labelled_population(
         RewardError: the labels were drawn from other answers, or from a part of these.
     """
     if not calibration.answers:
-        raise RewardError(says("no_answers"))
+        raise RewardError(
+            "the calibration does not say of which answers its labels are, as one of an "
+            "older version: make it anew with `rubric-judge calibrate`"
+        )
     drawn_from = set(calibration.answers)
     known = {task for task, hashes in answers.items() if drawn_from.intersection(hashes)}
     if len(known) < len(answers):
-        raise RewardError(says("other_answers", known=len(known), of=len(answers)))
+        raise RewardError(
+            "the calibration's labels were drawn from other answers: among them is one of "
+            f"these to {len(known)} of {len(answers)} questions, and a correction holds for "
+            "the answers alone that labels were drawn from"
+        )
     own = {one for hashes in answers.values() for one in hashes}
     return tuple(pair for pair in calibration.reward.pairs if pair.answer in own)
 
@@ -176,7 +185,10 @@ def check_population(
     there, here = (_residuals(some, trust) for some in (pairs, probes))
     for found, of in ((there, f"{len(pairs)} labelled responses"), (here, f"{len(probes)} probes")):
         if not found.variance > _NO_VARIANCE:
-            raise RewardError(says("no_spread", mean=found.mean, of=of))
+            raise RewardError(
+                f"label − λ·judge is {found.mean:+.3f} in every document of {of}: without a "
+                "spread no interval is valid, so label responses on which they differ"
+            )
     total = here.variance + there.variance
     parts = sum(one.variance**2 / one.freedom for one in (here, there))
     t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, total**2 / parts))
@@ -244,7 +256,10 @@ class _Sample:
         if rewards_N.ndim != 1:
             raise RewardShapeError(f"judge_N has shape {rewards_N.shape!r}; give one reward each")
         if answers_N is None:
-            raise RewardError(says("whose_rewards"))
+            raise RewardError(
+                "it is not said which answers the rewards are of (answers_N): labels correct "
+                "the mean of the answers alone that they were drawn from"
+            )
         for name, given in (("answers", answers_N), ("documents", documents_N)):
             if given is not None and len(given) != len(rewards_N):
                 raise RewardShapeError(f"{len(given)} {name} for {len(rewards_N)} rewards")
@@ -268,10 +283,16 @@ class _Sample:
         if len(names) < 2:  # noqa: PLR2004  # one has no spread
             raise RewardError(f"{len(names)} document(s) with a reward: a spread needs two")
         if (found := sample.labelled_documents) < FEWEST_DOCUMENTS:
-            counts = {"found": found, "fewest": FEWEST_DOCUMENTS, "more": FEWEST_DOCUMENTS - found}
-            raise RewardError(says("few_documents", labelled=len(own), **counts))
+            raise RewardError(
+                f"{len(own)} labelled responses of {found} documents: a correction with a "
+                f"valid interval needs labels from {FEWEST_DOCUMENTS} documents or more: "
+                f"label {FEWEST_DOCUMENTS - found} more"
+            )
         if float(sample.weights_n.sum() ** 2 / (sample.weights_n**2).sum()) < _LEAST_WORTH:
-            raise RewardError(says("worth_one", labelled=len(own)))
+            raise RewardError(
+                f"by their weights, {len(own)} labelled responses are worth no more than one: "
+                "a spread needs two"
+            )
         return sample
 
     @property

@@ -12,7 +12,6 @@ from rubric_core.arrays import FloatArray
 from rubric_judge.calibration import pairing, record, report, verdicts
 from rubric_judge.calibration.reward import reward_calibration
 from rubric_judge.console.progress import current
-from rubric_judge.errors import says
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.page.tables import counted
 from rubric_judge.reliability import agreement, noise, rates
@@ -122,7 +121,11 @@ def _require_scores(paired: pairing.Paired) -> None:
     if not (~np.isnan(paired.first_NM) & ~np.isnan(paired.label_NM)).any():
         failed = ", ".join(f"{name} {n}" for name, n in paired.ratings.reasons_J[0].items())
         judge, why = paired.ratings.judges[0], f" ({failed})" if failed else ""
-        raise ConfigError(says("none_scored", judge=judge, failed=why), location="judge")
+        raise ConfigError(
+            f"the judge {judge!r} has scores for not a single labelled response{why}: judge "
+            "the responses that were labelled",
+            location="judge",
+        )
 
 
 def _by_j(one: record.CriterionCalibration) -> tuple[bool, bool, float]:

@@ -14,7 +14,6 @@ import numpy as np
 
 from rubric_core import ConfigError, Pooling
 from rubric_core.arrays import BoolArray, FloatArray
-from rubric_judge.errors import says
 from rubric_judge.labels.rows import Label, LabelSource, Seen, read_labels
 from rubric_judge.reliability.agreement import single_judgements
 from rubric_judge.reliability.rates import MET
@@ -159,12 +158,21 @@ def _weights(labels: Sequence[Label], ratings: Ratings) -> FloatArray | None:
         if label.inclusion is None:
             continue
         if known.setdefault(label.line, label.inclusion) != label.inclusion:
-            problem = says("two_draws", label=label, known=known[label.line])
+            problem = (
+                f"labels: response {label.line} has two inclusion probabilities, "
+                f"{known[label.line]:g} and {label.inclusion:g}: its labels are of two draws: "
+                "calibrate on those of one"
+            )
             raise ConfigError(problem, location="labels")
     unknown = sorted({label.line for label in labels} - set(known))
     if known and unknown:
-        counts = {"unknown": len(unknown), "first": unknown[0], "known": len(known)}
-        raise ConfigError(says("some_inclusion", **counts), location="labels")
+        raise ConfigError(
+            f"labels: {len(unknown)} labelled responses, of which line {unknown[0]} is the "
+            f"first, have no inclusion probability, and {len(known)} have one: how much each "
+            "stands for is unknown; calibrate on either alone, or take `inclusion` out of "
+            "all labels to let each count as 1",
+            location="labels",
+        )
     if len(set(known.values())) < 2:  # noqa: PLR2004  # all weigh the same
         return None
     least = min(known.values())

@@ -12,7 +12,6 @@ from pydantic import AfterValidator, Field, model_validator
 from rubric_core import ConfigError, Pool, Task
 from rubric_core.configuration import read_written
 from rubric_core.schema.pools import pool_of_any
-from rubric_judge.errors import says
 from rubric_judge.estimates import UNKNOWN, Estimate
 from rubric_judge.ledger.entry import hash_question, hash_rubric
 from rubric_judge.page.tables import Part
@@ -289,14 +288,23 @@ class Calibration(Part):
         """
         if judge_fingerprint != self.judge_fingerprint:
             by_name = self.judge_fingerprint == self.judge
-            known = says("named_only") if by_name else ""
-            who = {"calibrated": self.judge_fingerprint, "judge": judge_fingerprint}
-            told = says("other_judge", source=source, known=known, **who)
+            known = (
+                (", which it knows by name only, having been made of --judgements without --judge")
+                if by_name
+                else ""
+            )
+            told = (
+                f"{source}: it is of the judge {self.judge_fingerprint!r}{known}, not of "
+                f"{judge_fingerprint!r}: calibrate this judge, or use that one"
+            )
             raise ConfigError(told, location=source)
         for task in tasks:
             labelled = self.rubrics.get(hash_question(task))
             if labelled and hash_rubric(task.rubric) not in labelled:
-                changed = says("rubric_changed", source=source, task=task.task_id)
+                changed = (
+                    f"{source}: the rubric of task {task.task_id!r} has changed since it was "
+                    "labelled: label and calibrate anew"
+                )
                 raise ConfigError(changed, location=source)
 
 
@@ -316,5 +324,9 @@ def read_calibration(path: Path) -> Calibration:
         OSError: the file cannot be read.
     """
     what = "this is no calibration as `rubric-judge calibrate` writes one"
-    cascade = {"uncertainty": says("of_cascade")}
+    cascade = {
+        "uncertainty": (
+            "this is a cascade's calibration: name it as `calibration` in the cascade's YAML"
+        )
+    }
     return read_written(path, Calibration, what=what, others=cascade)

@@ -12,7 +12,6 @@ from rubric_core import ConfigError, FolderLockError, JudgeView
 from rubric_core.files import append_whole, open_to_append
 from rubric_core.locks import file_lock
 from rubric_core.rows import end_last_line, read_growing
-from rubric_judge.errors import says
 from rubric_judge.ledger.entry import hash_text
 
 
@@ -35,7 +34,11 @@ def require_queue(path: Path) -> None:
         ConfigError: says why.
     """
     if problem := _unwritable(path):
-        raise ConfigError(says("no_queue", path=path, problem=problem), location="label_queue")
+        raise ConfigError(
+            f"label_queue: {str(path)!r} cannot be written ({problem}): name a file that can, "
+            "or leave it out",
+            location="label_queue",
+        )
 
 
 def _unwritable(path: Path) -> str:

@@ -11,7 +11,6 @@ from rubric_core.configuration import read_written
 from rubric_core.schema.pools import pool_of_any
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.config import CascadeConfig, Uncertainty
-from rubric_judge.errors import says
 from rubric_judge.provider.model_config import Settings
 
 
@@ -142,7 +141,11 @@ def calibrated(config: CascadeConfig, judges: Sequence[Judge]) -> CascadeCalibra
     source = str(config.calibration)
     try:
         what = f"this is no calibration of a cascade as {_COMMAND} writes one"
-        others = {"judge_fingerprint": says("of_judge", command=_COMMAND)}
+        others = {
+            "judge_fingerprint": (
+                f"this is one judge's calibration: give the cascade.json that {_COMMAND} writes"
+            )
+        }
         found = read_written(config.calibration, CascadeCalibration, what=what, others=others)
     except OSError as error:
         problem = f"{source}: cannot be read ({error.strerror}): {_COMMAND} writes it"

@@ -15,7 +15,7 @@ from transformers.utils import logging as transformers_logging
 
 from rubric_core.arrays import FloatArray
 from rubric_judge.claims.folders import model_settings
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 
 _BATCH: Final = 32
 _MOST_TOKENS: Final = 256
@@ -56,11 +56,13 @@ def _read(kind: Any, folder: Path, *, key: str) -> tuple[Any, Any]:
     except Exception as error:
         problem = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
         raise JudgeSetupError(
-            says("unreadable_model", key=key, folder=folder, problem=problem)
+            f"{key}: the model in {folder} cannot be read ({problem}): save or download it anew"
         ) from error
     if missing := sorted(name for name in read["missing_keys"] if "pooler" not in name):
         problem = f"its weights lack {missing[0]!r} and {len(missing) - 1} more"
-        raise JudgeSetupError(says("unreadable_model", key=key, folder=folder, problem=problem))
+        raise JudgeSetupError(
+            f"{key}: the model in {folder} cannot be read ({problem}): save or download it anew"
+        )
     return tokenizer, model.eval()
 
 

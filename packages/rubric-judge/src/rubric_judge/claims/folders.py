@@ -39,11 +39,23 @@ def model_folder(named: str, *, key: str) -> Path:
     if not folder.is_dir():
         folder = _shipped(named, key=key)
     if not (folder / _CONFIG).is_file():
-        raise JudgeSetupError(says("no_model_file", key=key, folder=folder, what=_CONFIG))
+        raise JudgeSetupError(
+            f"{key}: {folder} holds no {_CONFIG}: give a folder as `save_pretrained` writes "
+            "it, with config.json, *.safetensors and a tokenizer (weights in another form "
+            "may run code when they are read, and are not)"
+        )
     if not any(folder.glob("*.safetensors")):
-        raise JudgeSetupError(says("no_model_file", key=key, folder=folder, what="*.safetensors"))
+        raise JudgeSetupError(
+            f"{key}: {folder} holds no *.safetensors: give a folder as `save_pretrained` "
+            "writes it, with config.json, *.safetensors and a tokenizer (weights in another "
+            "form may run code when they are read, and are not)"
+        )
     if not any(path for name in _TOKENIZERS for path in folder.glob(name)):
-        raise JudgeSetupError(says("no_model_file", key=key, folder=folder, what="tokenizer.json"))
+        raise JudgeSetupError(
+            f"{key}: {folder} holds no tokenizer.json: give a folder as `save_pretrained` "
+            "writes it, with config.json, *.safetensors and a tokenizer (weights in another "
+            "form may run code when they are read, and are not)"
+        )
     return folder
 
 
@@ -51,11 +63,17 @@ def _shipped(named: str, *, key: str) -> Path:
     try:
         files = distribution(named).files or []
     except (PackageNotFoundError, ValueError):
-        raise JudgeSetupError(says("no_model_folder", key=key, named=named)) from None
+        raise JudgeSetupError(
+            f"{key}: {named!r} is no folder, and no installed package of this name: give a "
+            "folder with config.json, *.safetensors and a tokenizer, or install the package"
+        ) from None
     weights = {file.parent for file in files if file.suffix == ".safetensors"}
     configs = [file for file in files if file.name == _CONFIG and file.parent in weights]
     if len(configs) != 1:
-        raise JudgeSetupError(says("models_in_package", key=key, named=named, count=len(configs)))
+        raise JudgeSetupError(
+            f"{key}: the package {named!r} ships {len(configs)} folders with config.json and "
+            "*.safetensors, and one is needed: give the folder itself"
+        )
     return Path(str(configs[0].locate())).parent
 
 

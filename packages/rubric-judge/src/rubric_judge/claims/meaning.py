@@ -17,7 +17,7 @@ from rubric_core.arrays import FloatArray
 from rubric_core.errors import needing_extra
 from rubric_judge.claims.folders import architecture, content_hash, model_folder, model_settings
 from rubric_judge.claims.reading import plain
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 
 if TYPE_CHECKING:
     from rubric_judge.claims.encoder import Encoder
@@ -50,8 +50,10 @@ class Meaning:
         self.folder = model_folder(named, key=_KEY)
         kind = architecture(model_settings(self.folder, key=_KEY))
         if not kind.endswith(("Model", "ForMaskedLM")):
+            found = kind or "none"
             raise JudgeSetupError(
-                says("no_embedding_model", folder=self.folder, found=kind or "none")
+                f"embedding: {self.folder} holds no model of sentence embeddings (its "
+                f"architecture: {found}): give an encoder, such as all-MiniLM-L6-v2"
             )
         self._vectors: dict[str, FloatArray] = {}
 

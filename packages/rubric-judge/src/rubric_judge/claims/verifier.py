@@ -54,7 +54,11 @@ def labels_of(settings: Mapping[str, object], *, folder: Path) -> Labels:
 
     if (entailment := place_of(_NAMES["entailment"])) is None:
         found = ", ".join(sorted(map(str, by_place.values()))) or "none"
-        raise JudgeSetupError(says("no_entailment_label", folder=folder, found=found))
+        raise JudgeSetupError(
+            f"entailment: {folder} has no label of entailment (its labels: {found}): give a "
+            "model of MNLI or of fact checking, or write into id2label of its config.json "
+            "which label is `entailment` or `supported`"
+        )
     return Labels(entailment, place_of(_NAMES["contradiction"]))
 
 

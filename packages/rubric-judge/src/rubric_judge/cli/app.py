@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from rubric_core.errors import ConfigError
 from rubric_core.files import write_text
 from rubric_judge.console import command, progress
-from rubric_judge.errors import says
 
 if TYPE_CHECKING:
     from rubric_judge.page.tables import Report
@@ -63,7 +62,10 @@ def make_folder(out: Path, *, flag: str) -> None:
         with tempfile.TemporaryFile(dir=out):
             pass
     except OSError as error:
-        problem = says("no_folder_made", flag=flag, out=out, error=error)
+        problem = (
+            f"{flag} {out}: cannot be made a folder to write to ({error.strerror}): name "
+            "another folder"
+        )
         raise ConfigError(problem, location=flag.lstrip("-")) from None
 
 

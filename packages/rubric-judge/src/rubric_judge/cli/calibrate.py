@@ -20,7 +20,6 @@ from rubric_judge.cli import cascade, judging
 from rubric_judge.cli.app import app, flag_error, make_folder, require_writable, write_report
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console import command, progress
-from rubric_judge.errors import says
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
@@ -267,7 +266,11 @@ def _read(paths: Sequence[Path], labelled: _Labelled, judge: Path | None) -> _Ju
         for rating in read_ratings(path, labelled.tasks):
             view = labelled.views.get(rating.line)
             if view is None or view.task_id != rating.task_id:
-                problem = says("other_task", line=rating.line, task=rating.task_id)
+                problem = (
+                    f"judges line {rating.line} as a response to task {rating.task_id!r}, "
+                    "which it is not in the file of responses: give the responses that were "
+                    "judged"
+                )
                 raise RubricFileError(problem, path=path)
             ratings.append(rating)
     if judge is None:

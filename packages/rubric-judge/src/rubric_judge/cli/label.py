@@ -19,7 +19,6 @@ from rubric_core.errors import ConfigError, RubricFileError, needing_extra
 from rubric_judge.cli.app import app, require_writable
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console.command import Count, Positive, print_pairs, working
-from rubric_judge.errors import says
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
@@ -135,12 +134,28 @@ def label(  # noqa: PLR0913  # each is an option of the command
     if writing.write:
         told = thoughts if thoughts != "cut" else None
         given = {"RESPONSES": responses, "--judgements": judgements, "--thoughts": told}
-        _refuse(given, lambda flag: says("not_with_write", flag=flag))
+        _refuse(
+            given,
+            lambda flag: (
+                f"{flag}: with --write nothing is scored and answers are written: leave one of "
+                "the two out"
+            ),
+        )
         drawn = _Drawn(tasks, _one(count), seed)
         return _write(drawn, out, rater=rater, writing=writing, place=place)
-    _refuse(writing.by_model, lambda flag: says("only_with_write", flag=flag))
+    _refuse(
+        writing.by_model,
+        lambda flag: (
+            f"{flag}: is for answers that are written: give --write instead of RESPONSES, or "
+            "leave it out"
+        ),
+    )
     if responses is None:
-        raise ConfigError(says("what_to_label"), location="responses")
+        raise ConfigError(
+            "RESPONSES: needs a file of responses to score; to have answers of known truth "
+            "written, give --write instead",
+            location="responses",
+        )
     with working(app) as progress, progress.phase("reading tasks and responses"):
         source = _read(tasks, responses, thoughts)
         draws = _draws(source, judgements, count or (_LABELS,), seed)
@@ -156,7 +171,11 @@ def _refuse(given: Mapping[str, object], problem: Callable[[str], str]) -> None:
 
 def _one(counts: tuple[int, ...] | None) -> int | None:
     if counts is not None and len(counts) > 1:
-        raise ConfigError(says("one_count"), location="count")
+        raise ConfigError(
+            "--count: with --write give one number; a larger one later draws the same tasks "
+            "and more",
+            location="count",
+        )
     return counts[0] if counts else None
 
 
@@ -196,11 +215,20 @@ def _write(wanted: _Drawn, out: Path, *, rater: str | None, writing: Writing, pl
     from rubric_judge.labels.writing import draw_tasks, open_written
 
     if writing.model is None:
-        _refuse(writing.by_model, lambda flag: says("only_with_model", flag=flag))
+        _refuse(
+            writing.by_model,
+            lambda flag: f"{flag}: is for a model that writes: give --model, or leave it out",
+        )
     else:
         elsewhere = None if place == _HERE else place
         on_page = {"--rater": rater, "--host, --port or --token-env": elsewhere}
-        _refuse(on_page, lambda flag: says("not_with_model", flag=flag))
+        _refuse(
+            on_page,
+            lambda flag: (
+                f"{flag}: is for a page on which people write, and --model serves none: leave one "
+                "of the two out"
+            ),
+        )
     with working(app) as progress, progress.phase("reading tasks"):
         known = {task.task_id: task for task in read_tasks(wanted.tasks)}
         drawn = draw_tasks(known.values(), count=wanted.count, seed=wanted.seed)

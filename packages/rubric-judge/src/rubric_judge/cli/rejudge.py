@@ -15,7 +15,6 @@ from rubric_judge.cli import judging
 from rubric_judge.cli.app import app, flag_error, require_writable
 from rubric_judge.cli.thoughts import HowThoughts
 from rubric_judge.console import command
-from rubric_judge.errors import says
 from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
 
@@ -104,7 +103,11 @@ def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | No
 
     matched = match_tasks(stored, read_tasks(tasks), before=read_tasks(before) if before else ())
     if not matched.pairs:
-        raise ConfigError(says("no_task_matched", found=len(stored), tasks=tasks), location="tasks")
+        raise ConfigError(
+            f"none of the {len(stored)} responses belongs to a task of {tasks}: take the "
+            "tasks that they were written for, or give those as --tasks-before",
+            location="tasks",
+        )
     return matched
 
 

@@ -23,7 +23,6 @@ from rubric_judge.console.command import (
     print_tables,
     working,
 )
-from rubric_judge.errors import says
 from rubric_judge.responses import read_responses
 
 if TYPE_CHECKING:
@@ -127,7 +126,10 @@ def _print(report: ReliabilityReport, written: str, notes: Sequence[str]) -> Non
 
 def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
     if not judge and not judgements:
-        raise ConfigError(says("nothing_to_measure"), location="judge")
+        raise ConfigError(
+            "there is nothing to measure: give --judge with RESPONSES, or --judgements",
+            location="judge",
+        )
     if bool(judge) != (responses is not None):
         raise ConfigError("--judge and RESPONSES go together: give both", location="responses")
     names = Counter(spec.stem for spec in judge)

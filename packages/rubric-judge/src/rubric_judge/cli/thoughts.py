@@ -7,7 +7,6 @@ from cyclopts import Parameter, Token
 from pydantic import TypeAdapter, ValidationError
 
 from rubric_core import Thoughts, ThoughtTags
-from rubric_judge.errors import says
 
 _THOUGHTS: Final[TypeAdapter[Thoughts]] = TypeAdapter(Thoughts)
 
@@ -19,7 +18,10 @@ def _told(_type: object, tokens: Sequence[Token]) -> Thoughts:
     try:
         return _THOUGHTS.validate_python(text)
     except ValidationError:
-        raise ValueError(says("no_thoughts", given=text)) from None
+        raise ValueError(
+            f"{text!r} is no way to tell thoughts from answers: give cut, opened or kept, or "
+            'the tags as JSON, {"open": "<think>", "close": "</think>"}'
+        ) from None
 
 
 HowThoughts: TypeAlias = Annotated[

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 
 from rubric_core.configuration import needed
 from rubric_core.errors import SchemaError
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.label_page.desk import Cell, Desk, NotDrawnError, Scored
 from rubric_judge.label_page.writing_desk import Place, Typed, WritingDesk
 from rubric_judge.labels.rows import LONGEST_NAME, Rater
@@ -196,7 +196,10 @@ def serve_page(
         OSError: the address is taken, or not this machine's.
     """
     if token_env is None and not is_this_machine(host):
-        raise JudgeSetupError(says("page_exposed", host=host))
+        raise JudgeSetupError(
+            f"host {host!r} can be reached from other machines, and the page shows passages: "
+            "name an environment variable with a token in --token-env, or listen on 127.0.0.1"
+        )
     config = uvicorn.Config(
         build_app(desk, token=service_token(token_env)),
         log_config=None,  # its lines are not ours

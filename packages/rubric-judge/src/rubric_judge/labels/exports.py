@@ -119,11 +119,12 @@ def _no_column(missing: list[str], columns: list[str]) -> str:
     wanted = [name for names in missing for name in names.split(" or ")]
     meant = {name: nearest_key(name, by_lower) for name in wanted if is_header}
     renamed = [f"{by_lower[close]!r} to {name}" for name, close in meant.items() if close]
-    return says(
-        "no_column",
-        needed=", ".join(missing),
-        found=", ".join(map(shown_name, columns)) if is_header else f"{len(columns)} others",
-        rename=f"; rename {', '.join(renamed)}" if renamed else "",
+    needed = ", ".join(missing)
+    found = ", ".join(map(shown_name, columns)) if is_header else f"{len(columns)} others"
+    rename = f"; rename {', '.join(renamed)}" if renamed else ""
+    return (
+        f"has no column {needed}, but {found}: the first line names line or task_id, "
+        f"criterion, score{rename}"
     )
 
 

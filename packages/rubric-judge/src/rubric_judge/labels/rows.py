@@ -10,7 +10,6 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr
 
 from rubric_core import JudgeView, RubricFileError, SchemaError, Task
 from rubric_core.files import read_each_line
-from rubric_judge.errors import says
 from rubric_judge.ledger.entry import hash_rubric, hash_text
 from rubric_judge.responses import read_rows
 
@@ -121,8 +120,10 @@ def read_labels(path: Path, source: LabelSource, seen: Seen | None = None) -> It
         before = seen.setdefault(label.cell, (path, number))
         if before != (path, number):
             file = "" if before[0] == path else f" of {before[0]}"
-            again = {"rater": label.rater, "criterion": label.criterion, "response": label.line}
-            problem = says("label_again", **again, before=before[1], file=file)
+            problem = (
+                f"{label.rater!r} labels criterion {label.criterion!r} of response "
+                f"{label.line} again, as line {before[1]}{file} does: keep one of the two"
+            )
             raise RubricFileError(problem, path=path, line=number, field="rater")
         yield label
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from rubric_core import Outcome, RubricFileError, SchemaError
 from rubric_core.arrays import FloatArray
-from rubric_judge.errors import says
 from rubric_judge.labels.rows import LabelSource
 from rubric_judge.responses import read_judgements
 
@@ -55,7 +54,10 @@ def judged_levels(path: Path, source: LabelSource) -> dict[int, dict[str, int]]:
     for number, row in read_judgements(path):
         view = (source.views or {}).get(row.line)
         if view is None or view.task_id != row.task_id:
-            problem = says("other_responses", row=row)
+            problem = (
+                f"response {row.line} is none of task {row.task_id!r}: give the judgements of "
+                "the responses that are to be labelled"
+            )
             raise RubricFileError(problem, path=path, line=number, field="line")
         if row.result.outcome is not Outcome.SCORED:
             continue

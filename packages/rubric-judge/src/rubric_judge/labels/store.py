@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core.errors import RubricFileError
-from rubric_judge.errors import says
 from rubric_judge.labels.kept_lines import KeptLines, open_lines
 from rubric_judge.labels.rows import Label, LabelSource, read_labels
 from rubric_judge.labels.sampling import Drawn
@@ -88,7 +87,13 @@ class LabelStore:
                 here = known[-1].get(there.line)
                 said = "no inclusion" if there.inclusion is None else f"{there.inclusion:g}"
                 drawn = "is not drawn" if here is None else f"has {here:g}"
-                problem = says("another_draw", line=there.line, said=said, drawn=drawn)
+                problem = (
+                    f"holds labels of another draw: of response {there.line} with {said}, "
+                    f"which here {drawn}. To go on, give the --judgements, --seed and --count "
+                    "of the command that began this file; to label more, give a larger "
+                    "--count after that one (--count 300 --count 400); for a draw of its "
+                    "own, give another --out"
+                )
                 raise RubricFileError(problem, path=self._lines.path)
             labels = {
                 cell: label.model_copy(update={"inclusion": known[-1][label.line]})

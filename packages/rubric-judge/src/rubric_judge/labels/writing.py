@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rubric_core import RubricFileError, Task
-from rubric_judge.errors import says
 from rubric_judge.labels.kept_lines import KeptLines, open_lines
 from rubric_judge.labels.written import Truth, WrittenAnswer, read_written
 from rubric_judge.ledger.entry import hash_rubric
@@ -168,12 +167,17 @@ def _read(path: Path, tasks: Mapping[str, Task]) -> dict[Slot, WrittenAnswer]:
         task = tasks.get(task_id)
         if task is not None:
             for field, what in _changed(answer, task):
-                problem = says("written_for_another", what=what, task=task_id)
+                problem = (
+                    f"was written for another version of the {what} of task {task_id!r}: "
+                    "write it anew, or give the tasks that it was written for"
+                )
                 raise RubricFileError(problem, path=path, line=line, field=field)
         slot = _slot(answer, task_id if task else "", line=line)
         if slot in found:
-            about = {"author": answer.author, "truth": answer.truth.value, "task": task_id}
-            problem = says("written_twice", before=lines[slot], **about)
+            problem = (
+                f"{answer.author!r} has written a second answer to task {task_id!r} that is "
+                f"{answer.truth.value}, as line {lines[slot]} is: keep one of the two"
+            )
             raise RubricFileError(problem, path=path, line=line, field="author")
         found[slot], lines[slot] = answer, line
     return found

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from rubric_core.files import open_file, read_file
-from rubric_judge.errors import LedgerError, says
+from rubric_judge.errors import LedgerError
 from rubric_judge.ledger.entry import COLUMNS, damaged
 
 _APPLICATION_ID: Final = 0x52554C44
@@ -71,7 +71,11 @@ def unusable(error: sqlite3.Error, *, path: Path) -> LedgerError:
     # Without a code it is no failure of SQLite's: Python could not read a text as UTF-8.
     if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, None}:
         return damaged(str(error), path=path)
-    return LedgerError(says("ledger_disk", error=error), path=path)
+    return LedgerError(
+        "the file must lie on a disk of this machine (no NFS or SMB) that has room and that "
+        f"this user may write to ({error})",
+        path=path,
+    )
 
 
 def _create(path: Path) -> None:

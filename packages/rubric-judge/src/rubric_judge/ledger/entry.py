@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rubric_core import JudgeResult, Rubric, SchemaError, Task
-from rubric_judge.errors import LedgerError, says
+from rubric_judge.errors import LedgerError
 
 SUSPECT = "suspect"
 """In the column of the outcome: an invalid answer that settles nothing."""
@@ -79,7 +79,11 @@ def _check_sum(row: list[Any]) -> bytes:
 
 def damaged(problem: str, *, path: Path) -> LedgerError:
     """Say that the file is not what was written, and what to do."""
-    return LedgerError(says("ledger_damaged", problem=problem), path=path)
+    return LedgerError(
+        "the file is damaged: restore it from a copy, save what is whole with "
+        f"`rubric_judge.ledger.salvage`, or name a new file ({problem})",
+        path=path,
+    )
 
 
 def check_replicate(replicate: object) -> None:

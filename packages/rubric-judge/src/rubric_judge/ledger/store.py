@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_core.files import open_file
 from rubric_judge import events
-from rubric_judge.errors import LedgerError, says
+from rubric_judge.errors import LedgerError
 from rubric_judge.ledger import entry as stored
 from rubric_judge.ledger.database import INSERT, SELECT, connect, open_database, unusable
 from rubric_judge.ledger.entry import SUSPECT, LedgerEntry, hash_text
@@ -217,7 +217,10 @@ class Ledger:
     def _usable(self) -> Generator[None]:
         """Hold the connection, unless it was closed or belongs to another process."""
         if os.getpid() != self._pid:
-            raise LedgerError(says("ledger_forked", process=self._pid), path=self.path)
+            raise LedgerError(
+                f"was opened by process {self._pid} before a fork; open it in this process too",
+                path=self.path,
+            )
         with self._lock:
             if self._closed:
                 raise LedgerError("is closed; open it again", path=self.path)

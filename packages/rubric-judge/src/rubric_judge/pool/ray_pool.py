@@ -16,7 +16,7 @@ import anyio
 from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_core.errors import needing_extra
 from rubric_judge.config import CascadeConfig, HybridConfig, JudgeConfig, JudgeSpec
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool import ray_actors
 from rubric_judge.pool.pool import JudgePool
@@ -230,7 +230,10 @@ def _ray() -> Any:
 
 def _check_spec(spec: object) -> None:
     if not isinstance(spec, get_args(get_args(JudgeSpec)[0])):
-        raise JudgeSetupError(says("no_spec", given=type(spec).__name__))
+        raise JudgeSetupError(
+            f"spec={type(spec).__name__}: give the judge's configuration, such as JudgeConfig "
+            "or what read_judge_spec returns; each actor makes a judge of it"
+        )
 
 
 def _limits(spec: JudgeSpec) -> model_config.LimitsConfig:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from rubric_core import Judge, JudgeResult, Outcome, Reason
 from rubric_judge.capabilities import fingerprint
-from rubric_judge.errors import says
 from rubric_judge.pool.statistics import ReplicaStatistics
 
 _GROUPS_REMEMBERED = 4096
@@ -102,7 +101,8 @@ class Replicas:
         if len(prints) > 1:
             first, second, *_ = prints
             raise ValueError(
-                says("different_judges", count=len(prints), first=first, second=second)
+                f"the judges of a pool must be replicas of one, and here are {len(prints)}: "
+                f"{first!r}, {second!r}; use a pool for each"
             )
         self.all = tuple(Replica(judge, limit=limit) for judge in judges)
         self._by_group = OrderedDict[str, Replica]()

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 
-from rubric_judge.errors import EventLoopError, says
+from rubric_judge.errors import EventLoopError
 
 
 class LoopGuard:
@@ -48,7 +48,11 @@ class LoopGuard:
             moves = loop is not self._loop or os.getpid() != self._pid
             if moves:
                 if self._inside and self._is_running():
-                    raise EventLoopError(says("other_loop", owner=self._owner))
+                    raise EventLoopError(
+                        f"this {self._owner} is in use on another event loop; make one for "
+                        "each event loop, or call it from one loop only (from other threads "
+                        "with `asyncio.run_coroutine_threadsafe`)"
+                    )
                 self._inside.clear()
                 self._loop, self._pid = loop, os.getpid()
             self._inside.add(member)

@@ -18,7 +18,6 @@ from rubric_core import Usage
 from rubric_core.configuration import UNSHOWN, may_be_key, said_where
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
-from rubric_judge.errors import says
 
 _PARAMETERS: Final = toml_beside(__file__, "parameters.toml")
 _MISFITS: Final[dict[str, str]] = toml_beside(__file__, "misfits.toml")
@@ -135,7 +134,10 @@ class Prices(Settings):
 def _no_key(value: str) -> str:
     # Dates and versions, which many names have, are numbers of their own.
     if may_be_key(_NUMBER.sub("", value)):
-        raise _refusal(says("key_as_model"))
+        raise _refusal(
+            "this looks like a key: name the model here, and in api_key_env the environment "
+            "variable that holds the key"
+        )
     return value
 
 

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from rubric_core import ConfigError, Reason
 from rubric_core.configuration import shown_name
 from rubric_judge import events
-from rubric_judge.errors import JudgeTransportError, says
+from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.chat import ChatReply, answerer
 from rubric_judge.provider.litellm_replies import no_deployment
 from rubric_judge.provider.model_config import ModelConfig
@@ -191,7 +191,10 @@ def _refusal(
             # litellm's word for a model whose name says of no provider that it knows.
             if type(alone).__name__ == "BadRequestError":
                 part = ".litellm_params.model"
-                what = says("router_provider")
+                what = (
+                    "litellm knows no such provider: write PROVIDER/MODEL, such as "
+                    "openai/gpt-4.1-mini"
+                )
             return wrong(file.path, key + part, what)
     for name, value in file.settings.items():
         if (alone := _raised(router, model_list=deployments, **{name: value})) is not None:

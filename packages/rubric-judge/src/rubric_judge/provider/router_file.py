@@ -165,7 +165,12 @@ def _settings(path: Path, content: _Options) -> tuple[_Options, dict[str, str], 
             else:
                 router_checks.check_secrets(path, {name: value}, key=section)
                 if name in _OF_REDIS and value is not None and find_spec("redis") is None:
-                    raise wrong(path, key, says("no_redis"))
+                    raise wrong(
+                        path,
+                        key,
+                        "needs the package `redis`, which is not installed: install it, or "
+                        "leave it out",
+                    )
                 settings[name] = value
                 keys[name] = key
     router_checks.check_secrets(path, mapping(settings.get(_DEFAULTS)), key=keys.get(_DEFAULTS, ""))

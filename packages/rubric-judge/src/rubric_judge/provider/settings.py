@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.provider import model_config, router_checks, router_file
 from rubric_judge.yaml_files import yaml_place
 
@@ -112,7 +112,10 @@ def proxy_for(address: str) -> str | None:
         return None
     scheme, separator, _ = proxy.partition("://")
     if separator and scheme not in {"http", "https"}:
-        raise JudgeSetupError(says("other_proxy", scheme=scheme, host=host, of=parts.scheme))
+        raise JudgeSetupError(
+            f"the environment names a {scheme!r} proxy for {host!r}, and only HTTP proxies "
+            f"can be used: name one in {parts.scheme}_proxy, or put {host!r} into no_proxy"
+        )
     return proxy if separator else f"http://{proxy}"
 
 
@@ -140,6 +143,8 @@ def service_token(variable: str | None) -> SecretStr | None:
         return None
     value = os.environ.get(variable, "").strip()
     if len(value) < _SHORTEST_TOKEN:
-        length = {"found": len(value), "needed": _SHORTEST_TOKEN}
-        raise JudgeSetupError(says("short_token", variable=variable, **length))
+        raise JudgeSetupError(
+            f"the token in the environment variable {variable!r} has {len(value)} characters "
+            f"and needs {_SHORTEST_TOKEN}: export one, for example from `openssl rand -hex 32`"
+        )
     return SecretStr(value)

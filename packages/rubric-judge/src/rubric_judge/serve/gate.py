@@ -12,7 +12,6 @@ import structlog
 from pydantic import SecretStr
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rubric_judge.errors import says
 from rubric_judge.pool.step import innermost
 from rubric_judge.serve.schemas import RefusedError, refusal
 from rubric_judge.serve.service import JudgeService
@@ -129,7 +128,9 @@ class Gate:
                     if size > bound:
                         raise _too_large(bound)
         except TimeoutError:
-            slow = says("slow_body", body_s=self._service.config.body_s)
+            slow = (
+                f"the body did not arrive within {self._service.config.body_s:g} s: send it faster"
+            )
             raise RefusedError("too_slow", slow) from None
         return b"".join(chunks)
 
@@ -138,7 +139,9 @@ class Gate:
         # As long for a wrong token as for the right one.
         right = secrets.compare_digest(given.strip(), self._token or b"")
         if scheme.lower() != b"bearer" or not right:
-            raise RefusedError("unauthorized", says("no_token"))
+            raise RefusedError(
+                "unauthorized", "send the header `Authorization: Bearer` with the service's token"
+            )
 
     def _note(self, scope: Scope, status: int, latency_s: float) -> None:
         # The route, not the path: a path may be anything, and there are endlessly many.

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, SchemaError
 from rubric_judge.adapters import openrlhf, scoring
 from rubric_judge.adapters.rows import label_row
-from rubric_judge.errors import says
 from rubric_judge.serve.config import OnUnavailable
 from rubric_judge.serve.schemas import RefusedError, RewardRequest, RewardResponse
 from rubric_judge.serve.service import JudgeService
@@ -22,7 +21,11 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
     """
     lengths = {len(request.query), len(request.prompts), len(request.labels)}
     if len(lengths) > 1:
-        raise RefusedError("invalid_request", says("unequal_lists"), field="labels")
+        raise RefusedError(
+            "invalid_request",
+            "query, prompts and labels have different lengths: send one of each for a response",
+            field="labels",
+        )
     service.check_items(len(request.query))
     views: list[JudgeView] = []
     rows = zip(request.query, request.prompts, request.labels, strict=True)
@@ -32,7 +35,10 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
             view = service.tasks.view(label_row(label), prompt=prompt, response=answer)
         except ConfigError:
             # Its message holds the label, which may be anything where `label_key` is wrong.
-            unknown = says("label_of_no_task")
+            unknown = (
+                "no task has the label's id, and the label has no column 'rubric' or "
+                "'criteria': set --data.label_key to the column with the task ids"
+            )
             raise RefusedError("unknown_task", unknown, field=f"labels.{position}") from None
         except SchemaError as error:
             field = "query" if error.field == "queries" else "labels"
@@ -54,7 +60,10 @@ def reward_response(
     """
     missing = [result for result in results if result.outcome is Outcome.UNAVAILABLE]
     if missing and on_unavailable == "retry":
-        why = says("could_not_judge", lost=len(missing), of=len(results), reason=missing[0].reason)
+        why = (
+            f"{len(missing)} of {len(results)} responses could not be judged "
+            f"({missing[0].reason}): ask again"
+        )
         raise RefusedError("unavailable", why, retry_after_s=_RETRY_AFTER_S)
     judged = [scoring.Judgement(*pair, "zero") for pair in zip(views, results, strict=True)]
 

@@ -11,7 +11,7 @@ from typing import cast
 import structlog
 import uvicorn
 
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.serve.app import build_app
 from rubric_judge.serve.connections import OpenConnections
 from rubric_judge.serve.service import JudgeService
@@ -88,7 +88,10 @@ async def serve(service: JudgeService, *, on_start: Callable[[str], None]) -> in
     """
     bounds = service.config
     if bounds.token_env is None and not bounds.is_private:
-        raise JudgeSetupError(says("service_exposed", host=bounds.host))
+        raise JudgeSetupError(
+            f"host {bounds.host!r} can be reached from other machines: name an environment "
+            "variable with a token in token_env, or listen on 127.0.0.1"
+        )
     _may_open_files(2 * bounds.max_connections)
     connections = OpenConnections(bounds, service.recurring)
     wanted = bounds.max_connections if "max_connections" in bounds.model_fields_set else _FEW

@@ -9,7 +9,7 @@ import anyio
 from rubric_core import JudgeResult, JudgeView, SchemaError, Task
 from rubric_core.schema.task import TaskRow
 from rubric_judge.adapters.rows import TaskSource
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.serve import schemas, telemetry
 from rubric_judge.serve.config import ServeConfig
@@ -55,7 +55,10 @@ class JudgeService:
             RefusedError: more than the configuration allows.
         """
         if count > self.config.max_items:
-            many = says("many_items", count=count, most=self.config.max_items)
+            many = (
+                f"{count} responses in one request, at most {self.config.max_items} are "
+                "taken: send several requests"
+            )
             raise schemas.RefusedError("too_many_items", many)
 
     def task(self, task_id: str, *, field: str) -> Task:
@@ -66,7 +69,10 @@ class JudgeService:
         """
         task = self._tasks.get(task_id)
         if task is None:
-            unknown = says("no_task_served", count=len(self._tasks))
+            unknown = (
+                f"no task has this id; the server has {len(self._tasks)} tasks. Take ids from "
+                "`Task.task_id`, or send the whole task"
+            )
             raise schemas.RefusedError("unknown_task", unknown, field=field)
         return task
 
@@ -123,7 +129,9 @@ class JudgeService:
         if refused is not None:
             raise refused
         if results is None:
-            raise schemas.RefusedError("draining", says("ended_before"))
+            raise schemas.RefusedError(
+                "draining", "the service ended before these responses were judged: ask again"
+            )
         return results
 
     def abandon(self) -> None:
@@ -145,10 +153,17 @@ class JudgeService:
         """
         if self.draining:
             wait_s = self._retry_after_s()
-            raise schemas.RefusedError("draining", says("ending"), retry_after_s=wait_s)
+            raise schemas.RefusedError(
+                "draining",
+                "the service is ending: ask another one, or again when it is back",
+                retry_after_s=wait_s,
+            )
         # A request that fits into an empty queue is never turned away from one.
         if self.queued and self.queued + count > self.config.max_queued:
-            told = says("full_queue", queued=self.queued, count=count, most=self.config.max_queued)
+            told = (
+                f"{self.queued} responses wait, and {count} more are above the bound of "
+                f"{self.config.max_queued}: ask again after Retry-After seconds, or send fewer"
+            )
             raise schemas.RefusedError("busy", told, retry_after_s=self._retry_after_s())
         self.queued += count
         try:

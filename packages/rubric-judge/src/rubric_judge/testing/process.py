@@ -12,7 +12,6 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any, Literal, Self, TypedDict, Unpack, cast
 
-from rubric_judge.errors import says
 from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.endpoint import FakeEndpoint
 from rubric_judge.testing.faults import Fault, Faults, Latency
@@ -63,7 +62,9 @@ class FakeEndpointProcess:
         try:
             self.url = cast("str", self._pipe.recv())
         except EOFError:
-            raise RuntimeError(says("endpoint_ended")) from None
+            raise RuntimeError(
+                "the endpoint's process ended before it served; its own error is on stderr"
+            ) from None
         return self
 
     def __exit__(self, *_: object) -> None:

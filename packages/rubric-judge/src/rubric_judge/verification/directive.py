@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final, Literal, TypeAlias
 
 from rubric_core import Criterion
-from rubric_judge.errors import VerificationError, says
+from rubric_judge.errors import VerificationError
 from rubric_judge.verification.deciding import QuickCheck
 from rubric_judge.verification.numeric import read_numeric
 from rubric_judge.verification.pattern import read_pattern
@@ -115,8 +115,9 @@ def _read_scope(body: str) -> SentenceScope:
     place, *options = (part.strip() for part in body.split(";"))
     unknown = [number for number, option in enumerate(options, 1) if option not in _OPTIONS]
     if unknown:
+        known = ", ".join(_OPTIONS)
         raise VerificationError(
-            says("sentences_option", number=unknown[0], known=", ".join(_OPTIONS))
+            f"`sentences:` option {unknown[0]} is unknown; the options are {known}"
         )
     words: tuple[str, ...] = ()
     if found := _WITH.fullmatch(place):
@@ -135,17 +136,24 @@ def _read_structure(body: str) -> StructureChecks:
         if found := _ORDER.fullmatch(part):
             groups = tuple(alternatives(group, head="order") for group in found[1].split("->"))
             if len(groups) == 1:
-                raise VerificationError(says("order_of_one"))
+                raise VerificationError(
+                    "order(...) needs at least two groups with `->` between them"
+                )
             checks = replace(checks, order=groups)
         elif found := _COUNT.fullmatch(part):
             low, high = int(found[1]), int(found[2])
             if low > high:
-                raise VerificationError(says("empty_count", low=low, high=high))
+                raise VerificationError(
+                    f"count {low}..{high} is empty; write the smaller number first"
+                )
             checks = replace(checks, count=(low, high))
         elif part == "clean_end":
             checks = replace(checks, clean_end=True)
         else:
-            raise VerificationError(says("structure_part", number=number))
+            raise VerificationError(
+                f"`structure:` part {number} is unknown; the parts are order(a|b -> c), count "
+                "3..7 and clean_end"
+            )
     return checks
 
 

@@ -21,7 +21,7 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 
 from rubric_judge.config import HybridConfig
-from rubric_judge.errors import SandboxError, says
+from rubric_judge.errors import SandboxError
 from rubric_judge.verification import deciding, directive, python_tests
 from rubric_judge.verification.deciding import CheckResult, QuickCheck
 from rubric_judge.verification.processes import converse, end, start
@@ -146,7 +146,10 @@ class _Workers:
                 return self.decide(order, cpu_s, again=True)
             if greeting == _UP:
                 return CheckResult(0.0, "its check ended its process, twice")
-            raise SandboxError(says("check_not_started", status=answer))
+            raise SandboxError(
+                f"a check: its process did not start (status {answer}); it needs what `import "
+                "rubric_judge` needs, and 2 GiB of address space"
+            )
         with self._lock:
             self._idle.append(process)
         if "broken" in answer:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Literal, NamedTuple, cast
 
-from rubric_judge.errors import VerificationError, says
+from rubric_judge.errors import VerificationError
 from rubric_judge.verification import phrases, quantities
 
 Where = Literal["answer", "any"]
@@ -119,7 +119,10 @@ def _named_unit(name: str) -> str:
     words = name.replace("-", "").replace(" ", "")
     if name and not words.isalpha() and not quantities.is_known_unit(name):
         # A plain word may be what is counted; taken as one, "m/sec2" would fail every answer.
-        raise _unusable(says("no_unit"))
+        raise _unusable(
+            "has a unit that is none of physics: correct it (`km/h`, `m/s^2`), or put a word "
+            "of your own in brackets, [apples]"
+        )
     return name
 
 

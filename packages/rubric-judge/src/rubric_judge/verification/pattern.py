@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
-from rubric_judge.errors import VerificationError, says
+from rubric_judge.errors import VerificationError
 from rubric_judge.verification.phrases import head
 
 _DEEPEST = 20
@@ -112,9 +112,15 @@ def read_pattern(body: str, *, head: str = "regex:") -> RegexCheck:
         raise unusable(f"is longer than {_LONGEST_PATTERN} characters")
     size = compiled_size(body)
     if size is None:
-        raise unusable(says("pattern_unbounded"))
+        raise unusable(
+            "is no pattern, or one without a bound: close its groups and sets, which may not "
+            "nest too deep, and leave out comments, fuzzy groups and the flags f, x and V1"
+        )
     if size > _LARGEST_PATTERN:
-        raise unusable(says("pattern_large", most=_LARGEST_PATTERN))
+        raise unusable(
+            f"repeats what repeats: above {_LARGEST_PATTERN} items once it is compiled; nest "
+            "fewer of `+` and `{n}`"
+        )
     try:
         regex.compile(body)
     except (RecursionError, OverflowError, MemoryError):

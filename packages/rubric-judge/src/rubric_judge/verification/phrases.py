@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rubric_judge.errors import VerificationError, says
+from rubric_judge.errors import VerificationError
 
 _FIRST_SPACE = re.compile(r"\s")
 _LAST_SPACE = re.compile(r"(?s).*(?=\s)")
@@ -89,7 +89,9 @@ def alternatives(body: str, *, head: str) -> tuple[str, ...]:
     """
     words = tuple(word.strip().strip("`").strip() for word in body.split("|"))
     if not all(words):
-        raise VerificationError(says("no_words", head=head))
+        raise VerificationError(
+            f"`{head}` needs words with `|` between them, and none of them empty"
+        )
     return words
 
 

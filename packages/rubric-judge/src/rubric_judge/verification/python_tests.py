@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple, cast
 
-from rubric_judge.errors import VerificationError, says
+from rubric_judge.errors import VerificationError
 
 _DEEPEST = 200
 """Levels of a syntax tree; expressions take several for each that is seen."""
@@ -204,7 +204,10 @@ def _refuse_imports(tree: ast.Module) -> None:
         else:
             continue
         if not _IMPORTABLE.issuperset(module.partition(".")[0] for module in modules):
-            raise _unusable(says("test_imports", line=node.lineno))
+            raise _unusable(
+                f"line {node.lineno} imports what is not there; tests have the standard "
+                "library and `solution`"
+            )
 
 
 def _count_tests(tree: ast.Module) -> int:

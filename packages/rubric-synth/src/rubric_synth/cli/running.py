@@ -12,7 +12,7 @@ from rubric_judge.console.command import Positive, Terminated, typed_command, wo
 from rubric_judge.console.progress import Phase, Steps
 from rubric_judge.errors import JudgeSetupError
 from rubric_synth.cli import console
-from rubric_synth.errors import UnfinishedError, says
+from rubric_synth.errors import UnfinishedError
 from rubric_synth.tables import read_table
 
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
@@ -80,7 +80,11 @@ def _tell_of_the_network(sources: Sequence[str]) -> None:
         path = source.removeprefix("hf:")
         places = (path, path.rpartition(":")[0] or path)
         if path != source and not any(Path(place).exists() for place in places):
-            console.warn(says("asking_hub", source=source))
+            console.warn(
+                f"{source} is no folder here: asking the Hugging Face Hub, which takes "
+                "minutes where it does not answer; with HF_HUB_OFFLINE=1 only what was "
+                "downloaded is read"
+            )
 
 
 def _show(steps: Steps, at: rubric_synth.CollectProgress) -> None:

@@ -128,7 +128,11 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
         is_path = not name.startswith((PACKAGE_PREFIX, DATASET_PREFIX))
         identity = str(Path(source).resolve()) if is_path else name
         if is_path and _is_output(Path(identity), target):
-            raise SourceError.told("source_holds_output", source=name, out=out)
+            raise SourceError(
+                f"source {name!r} holds the folder to write, {str(out)!r}, so that collecting "
+                "would read its own output; choose a folder outside the source",
+                source=name,
+            )
         given.setdefault(identity, source)
     return {str(source): source for source in given.values()}
 

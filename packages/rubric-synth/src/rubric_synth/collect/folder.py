@@ -85,10 +85,15 @@ def _document(line: bytes, path: Path | str, number: int | None, place: str) -> 
             expected = row.pop("doc_hash", None)
             document = Document.model_validate(row)
     except ValueError:  # not chained: the error of a parser holds the text of the line
-        found = {"path": path, "place": place, "line": number}
-        raise CollectedFolderError.told("not_a_document", **found) from None
+        raise CollectedFolderError(
+            f"{str(path)!r}, {place}, is not a document; collect again", path=path, line=number
+        ) from None
     if document.doc_hash != expected:
-        raise CollectedFolderError.told("other_hash", path=path, place=place, line=number)
+        raise CollectedFolderError(
+            f"{str(path)!r}, {place}: text and doc_hash differ; collect again",
+            path=path,
+            line=number,
+        )
     return document
 
 
@@ -105,7 +110,9 @@ def _parsed_hash(line: bytes, path: Path, number: int) -> str:
     found = _row(line).get("doc_hash")
     if not isinstance(found, str) or not _HASH.fullmatch(found):
         place = f"line {number}"
-        raise CollectedFolderError.told("not_a_document", path=path, place=place, line=number)
+        raise CollectedFolderError(
+            f"{str(path)!r}, {place}, is not a document; collect again", path=path, line=number
+        )
     return found
 
 
@@ -117,7 +124,10 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _unreadable(path: str) -> CollectedFolderError:
-    return CollectedFolderError.told("unreadable_collection", path=path, near=near(Path(path)))
+    return CollectedFolderError(
+        f"{path!r} cannot be read; make the folder with `rubric-synth collect`{near(Path(path))}",
+        path=path,
+    )
 
 
 class Place(NamedTuple):
@@ -148,7 +158,11 @@ def read_older(out: Path, config: CollectConfig) -> Older:
     settings = read_settings(out)
     if settings is None and (manifest.exists() or documents.exists()):
         present = manifest if manifest.exists() else documents
-        raise OutputError.told("not_written_by", path=present, command="collect")
+        raise OutputError(
+            f"{str(present)!r} was not written by `rubric-synth collect`, which would replace "
+            "it; choose another folder",
+            path=present,
+        )
     kinds = ("jaccard", "containment", "cosine")
     names = [f"near_duplicate_{kind}" for kind in kinds]
     same = all((settings or {}).get(name) == getattr(config, name) for name in names)

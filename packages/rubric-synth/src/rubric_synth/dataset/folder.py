@@ -218,7 +218,11 @@ class ParquetRows:
         try:
             table = table_of(lines, has_context=self._has_context)
         except self._arrow_errors:
-            raise errors.DatasetFolderError.told("no_task_row", path=self._path) from None
+            raise errors.DatasetFolderError(
+                f"a row for {str(self._path)!r} does not have the fields of a task; what made "
+                "it has a fault: nothing was written",
+                path=self._path,
+            ) from None
         self._writer.write_table(table)
 
 
@@ -253,10 +257,16 @@ def read_manifest(dataset: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(read_file(path))
     except OSError as error:
-        raise errors.DatasetFolderError.told("unreadable_manifest", path=path) from error
+        raise errors.DatasetFolderError(
+            f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`", path=path
+        ) from error
     except ValidationError as error:
         faults = error.error_count()
-        raise errors.DatasetFolderError.told("no_manifest", path=path, faults=faults) from None
+        raise errors.DatasetFolderError(
+            f"{str(path)!r} is no manifest of a dataset ({faults} faults); write the dataset "
+            "with `rubric-synth run`",
+            path=path,
+        ) from None
 
 
 def split_path(dataset: Path, split: str) -> Path:
@@ -267,7 +277,9 @@ def split_path(dataset: Path, split: str) -> Path:
     """
     if split not in SPLITS:
         known = ", ".join(SPLITS)
-        raise errors.DatasetFolderError.told("no_split", split=split, known=known, path=dataset)
+        raise errors.DatasetFolderError(
+            f"split {split!r} is unknown; choose one of {known}", path=dataset
+        )
     path = dataset / f"{split}.jsonl"
     if not path.is_file():
         _check_is_dataset(dataset)
@@ -291,12 +303,16 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
                 except (ValueError, RecursionError):
                     yield number, None
     except OSError as error:
-        raise errors.DatasetFolderError.told("unreadable", path=path, error=error) from error
+        raise errors.DatasetFolderError(
+            f"{str(path)!r} cannot be read: {error.strerror}", path=path
+        ) from error
 
 
 def _not_there(path: Path) -> errors.DatasetFolderError:
     wrong = "is no regular file" if path.exists() else "is missing"
-    return errors.DatasetFolderError.told("not_there", path=path, wrong=wrong)
+    return errors.DatasetFolderError(
+        f"{str(path)!r} {wrong}; write the dataset with `rubric-synth run`", path=path
+    )
 
 
 def _check_is_dataset(dataset: Path) -> None:
@@ -338,4 +354,7 @@ def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
         row = {"task_id": view.task_id, "question": view.question, **opened}
         yield files.json_line(row).decode()
     if not count:
-        raise errors.DatasetFolderError.told("no_task_in_split", path=path)
+        raise errors.DatasetFolderError(
+            f"{str(path)!r} holds no task; choose another split or collect more documents",
+            path=path,
+        )

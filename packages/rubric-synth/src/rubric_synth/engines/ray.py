@@ -64,7 +64,11 @@ def connected(address: str | None) -> Generator[Any]:
                 raise _unreachable(named or address, error) from error
             if not starts_left:
                 why = _reason(error)
-                raise EngineError.told("ray_not_started", times=_STARTS, reason=why) from error
+                raise EngineError(
+                    f"Ray did not start on this machine, {_STARTS} times: {why}; run again "
+                    "when the machine is less busy, or start a cluster with `ray start "
+                    "--head` and set `ray.address: auto`"
+                ) from error
             log_warning("synth.ray.started_too_slowly", starts_left=starts_left)
     try:
         yield ray
@@ -102,7 +106,11 @@ def _init(ray: Any, address: str | None) -> None:
 
 
 def _unreachable(address: str | None, error: Exception) -> EngineError:
-    return EngineError.told("no_cluster_there", address=address, reason=_reason(error))
+    return EngineError(
+        f"no Ray cluster at ray.address={address!r}: {_reason(error)}; start one there with "
+        "`ray start --head`, set RAY_AUTH_MODE=token if it wants a token (Ray 2.60 and "
+        "later), or leave `ray.address` out for one of this run's own"
+    )
 
 
 def _reason(error: Exception) -> str:
@@ -260,7 +268,10 @@ class RayEngine(EngineBase):
                 raise error.cause from None
             raise
         except (errors.RayError, ConnectionError) as error:
-            raise EngineError.told("no_cluster", error=type(error).__name__) from error
+            raise EngineError(
+                f"the Ray cluster does not answer: {type(error).__name__}; what was answered "
+                "is kept, run again when it is back"
+            ) from error
 
     async def _free_place(self) -> _Place:
         """Return the live actor with the fewest documents; wait for one if there is none."""
@@ -283,7 +294,11 @@ class RayEngine(EngineBase):
                 self._places.remove(place)
                 log_warning("synth.ray.worker_lost", left=len(self._places))
                 if not self._places:
-                    raise EngineError.told("no_worker") from error
+                    raise EngineError(
+                        "no worker of the Ray cluster is left: its nodes are gone, or its "
+                        "workers cannot start, see Ray's logs; what was answered is kept, "
+                        "run again when the cluster is back"
+                    ) from error
                 return
             else:
                 break

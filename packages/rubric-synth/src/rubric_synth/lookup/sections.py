@@ -34,8 +34,13 @@ def check_sections(collected: Path, context: ContextConfig) -> None:
         n += len(cut(document, most_words=context.section_words))
         if n > context.sections:
             return
-    found = {"path": collected, "documents": documents, "n": n, "context": context}
-    raise CollectedFolderError.told("too_few_sections", **found)
+    raise CollectedFolderError(
+        f"{str(collected)!r} has {n} sections in {documents} documents, and a context takes "
+        f"{context.sections} of them: there is nothing to choose from; collect more "
+        "documents, or lower the number in context or context.section_words (now "
+        f"{context.section_words})",
+        path=collected,
+    )
 
 
 class Lookup:

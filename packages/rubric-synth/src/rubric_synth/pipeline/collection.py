@@ -162,7 +162,10 @@ class Collection:
         file = open_file(self._path, buffering=256 * 1024)
         if _version(os.fstat(file.fileno())) != self._version:
             file.close()
-            raise CollectedFolderError.told("replaced_meanwhile", path=self._path)
+            raise CollectedFolderError(
+                f"{str(self._path)!r} was replaced meanwhile; give the same command again",
+                path=self._path,
+            )
         return file
 
     def _digests_with(self, settings: bytes) -> bytearray:

@@ -115,7 +115,11 @@ def _refuse_unknown(out: Path) -> None:
     if not present or read_settings(out, of=LINES_FILES[0]) is not None:
         return
     if (out / DOCUMENTS_FILE).exists() or not is_work_folder(out / WORK_FOLDER):
-        raise errors.OutputError.told("not_written_by", path=present[0], command="run")
+        raise errors.OutputError(
+            f"{str(present[0])!r} was not written by `rubric-synth run`, which would replace "
+            "it; choose another folder",
+            path=present[0],
+        )
 
 
 def _refuse_another(out: Path, folder: WorkFolder, collection: Collection) -> None:
@@ -125,8 +129,13 @@ def _refuse_another(out: Path, folder: WorkFolder, collection: Collection) -> No
     held = folder.index.documents() or _documents_of(out)
     if held and held.isdisjoint(collection.hashes()):
         such = f", such as {source!r}" if (source := folder.first_source()) else ""
-        told = {"count": len(held), "such": such, "collected": collection.folder}
-        raise errors.WorkFolderError.told("other_collection", path=out, **told)
+        raise errors.WorkFolderError(
+            f"{str(out)!r} holds what was made of another collection, {len(held)} "
+            f"documents{such}; none of them is in {str(collection.folder)!r}. Nothing of it "
+            "was changed: give this collection an --out of its own, or move that folder away "
+            "first",
+            path=out,
+        )
 
 
 def _documents_of(out: Path) -> set[str]:

@@ -57,9 +57,17 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Found:
     elif path.is_file():
         found = _documents([(_file_at(path), None)], config)
     elif path.exists():
-        raise SourceError.told("endless_source", source=name)
+        raise SourceError(
+            f"source {name!r} is a pipe or a device, which may never end; name a regular file",
+            source=name,
+        )
     else:
-        raise SourceError.told("no_source", source=name, near=near(path))
+        raise SourceError(
+            f"source {name!r} is neither a folder, a file, `hf:PATH` nor `python:PACKAGE`; "
+            "check the path, or write python: before the name of an installed "
+            f"package{near(path)}",
+            source=name,
+        )
     return (raw_text.unless_foreign(item, config=config) for item in found)
 
 

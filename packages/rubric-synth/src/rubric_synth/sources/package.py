@@ -38,14 +38,21 @@ def read_package(package: str) -> Found:
     """
     source = f"python:{package}"
     if not all(part.isidentifier() for part in package.split(".")) or not _is_installed(package):
-        raise SourceError.told("not_installed", package=package, source=source)
+        raise SourceError(
+            f"package {package!r} is not installed here; install it (`uv pip install NAME`), "
+            "put the folder that holds it on PYTHONPATH, or correct the name as `import` "
+            "takes it",
+            source=source,
+        )
     modules: dict[str, ModuleType] = {}
     failures: dict[str, str] = {}
     with _quiet():
         _import_tree(package, modules, failures)
     if package not in modules:
         failed = failures[package]
-        raise SourceError.told("not_importable", package=package, failed=failed, source=source)
+        raise SourceError(
+            f"package {package!r} cannot be imported ({failed}); repair it first", source=source
+        )
     return _read_modules(package, modules, failures)
 
 

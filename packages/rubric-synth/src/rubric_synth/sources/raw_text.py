@@ -271,7 +271,12 @@ def _identifier() -> Any:
         folder = tempfile.tempdir or ""  # not known where none can be written
         place = f"the temporary folder {folder!r}" if folder else "a temporary folder"
         why = error.strerror or type(error).__name__
-        raise OutputError.told("language_model_room", place=place, why=why, path=folder) from error
+        raise OutputError(
+            f"the model that tells languages cannot be unpacked in {place}: {why}; free 100 "
+            "MB there or set TMPDIR to another folder, or keep all languages with "
+            "collect.languages: []",
+            path=folder,
+        ) from error
 
 
 # Without O_NONBLOCK, to open a pipe is to wait for its writer.

@@ -15,7 +15,7 @@ from rubric_core.expansion import Expansion, TooLargeError
 from rubric_synth.cleaning import markup
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, Found, Rejection, RejectionReason
-from rubric_synth.errors import SourceError, says
+from rubric_synth.errors import SourceError
 from rubric_synth.sources import raw_text
 from rubric_synth.sources.conversion import IsolatedReader
 from rubric_synth.sources.raw_text import NotTextError, SourceFile
@@ -185,7 +185,10 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Found:
     else:
         message = f"source {source!r} cannot be opened by `datasets` ({answer['error']})"
         if not Path(path).exists():
-            message += says("no_folder_either", path=path)
+            message += (
+                f"; there is no folder {path!r} here either: check the name, and that the "
+                "Hugging Face Hub can be reached"
+            )
     raise SourceError(message, source=source)
 
 

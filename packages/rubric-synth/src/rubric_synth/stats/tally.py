@@ -213,8 +213,9 @@ def dataset_statistics(
             if task.question in written.questions:
                 answered.append(task)
     if not sample.offered:
-        raise errors.DatasetFolderError.told(
-            "no_task_at_all", path=dataset, file=dataset_folder.REJECTED_FILE
+        raise errors.DatasetFolderError(
+            f"{str(dataset)!r} holds no task; see {dataset_folder.REJECTED_FILE} for the reasons",
+            path=dataset,
         )
     unreadable = examples.offer_rejections(dataset / dataset_folder.REJECTED_FILE)
     statistics = DatasetStatistics(

@@ -170,8 +170,12 @@ def _check_format(path: Path) -> None:
     except (OSError, UnicodeDecodeError) as error:
         found = type(error).__name__
     if found != _FORMAT:
-        told = {"about": about, "wanted": _FORMAT, "found": found[:80], "path": path}
-        raise errors.WorkFolderError.told("other_format", **told)
+        raise errors.WorkFolderError(
+            f"{str(about)!r} should say {_FORMAT!r} and says {found[:80]!r}: use the release "
+            f"that wrote it, choose another folder, or delete {str(path)!r} and lose what it "
+            "holds",
+            path=path,
+        )
 
 
 def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
@@ -192,4 +196,8 @@ def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place)
     except ValueError as error:
         path = segments.path(place.segment)
         folder = path.parent
-        raise errors.WorkFolderError.told("other_release", path=path, folder=folder) from error
+        raise errors.WorkFolderError(
+            f"{str(path)!r} holds a line of another release: use that release, choose another "
+            f"folder, or delete {str(folder)!r} and lose what it holds",
+            path=path,
+        ) from error

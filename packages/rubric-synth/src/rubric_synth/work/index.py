@@ -200,8 +200,12 @@ class Index:
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if version not in {0, _VERSION}:
-            versions = {"found": version, "known": _VERSION}
-            raise errors.WorkFolderError.told("index_version", path=self._path, **versions)
+            raise errors.WorkFolderError(
+                f"{str(self._path)!r} has version {version}, this release reads {_VERSION}: "
+                f"use the release that wrote it, or delete {str(self._path)!r}*, which is "
+                "made again",
+                path=self._path,
+            )
         if version and self._path.stat().st_size <= _LARGEST_CHECKED_BYTES:
             (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
@@ -218,7 +222,12 @@ class Index:
         return unwritable(self._path, error, KEPT) if code in _FULL else self._damaged(str(error))
 
     def _damaged(self, problem: str) -> errors.WorkFolderError:
-        return errors.WorkFolderError.told("index_damaged", path=self._path, problem=problem)
+        return errors.WorkFolderError(
+            f"{str(self._path)!r} is damaged ({problem}): delete {str(self._path)!r}* and "
+            "give the same command again. It is made again from the files beside it, and "
+            "nothing is lost",
+            path=self._path,
+        )
 
 
 def note_of_finished(folder: Path, name: str) -> str | None:

@@ -163,8 +163,12 @@ class Segments:
 
     def _damaged(self, segment: int, problem: str) -> errors.WorkFolderError:
         path = self.path(segment)
-        told = {"path": path, "problem": problem, "folder": self._folder}
-        return errors.WorkFolderError.told("segment_damaged", **told)
+        return errors.WorkFolderError(
+            f"{str(path)!r}: {problem}. Restore the file from a copy; or delete "
+            f"{str(self._folder)!r}/index.sqlite* and no other file: the index is made again "
+            "from all lines that are whole, and only the others are asked for again",
+            path=path,
+        )
 
 
 def _body(line: bytes) -> bytes | None:

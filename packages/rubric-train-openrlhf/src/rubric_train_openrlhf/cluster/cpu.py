@@ -158,7 +158,10 @@ def _without_flash_attention(_module: ModuleType) -> Generator[None]:
 
 def _absent(name: str) -> Callable[..., NoReturn]:
     def refuse(*_args: object, **_options: object) -> NoReturn:
-        raise ClusterError.told("no_flash_attention", name=name)
+        raise ClusterError(
+            f"{name} was called, and flash-attn does not run without a GPU; leave packed "
+            "samples and ring attention off where cluster.device is 'cpu'"
+        )
 
     return refuse
 
@@ -237,7 +240,10 @@ class CpuWorkerExtension:
         host: Any = self
         expected = host.model_config.dtype
         if dtype != expected:
-            raise ClusterError.told("other_precision", name=name, dtype=dtype, expected=expected)
+            raise ClusterError(
+                f"the policy sends {name!r} as {dtype}, the engine computes in {expected}; "
+                "give both one precision"
+            )
         import torch  # which vLLM has loaded by then
 
         weight = torch.empty(shape, dtype=dtype)

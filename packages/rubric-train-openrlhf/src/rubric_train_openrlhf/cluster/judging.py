@@ -82,7 +82,10 @@ class JudgeSide:
         """
         if (task := self._tasks.get(task_id)) is not None:
             return task
-        raise ClusterError.told("no_such_task", task_id=task_id)
+        raise ClusterError(
+            f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
+            "judge's; start the run again in another `out`"
+        )
 
     def reward(self, task_id: str, result: JudgeResult) -> float:
         """Reward of a judgement that happened, of what is admitted."""

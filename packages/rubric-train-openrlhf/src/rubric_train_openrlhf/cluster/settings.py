@@ -29,7 +29,10 @@ def run_file() -> Path:
     """
     path = os.environ.get(RUN_FILE)
     if path is None:
-        raise ClusterError.told("no_run", variable=RUN_FILE)
+        raise ClusterError(
+            f"{RUN_FILE} is not set: this process belongs to a run of the `openrlhf` backend; "
+            "start one with `rubric-train run`"
+        )
     return Path(path)
 
 

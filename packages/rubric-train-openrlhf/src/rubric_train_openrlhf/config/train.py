@@ -219,7 +219,9 @@ def _given(overrides: Sequence[str]) -> Iterator[tuple[list[str], str, str]]:
     for token in tokens:
         name, equals, text = token.removeprefix("--").partition("=")
         if not token.startswith("--") or not name:
-            raise TrainConfigError.told("no_override", token=token, location=token)
+            raise TrainConfigError(
+                f"{token!r} is not an override; write --section.key value", location=token
+            )
         value = text if equals else next(tokens, None)
         if value is None:
             raise TrainConfigError(f"--{name} needs a value", location=name)

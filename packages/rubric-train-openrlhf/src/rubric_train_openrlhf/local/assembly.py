@@ -173,7 +173,9 @@ def _policy(
 ) -> tuple[policies.Policy, checkpoints.TrainerState]:
     """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
     if config.device == "cuda" and not torch.cuda.is_available():
-        raise TrainConfigError.told("no_gpu")
+        raise TrainConfigError(
+            "device='cuda', but torch sees no GPU; use device='auto' or 'cpu'", location="device"
+        )
     chosen = "cuda" if config.device == "auto" and torch.cuda.is_available() else config.device
     device = torch.device("cpu" if chosen == "auto" else chosen)
     named = (("train", inputs.tasks), ("validation", inputs.heldout))
@@ -183,7 +185,11 @@ def _policy(
             check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
             start = checkpoints.load_state(checkpoint)
             if start.step != checkpoints.step_of(checkpoint):
-                raise ResumeError.told("state_of_another_step", path=checkpoint, step=start.step)
+                raise ResumeError(
+                    f"{str(checkpoint)!r} holds the trainer state of step {start.step}; give "
+                    "the folder its own name back, or start again in another `out`",
+                    path=checkpoint,
+                )
             if config.objective.kl_coef and start.step:  # the reference model is there too
                 checkpoints.load_state(checkpoints.checkpoint_path(folder.checkpoints, step=0))
             prompt = config.model.chat_prompt
@@ -230,8 +236,11 @@ def _learner(
             optimizer.load_state_dict(start.optimizer)
             schedule.load_state_dict(start.schedule)
         except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as exc:
-            of_run = {"step": start.step, "folder": folder.checkpoints, "path": folder.path}
-            raise ResumeError.told("state_does_not_fit", **of_run) from exc
+            raise ResumeError(
+                f"the trainer state of step {start.step} in {str(folder.checkpoints)!r} does "
+                "not fit its model; start again in another `out`",
+                path=folder.path,
+            ) from exc
     reference = None
     if config.objective.kl_coef:  # else the divergence from the policy of step 0 has no weight
         dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32

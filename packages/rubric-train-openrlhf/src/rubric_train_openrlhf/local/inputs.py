@@ -59,7 +59,10 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     """
     cores = os.cpu_count() or 1
     if config.threads is not None and config.threads > cores:
-        raise TrainConfigError.told("more_threads_than_cores", threads=config.threads, cores=cores)
+        raise TrainConfigError(
+            f"threads={config.threads}, but this machine has {cores} cores; use at most {cores}",
+            location="threads",
+        )
     checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
     sets = read_task_sets(config, warn=True)
     tasks, heldout = sets["train"], sets.get("validation")
@@ -85,7 +88,11 @@ def check_answers(config: TrainConfig, tasks: TaskSet) -> None:
         TrainConfigError: there is not one reference answer.
     """
     if config.sft is not None and not tasks.reference_answers():
-        raise TrainConfigError.told("no_reference_answers", train=config.data.train)
+        raise TrainConfigError(
+            f"sft is on, but no task of {str(config.data.train)!r} has a reference_answer; "
+            "add them or remove the section",
+            location="sft",
+        )
 
 
 def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
@@ -107,10 +114,18 @@ def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
     try:
         rows = [_text_row(path, line, row) for line, row in read_each_line(path)]
     except OSError as exc:
-        raise TrainConfigError.told("no_documents", path=path, error=exc) from exc
+        raise TrainConfigError(
+            f"cannot read the documents {str(path)!r} ({type(exc).__name__}); write them with "
+            "`rubric-synth collect`",
+            location="model.documents",
+        ) from exc
     texts = [text for text, doc_hash in rows if doc_hash is None or doc_hash in doc_hashes]
     if not texts:
-        raise TrainConfigError.told("no_training_documents", n=len(rows), path=path)
+        raise TrainConfigError(
+            f"none of the {len(rows)} documents in {str(path)!r} belongs to a training task; "
+            "give those that the tasks were made from",
+            location="model.documents",
+        )
     return texts
 
 

@@ -111,8 +111,10 @@ class Learner:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.max_grad_norm)
         )
         if not (math.isfinite(grad_norm) and math.isfinite(totals["loss"])):
-            raise NonFiniteUpdateError.told(
-                "update_not_finite", step=step, loss=totals["loss"], grad_norm=grad_norm
+            raise NonFiniteUpdateError(
+                f"step {step}: loss {totals['loss']!r}, gradient norm {grad_norm!r}; lower "
+                "optim.learning_rate, or set objective.kl_output_clamp or objective.dual_clip",
+                step=step,
             )
         if check is not None:
             check.settle()

@@ -64,7 +64,10 @@ class UpdateSize:
     def __post_init__(self) -> None:
         """Refuse an update without a token: its mean does not exist."""
         if self.tokens < 1 or self.sequences < 1:
-            raise ObjectiveShapeError.told("no_response_token", size=self)
+            raise ObjectiveShapeError(
+                f"an update needs at least one response token, got {self.tokens!r} tokens in "
+                f"{self.sequences!r} responses: skip the update if every response is masked"
+            )
 
 
 def policy_loss(
@@ -164,11 +167,17 @@ def _prepared(
     if batch.ref_logprobs_BT is not None:
         tokens_BT["ref_logprobs_BT"] = batch.ref_logprobs_BT
     elif config.kl_coef > 0:
-        raise ObjectiveShapeError.told("no_reference", kl_coef=config.kl_coef)
+        raise ObjectiveShapeError(
+            f"ref_logprobs_BT is missing while kl_coef={config.kl_coef!r}: give the "
+            "reference's log-probabilities or set kl_coef to 0"
+        )
     if batch.old_logprobs_BT is not None:
         tokens_BT["old_logprobs_BT"] = batch.old_logprobs_BT
     elif config.importance.type != "none":
-        raise ObjectiveShapeError.told("no_old_logprobs", type=config.importance.type)
+        raise ObjectiveShapeError(
+            f"old_logprobs_BT is missing while importance={config.importance.type!r}: give "
+            "the trainer's log-probabilities from before the update"
+        )
     surrogate.check_tokens(mask_BT, **tokens_BT)
     surrogate.check_rows(mask_BT.shape[0], advantages_B=batch.advantages_B)
     dtype = torch.promote_types(logprobs_BT.dtype, torch.float32)

@@ -23,7 +23,9 @@ def check_mask(mask_BT: Tensor) -> None:
     if mask_BT.dim() != _TOKEN_AXES:
         raise ObjectiveShapeError(f"mask_BT must have shape [B, T], got {tuple(mask_BT.shape)!r}")
     if mask_BT.dtype != torch.bool:
-        raise ObjectiveShapeError.told("mask_not_boolean", dtype=mask_BT.dtype)
+        raise ObjectiveShapeError(
+            f"mask_BT must be boolean, got {mask_BT.dtype!r}: pass mask.bool()"
+        )
 
 
 def check_tokens(mask_BT: Tensor, **tensors_BT: Tensor) -> None:
@@ -68,8 +70,9 @@ def check_shape(given: Tensor, *, like: Tensor, of: str) -> None:
         ObjectiveShapeError: another shape.
     """
     if given.shape != like.shape:
-        raise ObjectiveShapeError.told(
-            "part_of_another_shape", of=of, given=tuple(given.shape), wanted=tuple(like.shape)
+        raise ObjectiveShapeError(
+            f"objective.{of} gives shape {tuple(given.shape)!r}, one value for each of "
+            f"{tuple(like.shape)!r} tokens is needed"
         )
 
 
@@ -143,7 +146,9 @@ def bounded_divergence(
     """
     if logprobs.shape != ref_logprobs.shape:
         shapes = [tuple(one.shape) for one in (logprobs, ref_logprobs)]
-        raise ObjectiveShapeError.told("references_of_another_shape", shapes=shapes)
+        raise ObjectiveShapeError(
+            f"logprobs and ref_logprobs must have one shape, got {shapes[0]!r} and {shapes[1]!r}"
+        )
     u = (ref_logprobs - logprobs).clamp(min=-input_clamp, max=input_clamp)
     divergence = of_log_ratio(u)
     check_shape(divergence, like=u, of="kl")

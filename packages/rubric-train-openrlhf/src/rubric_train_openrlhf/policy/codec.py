@@ -143,7 +143,11 @@ class ChatCodec(TextCodec):
         self.prompt = prompt
         self.end_token_ids = (ends or end_tokens(tokenizer)).ids
         if not self.end_token_ids:
-            raise PolicyLoadError.told("no_end_token", path=self._path)
+            raise PolicyLoadError(
+                f"the tokenizer at {self._path!r} has no end-of-sequence token; set eos_token "
+                "in its tokenizer_config.json",
+                path=self._path,
+            )
         self.eos_token_id = self.end_token_ids[0]
         pad = tokenizer.pad_token or tokenizer.eos_token
         self.pad_token_id = self._vocabulary[pad] if pad else self.eos_token_id
@@ -185,8 +189,11 @@ class ChatCodec(TextCodec):
         # The named boundary of a template, which is a program that came with the model.
         except Exception as error:
             said = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
-            raise PolicyLoadError.told(
-                "template_refuses", path=self._path, error=error, said=said
+            raise PolicyLoadError(
+                f"the chat template of {self._path!r} cannot render a question "
+                f"({type(error).__name__}: {said}); repair chat_template in the tokenizer's "
+                "files",
+                path=self._path,
             ) from error
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
@@ -221,7 +228,11 @@ class ChatCodec(TextCodec):
             else:
                 text = f"{self._closing(view, tags)}{text}"
         if answer_of(text, self.thoughts, opened=opened).thought is Thought.UNCLOSED:
-            raise PolicyInputError.told("answer_within_thought", task_id=view.task_id)
+            raise PolicyInputError(
+                f"the reference answer of task {view.task_id!r} opens a thought that does not "
+                "end, so that nothing of it would be judged; end the thought, or leave the "
+                "answer out"
+            )
         return text
 
     def _tags(self, view: PolicyView) -> ThoughtTags:
@@ -230,7 +241,11 @@ class ChatCodec(TextCodec):
         if tags is None and isinstance(self.thoughts, ThoughtTags):
             return self.thoughts
         if tags is None:
-            raise PolicyInputError.told("no_close")
+            raise PolicyInputError(
+                "model.thoughts is 'opened', and the prompt does not end with a known mark, "
+                "so that no answer can be taught behind the end of a thought; give the tags, "
+                "as in thoughts: {open: <think>, close: </think>, opened: true}"
+            )
         return tags
 
     def _closing(self, view: PolicyView, tags: ThoughtTags) -> str:
@@ -296,7 +311,11 @@ class SlotCodec(TextCodec):
         wanted = [*SLOT_TOKENS, *(token or "a start, end or padding token" for token in control)]
         missing = [token for token in wanted if token not in self._vocabulary]
         if missing:
-            raise PolicyLoadError.told("no_slot_tokens", path=self._path, missing=missing)
+            raise PolicyLoadError(
+                f"the tokenizer at {self._path!r} lacks the tokens {missing!r} that a slot "
+                "codec needs; build it with build_tokenizer",
+                path=self._path,
+            )
         ids = [self._vocabulary[token] for token in wanted]
         *self._slot_ids, self._bos_id, self.eos_token_id, self.pad_token_id = ids
         self.end_token_ids = (self.eos_token_id,)

@@ -163,4 +163,9 @@ def _check_finite(highest_N: torch.Tensor) -> None:
     # NaN wins every maximum, so one number per row tells of the whole row.
     broken = int((~highest_N.isfinite()).sum())
     if broken:
-        raise NonFiniteLogitsError.told("logits_not_finite", broken=broken, rows=len(highest_N))
+        raise NonFiniteLogitsError(
+            f"cannot sample: the next-token scores of {broken} of {len(highest_N)} rows are "
+            "not finite numbers; the model's weights hold NaN or infinity (go back to an "
+            "older checkpoint, with a lower learning rate), or the temperature is too low "
+            "for its logits"
+        )

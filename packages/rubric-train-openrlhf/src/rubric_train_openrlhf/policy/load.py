@@ -84,7 +84,11 @@ class Policy:
             with replacing_folder(target) as fresh:
                 self.write(fresh)
         except (OSError, SafetensorError) as error:
-            raise DiskWriteError.told("policy_not_written", path=target, error=error) from error
+            raise DiskWriteError(
+                f"the policy could not be written to {str(target)!r}: {error}; free space or "
+                "choose another folder",
+                path=target,
+            ) from error
 
     def write(self, folder: Path) -> None:
         """Write the files of the model and of its codec into a folder."""
@@ -131,8 +135,11 @@ def load_policy(
             folder, dtype=dtype, local_files_only=True, output_loading_info=True
         )
     if lacking := sorted(report["missing_keys"]):
-        told = {"path": folder, "n": len(lacking), "first": lacking[0]}
-        raise PolicyLoadError.told("weights_lack_tensors", **told)
+        raise PolicyLoadError(
+            f"the weights in {str(folder)!r} lack {len(lacking)} tensors, the first "
+            f"{lacking[0]!r}; copy the whole model folder again",
+            path=folder,
+        )
     torch.nn.Module.to(hold_in_evaluation(model), device)
     hold_rope(model, longest=read_rotary(folder))
     return Policy(model, codec, DTYPES.get(folder_dtype(folder) or ""))
@@ -180,7 +187,11 @@ def load_codec(
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise PolicyLoadError.told("no_model_folder", path=folder, near=near(folder))
+        raise PolicyLoadError(
+            f"no folder at {str(folder)!r}; give one that holds a model and its "
+            f"tokenizer{near(folder)}",
+            path=folder,
+        )
     with reading(folder, f"the tokenizer in {str(folder)!r}"):
         return _codec(folder, prompt, thoughts)
 
@@ -221,7 +232,10 @@ def _codec(folder: Path, prompt: ChatPrompt, thoughts: Thoughts) -> TextCodec:
         return ChatCodec(tokenizer, ends, prompt=prompt, thoughts=thoughts)
     if read_settings(path) != {"slot_tokens": list(SLOT_TOKENS)}:
         slots = ", ".join(SLOT_TOKENS)
-        raise PolicyLoadError.told("other_slots", file=path, slots=slots, path=folder)
+        raise PolicyLoadError(
+            f"{str(path)!r} does not name the slots {slots}; copy the whole model folder again",
+            path=folder,
+        )
     return SlotCodec(tokenizer, thoughts)
 
 

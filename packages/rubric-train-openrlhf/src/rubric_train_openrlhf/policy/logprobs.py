@@ -235,7 +235,9 @@ def response_logprobs(
             model has learned positions.
     """
     if not temperature > 0:
-        raise PolicyInputError.told("temperature_not_positive", temperature=temperature)
+        raise PolicyInputError(
+            f"temperature {temperature!r} must be above 0 to compute log-probabilities"
+        )
     if hold_rope(model) is None:
         _check_lengths(model, batch)
     mask_BT = batch.response_mask_BT
@@ -271,8 +273,10 @@ def _check_lengths(model: PreTrainedModel, batch: TokenBatch) -> None:
         return  # a rotation or a slope goes on; the sampler refuses what no response may reach
     row = int((batch.prompt_lengths_B + batch.response_mask_BT.sum(1)).argmax())
     prompt, response = int(batch.prompt_lengths_B[row]), int(batch.response_mask_BT[row].sum())
-    told = {"row": row, "prompt": prompt, "response": response, "positions": positions}
-    raise PolicyInputError.told("row_too_long", **told)
+    raise PolicyInputError(
+        f"row {row} is too long: {prompt} tokens of prompt and {response} of response exceed "
+        f"the model's {positions} positions; shorten the question or the response"
+    )
 
 
 def _has_table(model: PreTrainedModel, positions: int) -> bool:

@@ -26,7 +26,9 @@ class EncodedPrompt:
     def __post_init__(self) -> None:
         """Refuse an empty prompt and negative ids."""
         if not self.token_ids:
-            raise PolicyInputError.told("empty_prompt")
+            raise PolicyInputError(
+                "a prompt needs at least one token; encode a question that is not empty"
+            )
         if min(self.token_ids) < 0 or min(self.banned_token_ids, default=0) < 0:
             raise PolicyInputError("token ids are 0 or larger; a prompt holds a negative one")
 
@@ -68,12 +70,17 @@ class PaddedPrompts:
             return None
         largest = max(max(ids, default=0) for ids in banned)
         if largest >= vocab_size:
-            raise PolicyInputError.told("banned_outside", largest=largest, vocab_size=vocab_size)
+            raise PolicyInputError(
+                f"banned token id {largest!r} is outside the vocabulary of {vocab_size} "
+                "tokens; encode the prompts with the codec of this model"
+            )
         mask = torch.zeros(len(banned), vocab_size, dtype=torch.bool, device=self.mask_PS.device)
         rows = [row for row, ids in enumerate(banned) for _ in ids]
         mask[rows, [token for ids in banned for token in ids]] = True
         if bool(mask.all(dim=1).any()):
-            raise PolicyInputError.told("all_banned")
+            raise PolicyInputError(
+                "a prompt bans every token of the vocabulary; leave at least one to sample"
+            )
         return mask
 
 
@@ -118,7 +125,9 @@ class Rollouts:
         """Check shapes, types and that each response is one run of tokens from the left."""
         problem = _shape_problem(self) or _value_problem(self)
         if problem:
-            raise PolicyInputError.told("no_rollouts", prompts=len(self.prompts), problem=problem)
+            raise PolicyInputError(
+                f"these are not rollouts of {len(self.prompts)} prompts: {problem}"
+            )
 
     @property
     def group_size(self) -> int:
@@ -174,7 +183,9 @@ def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
         PolicyInputError: no part, or parts of different group sizes.
     """
     if len({part.group_size for part in parts}) != 1:
-        raise PolicyInputError.told("group_sizes_differ", n=len(parts))
+        raise PolicyInputError(
+            f"{len(parts)} rollouts with one group size are wanted to put together"
+        )
     width = max(part.tokens_BT.shape[1] for part in parts)
 
     def joined(name: str) -> torch.Tensor:
@@ -264,11 +275,15 @@ def pack_responses(
             its prompt bans.
     """
     if not prompts or len(prompts) != len(responses):
-        counts = {"prompts": len(prompts), "responses": len(responses)}
-        raise PolicyInputError.told("unequal_counts", **counts)
+        raise PolicyInputError(
+            f"{len(prompts)} prompts and {len(responses)} responses: give one of each per row"
+        )
     for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
         if not response or not set(prompt.banned_token_ids).isdisjoint(response):
-            raise PolicyInputError.told("unfit_response", row=row, tokens=len(response))
+            raise PolicyInputError(
+                f"the response of row {row} ({len(response)} tokens) is empty or holds a "
+                "token that its prompt bans; encode both with the same codec"
+            )
     target = torch.device(device)
     distinct = list(dict.fromkeys(prompts))
     places = {prompt: place for place, prompt in enumerate(distinct)}

@@ -102,8 +102,10 @@ def _make(folder: Path, source: Path) -> None:
             policy.write(fresh)
             (fresh / _MARK).write_text(json.dumps(_mark(fresh)), encoding="utf-8")
     except OSError as error:
-        raise DiskWriteError.told(
-            "converted_not_written", name=NAME, path=folder, error=error
+        raise DiskWriteError(
+            f"{NAME} could not be written to {str(folder)!r}: {error}; free 600 MB, or set "
+            "HF_ASSETS_CACHE to another folder",
+            path=folder,
         ) from error
 
 

@@ -134,8 +134,9 @@ def _windows(
     width = config.window_tokens + 1
     last_start = len(token_ids) - width
     if last_start < 0:
-        raise PolicyInputError.told(
-            "too_little_text", texts=len(texts), tokens=len(token_ids), width=width
+        raise PolicyInputError(
+            f"{len(texts)} texts hold {len(token_ids)} tokens, fewer than one window of "
+            f"{width}; give more text or lower window_tokens"
         )
     stream = torch.tensor(token_ids, dtype=torch.long)
     usable = torch.tensor([start for start in starts if start <= last_start])
@@ -226,10 +227,17 @@ def sft(
     """
     parameters = policy.model.num_parameters()
     if "learning_rate" not in config.model_fields_set and parameters > _TINY_PARAMETERS:
-        raise PolicyInputError.told("rate_not_set", sft=config, parameters=parameters)
+        raise PolicyInputError(
+            f"learning_rate is not set, and its default, {config.learning_rate:g}, is for a "
+            f"tiny policy: set one for a model of {parameters:,} parameters"
+        )
     pairs = [(one.prompt, one.answer) for one in fitting(examples, config, policy.codec)]
     if not pairs:
-        raise PolicyInputError.told("no_example_fits", n=len(examples), sft=config)
+        raise PolicyInputError(
+            f"none of {len(examples)} examples has a question of at most "
+            f"{config.max_prompt_tokens} tokens and an answer of at most "
+            f"{config.max_answer_tokens}; raise the limits or shorten the answers"
+        )
     batches = _batches(policy, pairs, config, seed=seed)
     losses = (
         (-response_logprobs(policy.model, batch).logprobs_BT.sum() / tokens, tokens)

@@ -171,7 +171,11 @@ def revealed_tasks(config: Mapping[str, Any], files: Sequence[Path] = ()) -> dic
     chosen = list(files) or [path for path in own if path.is_file()]
     if not chosen:
         named = f" ({own[0]})" if own else ""
-        raise TrainConfigError.told("nothing_to_reveal", named=named)
+        raise TrainConfigError(
+            f"--reveal-grounding: the tasks of this run are not there{named}; name their file "
+            "by --tasks",
+            location="reveal-grounding",
+        )
     return {task.task_id: task for path in chosen for task in read_tasks(path)}
 
 

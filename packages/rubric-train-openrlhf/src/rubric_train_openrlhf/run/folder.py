@@ -194,7 +194,10 @@ def _reading(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as exc:
-        raise ResumeError.told("cannot_read", path=path, error=exc) from exc
+        raise ResumeError(
+            f"cannot read {str(path)!r}: {exc.strerror}; repair it, or choose another `out`",
+            path=path,
+        ) from exc
 
 
 def _rows(path: Path, row_type: type[_Row]) -> Iterator[tuple[_Row | None, bytes]]:

@@ -44,7 +44,11 @@ def disk_errors(path: Path) -> Generator[None]:
 
 
 def _disk_error(path: Path, reason: str) -> DiskWriteError:
-    return DiskWriteError.told("cannot_write", path=path, reason=reason)
+    return DiskWriteError(
+        f"cannot write {str(path)!r}: {reason}; make room or choose another `out`, then "
+        "continue the run with --resume",
+        path=path,
+    )
 
 
 def write_text(path: Path, text: str) -> None:

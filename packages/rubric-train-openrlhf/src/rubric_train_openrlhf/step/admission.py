@@ -102,7 +102,12 @@ class Admission:
         if not folder.admission.exists():
             write_text(folder.admission, text)
         elif read_file(folder.admission) != text.encode():
-            raise ResumeError.told("admits_others", key=_KEY, path=folder.path)
+            raise ResumeError(
+                f"{_KEY} admits other criteria, or others by as much, than when the run in "
+                f"{str(folder.path)!r} was started: bring the old file back, or choose "
+                "another `out`",
+                path=folder.path,
+            )
 
 
 def read_admission(
@@ -234,7 +239,11 @@ def _read(path: Path) -> Calibration:
     try:
         return read_calibration(path)
     except OSError as error:
-        raise TrainConfigError.told("no_calibration", path=path, error=error) from None
+        raise TrainConfigError(
+            f"cannot read the calibration {str(path)!r} ({error.strerror}): write it with "
+            "`rubric-judge calibrate`",
+            location="judge.calibration",
+        ) from None
 
 
 def _rates(
@@ -256,8 +265,11 @@ def _rates(
         tpr, fpr = known[pool].tpr.value, known[pool].fpr.value
         if tpr is None or fpr is None or tpr - fpr < _LEAST_J:
             told = f"TPR {_figure(tpr)}, FPR {_figure(fpr)}"
-            raise TrainConfigError.told(
-                "not_correctable", name=pool.name, told=told, least=_LEAST_J
+            raise TrainConfigError(
+                f"criterion {pool.name!r} cannot be corrected ({told}): its labels must be of "
+                f"both kinds and TPR above FPR by {_LEAST_J:g}; mask it, label more, or set "
+                "judge.correction to none",
+                location="judge.correction",
             )
         found[pool] = (tpr, fpr)
     return found

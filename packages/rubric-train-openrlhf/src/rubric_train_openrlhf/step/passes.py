@@ -65,8 +65,15 @@ def draw_rounds(
         found += len(kept)
         if found == wanted:
             return rounds
-    told = {"step": step, "found": found, "wanted": wanted, "drawn": drawn, "rounds": len(rounds)}
-    raise NoInformativePromptError.told("no_informative_prompts", **told)
+    raise NoInformativePromptError(
+        f"step {step}: only {found} of {wanted} prompts had responses of different reward, "
+        f"after {drawn} prompts in {len(rounds)} rounds; check that the judge tells responses "
+        "apart, raise rollout.group_size or dynamic_sampling.max_resample_rounds, or switch "
+        "dynamic_sampling off",
+        step=step,
+        wanted=wanted,
+        found=found,
+    )
 
 
 _log = structlog.get_logger()

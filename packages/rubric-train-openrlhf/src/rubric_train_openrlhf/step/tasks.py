@@ -166,8 +166,9 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
     named = f" ({key})" if key else ""
     # Unlike the method of a path, false for a name that is too long or holds a null character too.
     if not os.path.isfile(path):  # noqa: PTH113
-        raise TrainConfigError.told(
-            "no_task_file", path=path, named=named, near=near(path), location=str(path)
+        raise TrainConfigError(
+            f"no task file at {str(path)!r}{named}; write one with `rubric-synth run`{near(path)}",
+            location=str(path),
         )
     tasks = list(read_tasks(path))
     if not tasks:
@@ -178,6 +179,9 @@ def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
 
 def _no_task(path: Path, *, named: str) -> TrainConfigError:
     otherwise = ", or leave `validation` out" if "data.validation" in named else ""
-    return TrainConfigError.told(
-        "no_task", path=path, named=named, otherwise=otherwise, location=str(path)
+    return TrainConfigError(
+        f"{str(path)!r}{named} holds no task; splits share no document, and of a few "
+        "documents one may be left empty: collect more documents, or change their shares, "
+        f"`train_frac` and `validation_frac` of rubric-synth{otherwise}",
+        location=str(path),
     )

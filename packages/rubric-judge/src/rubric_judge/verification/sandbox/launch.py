@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from rubric_judge.config import SandboxConfig
-from rubric_judge.errors import SandboxError, says
+from rubric_judge.errors import SandboxError
 from rubric_judge.verification.processes import converse, end, start
 from rubric_judge.verification.sandbox import confine, seccomp
 
@@ -36,9 +36,17 @@ def check_isolation(config: SandboxConfig) -> None:
         SandboxError: it cannot; says what is missing and what to set.
     """
     if config.isolation != "none" and not seccomp.is_supported():
-        raise SandboxError(says("needs_linux"))
+        raise SandboxError(
+            "python_tests needs Linux on x86-64 or ARM64 to keep code off the network; run "
+            "the judge there, or set `sandbox.isolation: none` on a machine that you can do "
+            "without"
+        )
     if config.isolation == "full" and not confine.has_landlock():
-        raise SandboxError(says("needs_landlock"))
+        raise SandboxError(
+            "python_tests needs Landlock (Linux 5.13 or newer) to keep code from reading "
+            "files; set `sandbox.isolation: files_readable` to accept that it reads what "
+            "this user can"
+        )
     run_tests("pass", "assert True", config=config, check=lambda: None)
 
 
@@ -93,7 +101,10 @@ def _read_report(report: bytes, *, nonce: str, status: int, config: SandboxConfi
             merged = cast("dict[str, Any]", message) | merged
     match merged:
         case {"refused": why}:
-            raise SandboxError(says("cannot_confine", why=why))
+            raise SandboxError(
+                f"python_tests cannot confine code here ({why}); see `sandbox.isolation` for "
+                "what to give up"
+            )
         case {"ready": _, "passed": passed, "note": note}:
             return Tally(passed=int(passed), note=str(note))
         case {"ready": _} if status in {-signal.SIGALRM, -signal.SIGKILL}:

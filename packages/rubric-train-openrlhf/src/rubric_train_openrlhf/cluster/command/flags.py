@@ -81,8 +81,12 @@ def warm_start_flags(
     sft, micro_batch = sft_section(config), config.cluster.warm_start.micro_batch
     processes = warm_start_processes(config)
     if sft.batch_size % (micro_batch * processes):
-        sizes = {"micro_batch": micro_batch, "processes": processes}
-        raise TrainConfigError.told("batch_not_divisible", sft=sft, **sizes)
+        raise TrainConfigError(
+            f"sft.batch_size={sft.batch_size} is not divisible by "
+            f"cluster.warm_start.micro_batch × GPUs of one machine = {micro_batch} × "
+            f"{processes}; change one of them",
+            location="sft.batch_size",
+        )
     return _flags("sft", config, _supervised(config, model, paths))
 
 

@@ -138,7 +138,11 @@ def _refused(printed: str, *, status: object) -> TrainConfigError:
     names = [word.removeprefix("--") for word in unknown.split() if word.startswith("--")]
     named = ", ".join(f"--{name}" for name in names)
     key = ".".join(["cluster.extra_flags", *names[:1]])
-    return TrainConfigError.told("no_such_flag", named=named, location=key)
+    return TrainConfigError(
+        f"cluster.extra_flags: OpenRLHF 0.11.2 has no flag {named}; look for it in `python -m "
+        "openrlhf.cli.train_ppo_ray --help`",
+        location=key,
+    )
 
 
 def _command_block(program: str) -> ast.Module:

@@ -173,8 +173,10 @@ class DriverJob:
         except _UNANSWERED as error:
             silent_s = time.monotonic() - self._answered_s
             if silent_s > self.patience_s:
-                raise ClusterError.told(
-                    "cluster_is_silent", silent_s=silent_s, why=_shown(error), name=self.name
+                raise ClusterError(
+                    f"the cluster has not answered for {silent_s:.0f} s ({_shown(error)}); "
+                    f"the job {self.name!r} may go on there: see it, or stop it, with `ray "
+                    "job`"
                 ) from error
         else:
             self._answered_s = time.monotonic()
@@ -316,4 +318,7 @@ def _error(status: int, *, failure: Path, config: TrainConfig) -> RubricError:
     how = f"signal {-status}" if status < 0 else f"status {status}"
     if status == -signal.SIGKILL:
         how += ", as the system ends a process where memory runs out,"
-    return ClusterError.told("driver_ended", how=how, logs=logs)
+    return ClusterError(
+        f"the driver of the run ended by {how} and named no error; see {str(logs)!r}, and go "
+        "on with --resume"
+    )

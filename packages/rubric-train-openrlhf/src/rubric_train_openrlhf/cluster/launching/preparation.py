@@ -206,10 +206,20 @@ def check_machine(config: TrainConfig) -> None:
     """
     cluster = config.cluster
     if cluster.nodes > 1 and cluster.ray.is_own:
-        raise TrainConfigError.told("ray_on_one_machine", cluster=cluster)
+        raise TrainConfigError(
+            f"cluster.nodes={cluster.nodes}: the Ray that a run starts is on this machine "
+            "alone; start it on all of them and give cluster.ray.address or "
+            "cluster.ray.dashboard",
+            location="cluster.nodes",
+        )
     found = torch.cuda.device_count()
     if cluster.ray.is_own and cluster.device == "cuda" and found < cluster.run_gpus:
-        raise TrainConfigError.told("too_few_gpus", cluster=cluster, found=found)
+        raise TrainConfigError(
+            f"the run takes {cluster.run_gpus} GPUs, and this machine has {found}; set "
+            "cluster.gpus_per_node to what is there, join a cluster with cluster.ray.address "
+            "or cluster.ray.dashboard, or say cluster.device: cpu for a test without GPUs",
+            location="cluster.gpus_per_node",
+        )
 
 
 def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
@@ -235,4 +245,8 @@ def load_chat_codec(
     codec = load_codec(path, prompt=prompt, thoughts=thoughts)
     if isinstance(codec, ChatCodec):
         return codec
-    raise TrainConfigError.told("slots_in_vllm", path=path)
+    raise TrainConfigError(
+        f"the policy at {str(path)!r} reads its prompts through slots, which vLLM does not "
+        "know; use one with an ordinary tokenizer",
+        location="model.path",
+    )

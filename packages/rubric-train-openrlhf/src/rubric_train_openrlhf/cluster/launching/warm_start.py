@@ -112,7 +112,12 @@ def sft_rows(
         for one in supervised.fitting(examples, config, codec)
     ]
     if not pairs:
-        raise TrainConfigError.told("no_answer_fits", n=len(examples), sft=config)
+        raise TrainConfigError(
+            f"none of {len(examples)} reference answers has a question of at most "
+            f"{config.max_prompt_tokens} tokens and an answer of at most "
+            f"{config.max_answer_tokens}; raise the limits of sft, or add answers",
+            location="sft",
+        )
     _log.info("train.sft.examples", used=len(pairs), left_out=len(examples) - len(pairs))
     order = supervised.in_rounds(len(pairs), seed=derived_seed(seed, step=0, purpose="sft"))
     rows = [
@@ -213,4 +218,8 @@ def _check_same(paths: WarmStartPaths, made_of: dict[str, object]) -> None:
     except (OSError, ValueError):
         before = None
     if before != made_of or not (paths.model / "config.json").is_file():
-        raise ResumeError.told("another_warm_start", path=paths.folder)
+        raise ResumeError(
+            f"{str(paths.folder)!r} holds a warm start of another model, section or answers; "
+            "delete it to do it again, or choose another `out`",
+            path=paths.folder,
+        )

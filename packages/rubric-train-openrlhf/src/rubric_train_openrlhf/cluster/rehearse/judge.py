@@ -77,7 +77,12 @@ def chosen(subject: check.Subject) -> Literal["config", "claims", "lexical", "fa
     if request.judge == "auto":
         return "config" if judge.language_model is None or request.on_cluster else "fake"
     if request.judge == "fake" and judge.language_model is None:
-        raise TrainConfigError.told("no_protocol_to_speak", type=judge.spec.type)
+        raise TrainConfigError(
+            "--judge fake speaks a language model's protocol, and "
+            f"judge.spec.type={judge.spec.type!r} has none; use --judge config or --judge "
+            "claims",
+            location="judge.spec",
+        )
     return request.judge
 
 

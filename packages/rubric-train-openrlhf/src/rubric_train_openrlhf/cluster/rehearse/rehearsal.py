@@ -154,7 +154,11 @@ def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[check.Check
 def _clear(request: check.Request) -> None:
     """Make room for a new rehearsal where an old one stands, and nowhere else."""
     if not 0 < request.deadline_s < float("inf"):
-        raise TrainConfigError.told("no_time_to_wait", deadline_s=request.deadline_s)
+        raise TrainConfigError(
+            f"--deadline-s {request.deadline_s:g} is no time to wait; give a positive number "
+            "of seconds",
+            location="--deadline-s",
+        )
     folder, problem = request.folder, ""
     try:
         if folder.exists() and not folder.is_dir():

@@ -35,7 +35,7 @@ class RubricRolloutActor(_EngineActor):
         except RuntimeError as error:
             # vLLM says no more than that its own process failed.
             why = engine_process.engine_error() or failure.shown(error)
-            raise ClusterError.told("vllm_does_not_start", why=why) from error
+            raise ClusterError(f"vLLM does not start: {why}") from error
         # Calls beside `generate`, as those with new weights, wait for ever on a process that died.
         orphans.end_once(self._has_lost_its_process)
         self._tokenizer = AutoTokenizer.from_pretrained(options["model"], local_files_only=True)

@@ -147,7 +147,11 @@ class EngineFleet:
                 continue
             gives_up_s = gives_up_s or time.monotonic() + TRANSFER_S
             if time.monotonic() > gives_up_s:
-                raise ClusterError.told("ranks_still_wait", n=len(pending), seconds=TRANSFER_S)
+                raise ClusterError(
+                    "an engine died while it was given the policy's weights, and "
+                    f"{len(pending)} of the policy's processes still wait for it after "
+                    f"{TRANSFER_S:.0f} s; continue with --resume"
+                )
         return went_well
 
     def take_restarts(self) -> int:
@@ -177,7 +181,10 @@ class EngineFleet:
                 return
             self.check()
             if self._restarts == before:
-                raise ClusterError.told("weights_not_delivered")
+                raise ClusterError(
+                    "the policy's weights did not reach the engines, though none of them "
+                    "died; see the logs of the run and continue with --resume"
+                )
             send = self._rejoin
 
     def _has_lost_one(self) -> bool:
@@ -242,8 +249,10 @@ def _identity(engine: Engine, *, number: int) -> Identity:
             raise lost_engine(error, number=number) from error
         except RayActorError as error:
             if time.monotonic() > deadline:
-                away = {"number": number, "seconds": RESTART_S}
-                raise ClusterError.told("engine_stays_away", **away) from error
+                raise ClusterError(
+                    f"engine {number} died and did not come back within {RESTART_S:.0f} s; "
+                    "continue with --resume"
+                ) from error
             time.sleep(_PAUSE_S)
 
 
@@ -251,8 +260,14 @@ def lost_engine(error: ActorDiedError, *, number: int) -> ClusterError:
     """Say why Ray does not start an engine again; it never does where a start raised an error."""
     cause = last_line(error)
     if error.actor_init_failed:
-        return ClusterError.told("engine_cannot_start", number=number, cause=cause)
-    return ClusterError.told("engine_restarted_too_often", number=number, cause=cause)
+        return ClusterError(
+            f"engine {number} cannot be started: {cause}; the logs of the run say more; "
+            "continue with --resume once that is mended"
+        )
+    return ClusterError(
+        f"engine {number} died and is not started again, as it died more often than "
+        f"cluster.engines.restarts allows: {cause}; continue with --resume"
+    )
 
 
 def _own_identity(actor: object) -> Identity:

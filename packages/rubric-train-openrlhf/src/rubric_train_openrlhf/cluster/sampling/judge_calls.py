@@ -36,7 +36,10 @@ def find_coordinator(namespace: str) -> Any:
     try:
         return ray.get_actor(COORDINATOR, namespace=namespace)
     except ValueError as error:
-        raise ClusterError.told("no_coordinator", namespace=namespace) from error
+        raise ClusterError(
+            f"no judge coordinator in Ray's namespace {namespace!r}: it has ended for good; "
+            "see the logs of the run"
+        ) from error
 
 
 def ask(method: Any, *args: object) -> Any:
@@ -59,7 +62,10 @@ def ask(method: Any, *args: object) -> Any:
             raise error.cause from None
         except RayActorError as error:
             if patience.ends(error):
-                raise ClusterError.told("coordinator_is_silent", error=error) from None
+                raise ClusterError(
+                    f"the judge coordinator does not answer ({type(error).__name__}); see the "
+                    "logs of the run and continue with --resume"
+                ) from None
         time.sleep(_TRY_AGAIN_S)
 
 

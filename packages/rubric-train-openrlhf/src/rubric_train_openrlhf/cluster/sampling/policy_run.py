@@ -84,4 +84,8 @@ def read_policy_run() -> PolicyRun:
     try:
         return PolicyRun.model_validate(json.loads(read_file(path)))
     except (OSError, ValueError, ValidationError) as error:
-        raise ClusterError.told("run_file_unreadable", path=path, error=error) from error
+        raise ClusterError(
+            f"{str(path)!r} cannot be read as the run of this process "
+            f"({type(error).__name__}); on several nodes `out` must be on a file system that "
+            "all of them see"
+        ) from error

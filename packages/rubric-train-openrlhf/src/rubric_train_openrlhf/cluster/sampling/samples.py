@@ -219,7 +219,10 @@ def read_prompts(path: Path) -> list[Prompt]:
             rows = [json.loads(line) for line in file]
         return [Prompt(row["input"], row["label"], row["question"]) for row in rows]
     except (OSError, ValueError, LookupError) as error:
-        raise ClusterError.told("prompts_unreadable", path=path, error=error) from error
+        raise ClusterError(
+            f"{str(path)!r} cannot be read as a prompt dataset ({type(error).__name__}); "
+            "start the run again, which writes it anew"
+        ) from error
 
 
 _OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()

@@ -102,8 +102,9 @@ class RubricExperienceMaker(RemoteExperienceMaker):
         rows = [row for experience in experiences for row in experience.index]
         size = sum(len(group.samples) for group in self._groups)
         if sorted(rows) != list(range(size)):
-            raise ClusterError.told(
-                "responses_lost", step=self._step, returned=len(rows), size=size
+            raise ClusterError(
+                f"step {self._step}: OpenRLHF returned {len(rows)} responses, and not each of "
+                f"{size} once; advantages would go to the wrong ones"
             )
         credit = self._coordinator.credit(self._step, self._groups)
         self._credit = credit

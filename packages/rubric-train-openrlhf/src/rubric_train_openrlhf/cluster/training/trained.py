@@ -105,8 +105,10 @@ def in_row_order(
     samples = [sample for report in reports for sample in report]
     if len(reports) != shares.ranks or len(samples) % (shares.updates * shares.ranks):
         sizes = [len(report) for report in reports]
-        told = {"step": step, "reports": len(reports), "sizes": sizes, "shares": shares}
-        raise ClusterError.told("ranks_unequal", **told)
+        raise ClusterError(
+            f"step {step}: {len(reports)} ranks trained on {sizes} responses, which is no "
+            f"equal part of {shares.updates} updates on {shares.ranks} ranks"
+        )
     by_row = dict(zip(update_order(len(samples), shares), samples, strict=True))
     return [by_row[row] for row in range(len(samples))]
 
@@ -127,7 +129,10 @@ def check_trained(
     """
     samples = [sample for group in groups for sample in group.samples]
     if len(trained) != len(samples):
-        raise ClusterError.told("not_all_trained", step=step, n=len(trained), total=len(samples))
+        raise ClusterError(
+            f"step {step}: the policy was trained on {len(trained)} of {len(samples)} "
+            "responses; report this, with the versions in environment.json"
+        )
     advantages_B, valid_B = credit.advantages_PG.reshape(-1), credit.valid_PG.reshape(-1)
     for row, (found, sample) in enumerate(zip(trained, samples, strict=True)):
         tokens = sample.tokens if valid_B[row] else 0
@@ -140,8 +145,10 @@ def check_trained(
         elif not abs(found.advantage - advantage) <= _CLOSE * max(1.0, abs(advantage)):
             problem = f"an advantage of {found.advantage!r} instead of {advantage!r}"
         if problem:
-            place = {"step": step, "row": row, "total": len(samples)}
-            raise ClusterError.told("trained_on_another", problem=problem, **place)
+            raise ClusterError(
+                f"step {step}, response {row} of {len(samples)}: the policy was trained on "
+                f"{problem}; report this, with the versions in environment.json"
+            )
 
 
 def check_update(figures: Mapping[str, float], *, step: int) -> None:
@@ -153,7 +160,12 @@ def check_update(figures: Mapping[str, float], *, step: int) -> None:
     broken = [name for name in ("loss", "grad_norm") if not math.isfinite(figures[name])]
     if broken:
         named = " and ".join(broken)
-        raise NonFiniteUpdateError.told("figures_not_finite", step=step, broken=named)
+        raise NonFiniteUpdateError(
+            f"step {step}: {named} of the update is not a finite number; continue from the "
+            "last checkpoint with --resume and a lower optim.learning_rate or "
+            "optim.max_grad_norm",
+            step=step,
+        )
 
 
 def step_record(

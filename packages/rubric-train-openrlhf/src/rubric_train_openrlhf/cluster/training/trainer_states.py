@@ -92,8 +92,10 @@ class DeepSpeedStates:
             return 0
         state = self.path(mark.step)
         if wrong := _first_wrong(state, mark.files):
-            raise ResumeError.told(
-                "state_damaged", mark=self._mark, step=mark.step, wrong=wrong, path=state
+            raise ResumeError(
+                f"{str(self._mark)!r} marks the state of step {mark.step} as the last whole "
+                f"one, but {wrong}; bring it back from a copy, or start again in another `out`",
+                path=state,
             )
         return mark.step
 
@@ -122,7 +124,11 @@ class DeepSpeedStates:
             ResumeError: it has loaded another.
         """
         if step != (last := self._last_step):
-            raise ResumeError.told("another_state_loaded", step=step, path=self._folder, last=last)
+            raise ResumeError(
+                f"DeepSpeed has loaded the state of step {step} from {str(self._folder)!r}, "
+                f"where the last whole one is that of step {last}; start with --resume again",
+                path=self._folder,
+            )
 
     @property
     def _last_step(self) -> int:
@@ -135,7 +141,12 @@ class DeepSpeedStates:
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:
-            raise ResumeError.told("mark_damaged", path=self._mark, error=error) from error
+            raise ResumeError(
+                f"{str(self._mark)!r} does not tell the last whole state of the run "
+                f"({type(error).__name__}); bring it back from a copy, or start again in "
+                "another `out`",
+                path=self._mark,
+            ) from error
 
 
 def _first_wrong(state: Path, files: Mapping[str, int]) -> str | None:
@@ -167,8 +178,12 @@ def check_policies(checkpoints: Path, *, state: int, every: int) -> None:
     step = folders.step_of(later)
     # States come before the policies of their steps.
     if step // every * every > state:
-        raise ResumeError.told(
-            "state_lost", path=checkpoints, step=step, state=state, trainer=checkpoints / "trainer"
+        trainer = checkpoints / "trainer"
+        raise ResumeError(
+            f"{str(checkpoints)!r} holds the policy of step {step}, but the last state that "
+            f"DeepSpeed can go on from is that of step {state}; bring {str(trainer)!r} back "
+            "from a copy, or start again in another `out`",
+            path=checkpoints,
         )
 
 

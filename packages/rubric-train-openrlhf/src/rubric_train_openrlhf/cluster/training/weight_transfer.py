@@ -113,7 +113,10 @@ class WeightTransfer:
             group.close()
         elif group is not None:
             engines = f"engine {min(self._lost)} died" if self._lost else "a call failed"
-            raise ClusterError.told("nccl_waits", engines=engines) from error
+            raise ClusterError(
+                f"{engines} while the policy sent its weights, and NCCL waits on the GPUs for "
+                "what will not come; continue with --resume"
+            ) from error
 
 
 @dataclass(frozen=True)
