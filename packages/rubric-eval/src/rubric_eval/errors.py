@@ -121,25 +121,18 @@ class Failures:
         """All of them."""
         return self.by_reason.total()
 
-    def refuse(
-        self, told: str, *, of: int, allowed: float, by: type[EvalAbortError], **values: object
-    ) -> None:
-        """Refuse to go on where more than a share of all, or all, are failures.
+    def share(self, of: int) -> float:
+        """Share of failures, where there are so many in all."""
+        return self.total / max(of, 1)
+
+    def exceed(self, allowed: float, *, of: int) -> bool:
+        """Whether more than the allowed share of all, or all, are failures.
 
         Args:
-            told: name of the message, which is given `failed`, `of` and `percent`, the share.
-            of: how many there are in all.
             allowed: the largest share.
-            by: the error.
-            values: what else the message names.
-
-        Raises:
-            EvalAbortError: with this message.
+            of: how many there are in all.
         """
-        share = self.total / max(of, 1)
-        if share > allowed or self.total == of:
-            kept = {"unavailable_frac": share, "reasons": self.by_reason}
-            raise by.told(told, failed=self, of=of, percent=100 * allowed, **kept, **values)
+        return self.share(of) > allowed or self.total == of
 
     def __str__(self) -> str:
         """Most frequent first, each with the message of its first."""

@@ -64,9 +64,12 @@ def check_arguments(folder: Path, *, prompt: ChatPrompt) -> None:
             known |= jinja2.meta.find_undeclared_variables(reader.parse(_MARKED.sub("", text)))
     if unread := [name for name in prompt.arguments if name not in known | words]:
         names = ", ".join(sorted(one for one in known - _GIVEN if not one.endswith("_token")))
-        told = {"names": ", ".join(unread), "path": folder, "known": names or "no such name"}
-        location = "model.chat_template_kwargs"
-        raise TrainConfigError.told("unread_arguments", location=location, **told)
+        raise TrainConfigError(
+            f"the chat template in {str(folder)!r} does not read {', '.join(unread)}, given as "
+            f"chat_template_kwargs: it reads {names or 'no such name'}; correct the name, or "
+            "leave it out",
+            location="model.chat_template_kwargs",
+        )
 
 
 class Section(BaseModel):

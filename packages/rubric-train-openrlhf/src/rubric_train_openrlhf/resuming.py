@@ -34,7 +34,11 @@ def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool)
     """
     if not folder.holds_run:
         if taken := folder.names_taken:
-            raise ResumeError.told("names_taken", path=folder.path, taken=", ".join(taken))
+            raise ResumeError(
+                f"{str(folder.path)!r} holds no run, but already has {', '.join(taken)}, which a "
+                "run would write over; choose another `out`, or move them away",
+                path=folder.path,
+            )
         return False
     if not resume:
         raise ResumeError(
@@ -107,7 +111,11 @@ def check_tasks(
         if (what := _changed(before.get(name), sha256))
     ]
     if changed:
-        raise ResumeError.told("tasks_changed", changed="; ".join(changed), path=folder.path)
+        raise ResumeError(
+            f"{'; '.join(changed)} since the run in {str(folder.path)!r} was started; bring the "
+            "old file back, or choose another `out`",
+            path=folder.path,
+        )
 
 
 def check_prompting(folder: RunFolder, *, prompting: Mapping[str, object]) -> None:

@@ -183,7 +183,8 @@ def _chosen_pairs(
     models: Sequence[str], settings: results.CompareSettings
 ) -> list[tuple[str, str]]:
     if len(models) <= 1:
-        raise ComparisonError.told("too_few_models", models=", ".join(models) or "none")
+        there = ", ".join(models) or "none"
+        raise ComparisonError(f"a comparison needs two models or more, there is {there}")
     for name in (name for names in settings.pairs for name in names):
         if name not in models:
             raise ComparisonError(f"no model {name!r}; there are {', '.join(models)}")

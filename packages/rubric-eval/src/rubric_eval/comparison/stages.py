@@ -181,7 +181,8 @@ def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldo
         raise ComparisonError("no stage to compare; name at least one evaluation")
     twice = sorted(named.keys() & controls.keys())
     if twice or "controls" in named:
-        raise ComparisonError.told("names_of_two", names=twice or ["controls"])
+        names = twice or ["controls"]
+        raise ComparisonError(f"names {names!r} stand for two things; rename the stage")
     first_name, first = next(iter(named.items()))
     for name, heldout in {**named, **controls}.items():
         asked, told = set(first.task_ids), set(heldout.task_ids)

@@ -254,8 +254,10 @@ def _judges(
         )
     for name in (judge, second):
         if name is not None and name not in names:
-            there = {"name": name, "names": ", ".join(names)}
-            raise EvalFolderError.told("no_such_judge", folder=folder, **there)
+            raise EvalFolderError(
+                f"{folder.root} has no judge {name!r}, it has {', '.join(names)}; add one with "
+                "`rubric-eval rejudge`"
+            )
     first = judge or next((name for name in names if name != second), names[0])
     if first == second:
         raise EvalFolderError(f"{first!r} is both judges; name another one as the second")

@@ -272,13 +272,16 @@ async def judge_again(
 
         views = [tasks[one.task_id].judge_view(Answer(one.text)) for one in chosen]
         judged = await pool.judge_all(views, on_result=tell)
-        unavailable(judged).refuse(
-            "second_judge_fails",
-            of=len(judged),
-            allowed=max_unavailable_frac,
-            by=HeldoutAbortError,
-            model=model,
-        )
+        failed = unavailable(judged)
+        if failed.exceed(max_unavailable_frac, of=len(judged)):
+            raise HeldoutAbortError(
+                f"the second judge gave no judgement for {failed.total} of {len(judged)} answers "
+                f"of {model!r}: {failed}. At most {100 * max_unavailable_frac:g} % may lack one: "
+                "see to the judge, and run the same command again; what is judged is in the "
+                "evaluation's ledger, and is not judged again",
+                unavailable_frac=failed.share(len(judged)),
+                reasons=failed.by_reason,
+            )
         found[model] = {
             one.key: reward_of(result, tasks[one.task_id].rubric)
             for one, result in zip(chosen, judged, strict=True)

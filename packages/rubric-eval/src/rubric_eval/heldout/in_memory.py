@@ -105,8 +105,15 @@ async def judge_heldout(
         for response in responses_K
     ]
     results = await (judge if isinstance(judge, JudgePool) else JudgePool(judge)).judge_all(views)
-    failed, allowed = unavailable(results), max_unavailable_frac
-    failed.refuse("responses_unjudged", of=len(results), allowed=allowed, by=HeldoutAbortError)
+    failed = unavailable(results)
+    if failed.exceed(max_unavailable_frac, of=len(results)):
+        raise HeldoutAbortError(
+            f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
+            f"{100 * max_unavailable_frac:g} %, and never all, may lack one: check the judge and "
+            "evaluate again; with a ledger in the pool, what is judged is not judged again",
+            unavailable_frac=failed.share(len(results)),
+            reasons=failed.by_reason,
+        )
     rubrics = [task.rubric for task in tasks for _ in range(samples)]
     rewards = list(map(reward_of, results, rubrics))
     counted = [reward for reward in rewards if reward is not None]

@@ -273,8 +273,10 @@ def heldout(questions: str, **_: object) -> _Documents:
     first: dict[str, int] = {}
     for number, row in enumerate(rows, start=1):
         if first.setdefault(row["task_id"], number) != number:
-            places = {"first": first[row["task_id"]], "second": number}
-            raise BenchmarkDataError.told("repeated", path=questions, row=row, **places)
+            raise BenchmarkDataError(
+                f"{questions}: task {row['task_id']!r} is there twice, as number "
+                f"{first[row['task_id']]} and {number}; drop the copies, which would count twice"
+            )
     return _documents(rows)
 
 

@@ -208,19 +208,27 @@ class ChatResponder:
         return {name: it for name, it in fields.items() if name not in self._config.leaves_out}
 
     async def _refuse_unsendable(self, decoding: Decoding) -> None:
-        names = ["max_tokens", *(["seed"] if self._config.takes_seed else [])]
-        names += [*(["stop"] if decoding.stop else []), "temperature", "top_p"]
-        names = [name for name in names if name not in self._config.leaves_out]
+        fields = ["max_tokens", *(["seed"] if self._config.takes_seed else [])]
+        fields += [*(["stop"] if decoding.stop else []), "temperature", "top_p"]
+        fields = [name for name in fields if name not in self._config.leaves_out]
         try:
-            refused = await self._model.unsupported(names)
+            refused = await self._model.unsupported(fields)
         except JudgeTransportError as error:
             why = f"the model {self._config.model!r} cannot be asked: {error.detail}"
             raise ResponderError(why) from None
         if refused:
-            lacks = {"refused": ", ".join(refused), "model": self._config.model}
+            names = ", ".join(refused)
             if refused == ("seed",):
-                raise EvalConfigError.told("seed_not_sent", **lacks)
-            raise EvalConfigError.told("not_sent", **lacks)
+                raise EvalConfigError(
+                    f"litellm does not send {names} to {self._config.model!r}, and so it would "
+                    "not be asked as the others are: set `takes_seed: false` in a file of "
+                    "models, and its draws cannot be made again"
+                )
+            raise EvalConfigError(
+                f"litellm does not send {names} to {self._config.model!r}, and so it would not "
+                f"be asked as the others are: set `leaves_out: [{names}]` in its file of models, "
+                "and it is asked without and the record says so, or leave the model out"
+            )
 
 
 _REFUSED: Final = (
@@ -308,9 +316,17 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
     parameters = options.get("parameters")
     named = set(options) | set(parameters if isinstance(parameters, dict) else ())
     if wrong := sorted(named & _OF_DECODING):
-        raise EvalConfigError.told("own_decoding", spec=spec, wrong=", ".join(wrong))
+        raise EvalConfigError(
+            f"model {spec.name!r}: {', '.join(wrong)} may not stand there, for all models are "
+            "asked alike: leave it out, and give it to the command (--temperature, --top-p, "
+            "--top-k, --max-tokens, --stop)"
+        )
     if wrong := sorted(named & _NEUTRAL):
-        raise EvalConfigError.told("own_penalty", spec=spec, wrong=", ".join(wrong))
+        raise EvalConfigError(
+            f"model {spec.name!r}: {', '.join(wrong)} may not stand there: all models are asked "
+            "for the value that changes nothing (1.0 of a repetition penalty, else 0), where "
+            "their server takes the field; leave it out"
+        )
     return options
 
 

@@ -149,11 +149,17 @@ class JudgedReader:
         pairs: dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]] = {}
         for line, row in files.iterate_rows(path, files.ScoreRow):
             answer, is_current = answers.get(row.place, (None, False))
-            place = {"path": path, "line": line, "row": row, "folder": self._folder}
             if answer is None:
-                raise EvalFolderError.told("score_of_none", **place)
+                raise EvalFolderError(
+                    f"{path}:{line}: the score of task {row.task_id}, sample {row.sample}, is of "
+                    f"no answer in {self._folder.root}/answers; judge again with "
+                    f"`rubric-eval rejudge {self._folder.root}`"
+                )
             if (row.task_id, row.sample) in pairs:
-                raise EvalFolderError.told("second_score", **place)
+                raise EvalFolderError(
+                    f"{path}:{line} is a second score of task {row.task_id}, sample "
+                    f"{row.sample}; judge again with `rubric-eval rejudge {self._folder.root}`"
+                )
             question = self._by_id[row.task_id]
             if not is_current:
                 what = "its key is not that of the model, decoding and seed in run.json"

@@ -124,8 +124,17 @@ def _refuse_unanswered(
     for row in rows:
         if row.text is None:
             failed.add(str(row.reason), row.detail)
-    of = {"model": model, "built": built, "kept": len(rows) - failed.total}
-    failed.refuse("items_unanswered", of=len(rows), allowed=allowed, by=TransferAbortError, **of)
+    if failed.exceed(allowed, of=len(rows)):
+        kept = len(rows) - failed.total
+        raise TransferAbortError(
+            f"{model} gave no answer to {failed.total} of {len(rows)} items of "
+            f"{built.benchmark.task}: {failed}. At most {100 * allowed:g} % "
+            "(--max-unavailable-frac), and never all, may lack one. See to the model. Nothing is "
+            f"lost: {kept} of these answers, and all others that came, are kept; the same command "
+            "goes on from there",
+            unavailable_frac=failed.share(len(rows)),
+            reasons=failed.by_reason,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

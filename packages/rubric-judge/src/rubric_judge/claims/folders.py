@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from rubric_core.files import file_sha256, read_file
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 
 _CONFIG: Final = "config.json"
 _TOKENIZERS: Final = ("tokenizer.json", "vocab.txt", "vocab.json", "spiece.model", "*.model")
@@ -86,15 +86,17 @@ def model_settings(folder: Path, *, key: str) -> Mapping[str, object]:
     try:
         read: object = json.loads(read_file(folder / _CONFIG))
     except (OSError, ValueError) as error:
-        problem = f"{type(error).__name__}"
-        raise JudgeSetupError(
-            says("unreadable_model", key=key, folder=folder, problem=f"{_CONFIG}: {problem}")
-        ) from error
+        problem = f"{_CONFIG}: {type(error).__name__}"
+        raise _unreadable(folder, key=key, problem=problem) from error
     if not isinstance(read, dict):
-        raise JudgeSetupError(
-            says("unreadable_model", key=key, folder=folder, problem=f"{_CONFIG} is no JSON object")
-        )
+        raise _unreadable(folder, key=key, problem=f"{_CONFIG} is no JSON object")
     return cast("dict[str, object]", read)
+
+
+def _unreadable(folder: Path, *, key: str, problem: str) -> JudgeSetupError:
+    return JudgeSetupError(
+        f"{key}: the model in {folder} cannot be read ({problem}): save or download it anew"
+    )
 
 
 def architecture(settings: Mapping[str, object]) -> str:

@@ -13,7 +13,7 @@ from rubric_judge.claims.finding import Answer, Finding, is_about, required_shar
 from rubric_judge.claims.folders import architecture, content_hash, model_folder, model_settings
 from rubric_judge.claims.reading import Clause, plain
 from rubric_judge.claims.verdicts import match
-from rubric_judge.errors import JudgeSetupError, says
+from rubric_judge.errors import JudgeSetupError
 
 if TYPE_CHECKING:
     from rubric_judge.claims.encoder import PairReader
@@ -44,7 +44,10 @@ def labels_of(settings: Mapping[str, object], *, folder: Path) -> Labels:
     """
     kind = architecture(settings)
     if not kind.endswith("ForSequenceClassification"):
-        raise JudgeSetupError(says("no_classifier", folder=folder, found=kind or "none"))
+        raise JudgeSetupError(
+            f"entailment: {folder} holds no model for sequence classification (its architecture: "
+            f"{kind or 'none'}): give one of MNLI or of fact checking"
+        )
     named = settings.get("id2label")
     by_place = cast("dict[str, str]", named) if isinstance(named, dict) else {}
     folded = {str(label).lower().replace("-", "_"): int(place) for place, label in by_place.items()}

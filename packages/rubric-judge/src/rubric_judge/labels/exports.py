@@ -12,7 +12,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 from rubric_core.configuration import nearest_key, shown_name
 from rubric_core.errors import NotJsonError, RubricFileError
 from rubric_core.files import decode, read_file
-from rubric_judge.errors import says
 from rubric_judge.labels.foreign import Given, Place, Reader
 
 _COLUMNS: Final = ("line", "task_id", "response", "criterion", "score", "rater")
@@ -113,7 +112,8 @@ def read_csv(path: Path) -> Iterator[Given]:
 def _no_column(missing: list[str], columns: list[str]) -> str:
     """Say which columns a table lacks, and what to do; the cells only where they are a header."""
     if len(columns) == 1 and (mark := next((m for m in (";", "\t") if m in columns[0]), None)):
-        return says("other_separator", mark="a tab" if mark == "\t" else f"`{mark}`")
+        cell = "a tab" if mark == "\t" else f"`{mark}`"
+        return f"its first line is one cell with {cell} in it: separate by commas"
     by_lower = {name.lower(): name for name in columns}
     is_header = bool(by_lower.keys() & {*_COLUMNS})
     wanted = [name for names in missing for name in names.split(" or ")]

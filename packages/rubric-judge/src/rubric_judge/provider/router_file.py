@@ -17,7 +17,6 @@ from uuid import uuid4
 from pydantic import TypeAdapter, ValidationError
 
 from rubric_core.configuration import shown_name, validated
-from rubric_judge.errors import says
 from rubric_judge.provider import router_checks
 from rubric_judge.provider.chat import listing, mapping, server_of
 from rubric_judge.provider.router_checks import SECRET, named_variable, remedy, wrong
@@ -255,8 +254,13 @@ class Groups:
             ConfigError: they are; says which.
         """
         if len(models := sorted(self.models(group))) > 1:
-            what = says("mixed_group", group=group, models=", ".join(models))
-            raise wrong(self.file.path, "model_list", what)
+            raise wrong(
+                self.file.path,
+                "model_list",
+                f"the group {group!r} mixes the models {', '.join(models)}, whose scores are "
+                "different rewards: give each a group of its own (or the same base_model under "
+                "model_info), or set allow_fallback_models: true",
+            )
 
     def fallbacks(self, group: str, kind: FallbackKind = "fallbacks") -> tuple[str, ...] | None:
         """Return the groups that stand in for one; None where the file has no list of this kind."""

@@ -178,9 +178,11 @@ class _Rows:
         for rows in self._parquet.values():
             rows.finish()
         if self._documents + provenance.pending != provenance.documents:
-            counts = {"pending": provenance.pending, "collected": provenance.documents}
-            counts |= {"documents": self._documents, "path": self._out}
-            raise DatasetFolderError.told("other_count", **counts)
+            raise DatasetFolderError(
+                f"{self._documents} documents with an outcome and {provenance.pending} pending "
+                f"ones are not the {provenance.documents} collected; run again",
+                path=self._out,
+            )
         spent = self._used if provenance.spent is None else provenance.spent
         total = sum(spent.values(), CallTotals())
         config = folder.published(self._config.model_dump(mode="json"))

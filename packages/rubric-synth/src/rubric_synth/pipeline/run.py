@@ -346,6 +346,10 @@ class _Run:
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
         took = f"; {spent.calls} calls so far, {spent.cost}" if spent.calls else ""
-        told = {"why": why, "to_do": self.collection.to_do, "written": written, "took": took}
-        told |= {"cause": cause, "pending": pending, "signal": self.stop.signal}
-        return errors.UnfinishedError.told("unfinished", done=done, goes_on=goes_on, **told)
+        return errors.UnfinishedError(
+            f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
+            f"pending{goes_on}; {written}{took}",
+            cause=cause,
+            pending=pending,
+            signal=self.stop.signal,
+        )

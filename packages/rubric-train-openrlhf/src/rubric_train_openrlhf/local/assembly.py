@@ -83,10 +83,14 @@ def _refuse_long_prompts(
         over = {name: n for name, n in lengths.items() if n > positions - new}
         if over:
             longest = max(over, key=over.__getitem__)
-            found = {"n": len(over), "total": len(views), "source": key, "location": key}
-            found |= {"longest": longest, "tokens": over[longest], "new": new}
-            limits = {"positions": positions, "most": positions - new}
-            raise TrainConfigError.told("prompts_beyond_positions", **found, **limits)
+            raise TrainConfigError(
+                f"{len(over)} of {len(views)} {key} prompts are longer than the "
+                f"{positions - new} tokens that rollout.max_new_tokens={new} leaves of the "
+                f"model's {positions} positions; the longest has {over[longest]} (task "
+                f"{longest}): lower rollout.max_new_tokens, leave such tasks out, or write them "
+                "with less context (rubric-synth run --context, context.section_words)",
+                location=key,
+            )
 
 
 def _hold_rope(policy: policies.Policy, *, inputs: RunInputs, new_tokens: int) -> None:

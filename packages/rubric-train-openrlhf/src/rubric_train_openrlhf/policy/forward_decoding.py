@@ -280,8 +280,10 @@ def _chosen(model: PreTrainedModel, prompts: PaddedPrompts) -> Callable[[PreTrai
                 _log.warning("policy.sampling.without_cache", **told, why="sampling is slow")
             return way
         failures.append("other logits than a plain forward")
-    raise PolicyInputError.told(
-        "no_decoder", kind=type(model).__name__, failures="; ".join(failures)
+    raise PolicyInputError(
+        f"{type(model).__name__} cannot be sampled from: token by token it gives other logits "
+        f"than a plain forward over the row ({'; '.join(failures)}); use another architecture, "
+        "or another release of transformers"
     )
 
 

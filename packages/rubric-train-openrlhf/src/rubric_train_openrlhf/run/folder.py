@@ -145,12 +145,20 @@ class RunFolder:
         """
         steps, metrics_size = _leading_rows(self.metrics, records.MetricsRow, last_step=step)
         if steps != list(range(1, step + 1)):
-            where = {"file": self.metrics, "line": len(steps) + 1, "path": self.path}
-            raise ResumeError.told("step_missing", step=step, **where)
+            raise ResumeError(
+                f"{str(self.metrics)!r} does not hold every step from 1 to {step}, to which the "
+                f"last checkpoint belongs: line {len(steps) + 1} is missing or damaged; bring it "
+                "back from a copy, or start again in another `out`",
+                path=self.path,
+            )
         passes, heldout_size = _leading_rows(self.heldout, records.HeldoutRow, last_step=step)
         if missing := sorted(set(heldout).difference(passes)):
-            where = {"file": self.heldout, "line": len(passes) + 1, "path": self.path}
-            raise ResumeError.told("pass_missing", step=missing[0], **where)
+            raise ResumeError(
+                f"{str(self.heldout)!r} lacks the held-out pass of step {missing[0]}: line "
+                f"{len(passes) + 1} is missing or damaged; bring it back from a copy, or start "
+                "again in another `out`",
+                path=self.path,
+            )
         with writing.disk_errors(self.path):
             writing.remove_unfinished(self.path)
             for file, size in ((self.metrics, metrics_size), (self.heldout, heldout_size)):

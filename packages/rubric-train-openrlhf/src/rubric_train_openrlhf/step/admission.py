@@ -141,11 +141,19 @@ def read_admission(
                 pools[own] = known_pool(one, known)
     missing = [own for own, pool in pools.items() if pool is None]
     named = _named(list(dict.fromkeys(one.name for one in missing)))
-    counts = {"path": path, "n": len(missing), "of": len(pools), "named": named}
     if missing and len(missing) == len(pools):
-        raise TrainConfigError.told("no_criterion_calibrated", **counts)
+        raise TrainConfigError(
+            f"{path}: it has none of the {len(pools)} criteria of the tasks{named}: give the "
+            "calibration of these tasks' rubrics",
+            location="judge.calibration",
+        )
     if missing and config.uncalibrated == "refuse":
-        raise TrainConfigError.told("criteria_not_calibrated", **counts)
+        raise TrainConfigError(
+            f"{path}: {len(missing)} of {len(pools)} criteria with weight were not "
+            f"calibrated{named}: label and calibrate them, or say with judge.uncalibrated "
+            "whether to `admit` or to `mask` them",
+            location="judge.calibration",
+        )
     left = 0.0 if config.uncalibrated == "mask" else 1.0
     factors = {pool: known[pool].factor for pool in pools.values() if pool is not None}
     factors |= {pooling.pool_of(own): left for own in missing}

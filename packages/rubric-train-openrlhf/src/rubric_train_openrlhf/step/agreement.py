@@ -83,7 +83,8 @@ class Agreement:
             step: number of the step.
             on_mismatch: whether `settle` stops the run.
         """
-        self._told = {"architecture": architecture, "step": step}
+        self._architecture = architecture
+        self._step = step
         self._on_mismatch = on_mismatch
         self._worst: dict[str, _Row] = {}
         self._sums: dict[str, tuple[float, int]] = {}
@@ -92,7 +93,7 @@ class Agreement:
     @property
     def is_start(self) -> bool:
         """Whether the reference is the policy, too."""
-        return self._told["step"] == 1
+        return self._step == 1
 
     def look(
         self,
@@ -140,10 +141,20 @@ class Agreement:
         """
         if mean <= allowed:
             return
-        told = {"mean": mean, "mean_allowed": allowed, **self._told}
         if self._on_mismatch == "stop":
-            raise PolicyMismatchError.told("updates_differ", **told)
-        _log.warning("train.policies_differ", **told)
+            raise PolicyMismatchError(
+                f"step {self._step}: {self._architecture} gives the tokens of its first update "
+                "other probabilities than it gave them before, at the same weights: they differ "
+                f"by {mean:.3g} nats on average ({allowed:.3g} is rounding); report it with the "
+                "versions in environment.json; `on_mismatch: warn` goes on all the same"
+            )
+        _log.warning(
+            "train.policies_differ",
+            mean=mean,
+            mean_allowed=allowed,
+            architecture=self._architecture,
+            step=self._step,
+        )
 
     def settle(self) -> None:
         """Stop the run, or warn, where anything differs by more than rounding.
@@ -156,7 +167,23 @@ class Agreement:
             mean, allowed = total / count, self._means[source]
             if worst.excess <= 1 and mean <= allowed:
                 continue
-            told = {"mean": mean, "mean_allowed": allowed, **worst._asdict(), **self._told}
             if self._on_mismatch == "stop":
-                raise PolicyMismatchError.told("policies_differ", **told)
-            _log.warning("train.policies_differ", **told)
+                raise PolicyMismatchError(
+                    f"step {self._step}: {self._architecture} does not give response {worst.row} "
+                    f"the probabilities that {source} gave it, at the same weights: its "
+                    f"{worst.tokens} tokens differ by {worst.gap:.3g} nats on average "
+                    f"({worst.allowed:.3g} is rounding), token {worst.position} most, with "
+                    f"log-probability {worst.theirs:.4f} by {source} and {worst.ours:.4f} by the "
+                    f"policy to be updated; {mean:.3g} over all tokens ({allowed:.3g}). Training "
+                    "would be on other probabilities than were drawn from: use another "
+                    "architecture, or another release of transformers or vLLM, and report it; "
+                    "`on_mismatch: warn` goes on all the same"
+                )
+            _log.warning(
+                "train.policies_differ",
+                mean=mean,
+                mean_allowed=allowed,
+                **worst._asdict(),
+                architecture=self._architecture,
+                step=self._step,
+            )

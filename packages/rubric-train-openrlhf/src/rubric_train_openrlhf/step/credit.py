@@ -219,9 +219,15 @@ def check_judge(
         return
     reasons = Counter(result.reason.value for result in results if result.reason is not None)
     counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-    shares = {f"{name}_frac": frac for name, frac in fracs.items()}
-    told = {"step": step, "broken": " and ".join(broken), "n": len(results), "counts": counts}
-    raise JudgeAbortError.told("judge_fails", reasons=reasons, **told, **shares)
+    raise JudgeAbortError(
+        f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
+        "repair the judge and continue with --resume, which asks it first and says what is "
+        "wrong, or raise the limit",
+        step=step,
+        invalid_frac=fracs["invalid"],
+        unavailable_frac=fracs["unavailable"],
+        reasons=reasons,
+    )
 
 
 def by_fallback(results: Iterable[JudgeResult]) -> dict[str, int]:

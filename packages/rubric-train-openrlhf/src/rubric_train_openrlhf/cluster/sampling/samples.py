@@ -198,9 +198,14 @@ def write_prompts(
     # OpenRLHF would cut them from the left: the policy would be asked something else.
     if too_long := {name: n for name, n in lengths.items() if n > max_prompt_tokens}:
         longest = max(too_long, key=too_long.__getitem__)
-        told = {"n": len(too_long), "total": len(views), "source": source, "longest": longest}
-        told |= {"most": max_prompt_tokens, "tokens": too_long[longest]}
-        raise TrainConfigError.told("prompts_too_long", **told)
+        raise TrainConfigError(
+            f"{len(too_long)} of {len(views)} {source} prompts are longer than the "
+            f"{max_prompt_tokens} tokens that rollout.max_new_tokens leaves of cluster.max_len; "
+            f"the longest has {too_long[longest]} (task {longest}): raise cluster.max_len to it "
+            "and the response together, leave such tasks out, or write them with less context "
+            "(rubric-synth run --context, context.section_words)",
+            location="cluster.max_len",
+        )
     rows = (
         {"input": codec.prompt_text(view), "label": view.task_id, "question": view.question}
         for view in views
