@@ -108,14 +108,28 @@ def test_an_error_is_found_with_its_remedy(made: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "row",
+    [
+        "names … stand for two things | rename the stage",
+        "… holds a run | continue it with `--resume` or choose another `out`",
+        "… documents with an outcome and … pending ones are not the … collected | run again",
+        "its first line is one cell with … in it: separate by commas",
+        (
+            "; there is no folder … here either: check the name, and that the Hugging Face Hub "
+            "can be reached"
+        ),
+    ],
+    ids=["raised", "with an attribute", "of a module", "returned", "within a text"],
+)
+def test_a_message_is_read_off_where_it_is_said(row: str, made: dict[str, str]) -> None:
+    assert f"| {row} |" in made["reference/errors.md"]
+
+
+@pytest.mark.parametrize(
     "table",
     [
         "rubric-core/src/rubric_core/configuration.toml",
-        "rubric-eval/src/rubric_eval/errors.toml",
-        "rubric-judge/src/rubric_judge/errors.toml",
         "rubric-judge/src/rubric_judge/yaml_errors.toml",
-        "rubric-synth/src/rubric_synth/errors.toml",
-        "rubric-train-openrlhf/src/rubric_train_openrlhf/errors.toml",
     ],
 )
 def test_every_message_is_found_by_its_words(table: str, made: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ Messages come out of the source, remedies for whole families out of the tables t
 import ast
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -57,8 +57,8 @@ TABLES: Final = {
     "What lint finds in a task": ("rubric-judge/src/rubric_judge/lint/findings.toml", ()),
 }
 """Headings, with the file of the texts and the tables in it that are texts by their keys."""
-_CATALOGUES: Final = "packages/*/src/*/errors.toml"
-"""Messages by the names that an error is `told` with, or that `says` takes."""
+_FEWEST_WORDS: Final = 5
+"""Words of a part of a message that is listed."""
 
 
 def errors_page() -> str:
@@ -75,9 +75,8 @@ def errors_page() -> str:
         lines.append("")
     shown = "\n".join(lines)
     lines += ["### Parts of messages, and what others are made of", "", "| message |", "|---|"]
-    parts = (text for path in ROOT.glob(_CATALOGUES) for _, text in _texts(str(path), ()))
-    rows = {one: " | ".join(map(_cell, _split(one))) for one in sorted(parts)}
-    lines += [f"| {_cell(one)} |" for one, row in rows.items() if f"| {row} |" not in shown]
+    rows = {part: " | ".join(map(_cell, _split(part))) for part in sorted(_parts())}
+    lines += [f"| {_cell(part)} |" for part, row in rows.items() if f"| {row} |" not in shown]
     return "\n".join([*lines, ""])
 
 
@@ -93,58 +92,81 @@ def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 def _messages() -> dict[str, set[tuple[str, str]]]:
     """Messages with a remedy, as said and remedy, by the type of the exception."""
-    found: dict[str, set[tuple[str, str]]] = {}
-    catalogues = {path.parent: _texts(str(path), ()) for path in ROOT.glob(_CATALOGUES)}
-    told_in = {folder: dict(texts) for folder, texts in catalogues.items()}
-    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
-        told = next((told_in[one] for one in path.parents if one in told_in), dict[str, str]())
-        tree = ast.parse(path.read_text("utf-8"))
+    messages: dict[str, set[tuple[str, str]]] = {}
+    for tree in _modules():
         named = list(_named(tree))
         for node in ast.walk(tree):
             match node:
-                case ast.Call(
-                    func=ast.Attribute(value=ast.Name(kind), attr="told"), args=[ast.Constant(name)]
-                ):
-                    message = told.get(str(name), "")
-                case ast.Raise(exc=ast.Call(func=raised, args=[first, *_]), lineno=line):
+                case ast.Call(func=raised, args=[first, *_], lineno=line):
                     before = (text for at, name, text in named if at < line and _is(first, name))
                     first = max(before, key=lambda text: text.lineno, default=first)
-                    kind, message = ast.unparse(raised).rpartition(".")[2], _shown(first, told)
+                    kind = ast.unparse(raised).rpartition(".")[2]
                 case _:
                     continue
-            said, remedy = _split(message)
+            said, remedy = _split(_shown(first))
             if remedy and re.fullmatch(r"[A-Z]\w+Error", kind):
-                found.setdefault(kind, set()).add((said, remedy))
-    return found
+                messages.setdefault(kind, set()).add((said, remedy))
+    return messages
+
+
+def _modules() -> Iterator[ast.Module]:
+    for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
+        yield ast.parse(path.read_text("utf-8"))
 
 
 def _named(tree: ast.Module) -> Iterator[tuple[int, str, ast.expr]]:
-    """Where a text gets a name, the name, and what `says` it."""
+    """Where a text gets a name, the name, and the text."""
     for node in ast.walk(tree):
         match node:
             case ast.Assign(
-                targets=[ast.Name(name)], value=ast.Call(func=ast.Name("says")) as text
+                targets=[ast.Name(name)], value=ast.JoinedStr() | ast.Constant() as text
             ):
                 yield node.lineno, name, text
             case _:
                 continue
 
 
+def _parts() -> set[str]:
+    """Texts of errors, and those of two parts that a function names, yields or returns."""
+    parts: set[str] = set()
+    for tree in _modules():
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            for node in ast.walk(function):
+                texts = list(_texts_in(node))
+                if isinstance(node, ast.Raise) or _is_said(node):
+                    parts.update(texts)
+                elif isinstance(node, ast.Assign | ast.AugAssign | ast.Return | ast.Yield):
+                    parts |= {text for text in texts if re.search(r"[;:] ", text)}
+    return {text for text in parts if len(text.split()) >= _FEWEST_WORDS}
+
+
+def _is_said(node: ast.AST) -> bool:
+    """Whether a call is of an error, or of what refuses or warns."""
+    if not isinstance(node, ast.Call):
+        return False
+    name = ast.unparse(node.func).rpartition(".")[2]
+    return re.fullmatch(r"[A-Z]\w+Error|_refuse|warn", name) is not None
+
+
+def _texts_in(node: ast.AST) -> Iterator[str]:
+    """Texts in a statement or an expression, also those for a value within another text."""
+    if isinstance(node, ast.JoinedStr | ast.Constant):
+        yield _shown(node)
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(node, ast.JoinedStr) and isinstance(child, ast.Constant)):
+            yield from _texts_in(child)
+
+
 def _is(node: ast.expr, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
 
 
-def _shown(message: ast.expr, told: Mapping[str, str]) -> str:
+def _shown(message: ast.expr) -> str:
     """A message with `…` for its values; nothing where it is put together elsewhere."""
-    match message:
-        case ast.Call(
-            func=ast.Name("says") | ast.Attribute(attr="says"), args=[ast.Constant(str(name))]
-        ):
-            return told[name]
-        case _:
-            pass
     if isinstance(message, ast.Constant):
-        return str(message.value)
+        return message.value if isinstance(message.value, str) else ""
     if not isinstance(message, ast.JoinedStr):
         return ""
     parts = [one.value if isinstance(one, ast.Constant) else "…" for one in message.values]

@@ -10,9 +10,8 @@ import stat
 import tomllib
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
@@ -191,21 +190,6 @@ def file_sha256(path: Path) -> str:
 def toml_beside(module: str, name: str) -> dict[str, Any]:
     """Return the TOML file that lies beside a module, given the module's `__file__`."""
     return tomllib.loads(read_file(Path(module).with_name(name)).decode())
-
-
-def says_beside(module: str) -> Callable[..., str]:
-    """Return what says a text of the errors.toml beside a module, by its name and its slots.
-
-    Args:
-        module: the module's `__file__`. The texts are read when one is first said.
-    """
-    texts = cache(lambda: toml_beside(module, "errors.toml"))
-
-    def says(name: str, /, **values: object) -> str:
-        shown = {key: str(one) if isinstance(one, Path) else one for key, one in values.items()}
-        return texts()[name].format(**shown)
-
-    return says
 
 
 def read_lines(path: Path, *, exact: bool = False) -> Iterator[tuple[int, dict[str, object]]]:

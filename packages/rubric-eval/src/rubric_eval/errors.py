@@ -14,8 +14,7 @@ RubricError
         ├── TransferAbortError            too many items of a benchmark without an answer
         └── HeldoutAbortError             too many responses without a judgement
 
-Messages hold numbers, ids and names, never a passage, a criterion or a response. Those of more than
-a line are in errors.toml.
+Messages hold numbers, ids and names, never a passage, a criterion or a response.
 """
 
 from collections import Counter
@@ -23,12 +22,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Final
 
-from rubric_core import ConfigError, JudgeResult, Outcome
+from rubric_core import ConfigError, JudgeResult, Outcome, RubricError
 from rubric_core.errors import AtPathError
-from rubric_core.told import ToldError
 
 
-class EvalError(ToldError):
+class EvalError(RubricError):
     """Base of all errors of this package."""
 
 

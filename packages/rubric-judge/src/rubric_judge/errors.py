@@ -11,13 +11,9 @@ RubricError (rubric_core)
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 from rubric_core import Reason, RubricError, Usage
-from rubric_core.files import says_beside
-
-says: Final = says_beside(__file__)
-"""Says what errors.toml has under a name, with values in its slots."""
 
 
 class VerificationError(RubricError, ValueError):

@@ -19,17 +19,12 @@ from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
-from rubric_core.errors import AtPathError
-from rubric_core.files import says_beside
-from rubric_core.told import ToldError
-
-says: Final = says_beside(__file__)
-"""Says what errors.toml has under a name, with values in its slots."""
+from rubric_core.errors import AtPathError, RubricError
 
 
-class SynthError(ToldError):
+class SynthError(RubricError):
     """Base of all errors of this package."""
 
 

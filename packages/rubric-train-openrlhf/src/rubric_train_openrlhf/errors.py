@@ -15,8 +15,7 @@ RubricError
     ├── ClusterError (RuntimeError)                  the OpenRLHF run could not start or go on
     └── DiskWriteError (OSError)                     the run folder could not be written
 
-Messages hold numbers, ids and paths, never a passage, a criterion or an answer. Those of more than
-a line are in errors.toml, in the order of the modules that raise them.
+Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,10 +25,9 @@ from typing import Final, Self
 
 from rubric_core import ConfigError, RubricError
 from rubric_core.errors import AtPathError
-from rubric_core.told import ToldError
 
 
-class TrainError(ToldError):
+class TrainError(RubricError):
     """Base of all errors of this package."""
 
     def __reduce__(

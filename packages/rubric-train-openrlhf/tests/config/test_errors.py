@@ -1,6 +1,5 @@
 import inspect
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -26,10 +25,7 @@ def test_every_error_is_in_the_tree_and_can_be_pickled(cls: type[errors.TrainErr
     assert cls is errors.TrainError or cls.__name__ in (errors.__doc__ or "")
 
 
-def test_an_error_keeps_what_it_is_told_about() -> None:
-    found = errors.ResumeError.told("holds_run", path=Path("runs/a"))
-    assert str(found) == ("'runs/a' holds a run; continue it with --resume or choose another `out`")
-    assert found.path == Path("runs/a")
-    assert errors.TrainConfigError.told("no_gpu").location == "device"
-    unfit = errors.NonFiniteUpdateError.told("update_not_finite", step=3, loss=1.0, grad_norm=2.0)
-    assert pickle.loads(pickle.dumps(unfit)).step == 3
+def test_an_error_keeps_what_it_is_about() -> None:
+    error = errors.NonFiniteUpdateError("step 3: the loss is no finite number", step=3)
+
+    assert pickle.loads(pickle.dumps(error)).step == 3
