@@ -129,7 +129,6 @@ def test_a_message_is_read_off_where_it_is_said(row: str, made: dict[str, str]) 
     "table",
     [
         "rubric-core/src/rubric_core/configuration.toml",
-        "rubric-judge/src/rubric_judge/yaml_errors.toml",
     ],
 )
 def test_every_message_is_found_by_its_words(table: str, made: dict[str, str]) -> None:

@@ -22,20 +22,32 @@ TABLES: Final = {
         ("needs",),
     ),
     "A YAML file that cannot be read": (
-        "rubric-judge/src/rubric_judge/yaml_errors.toml",
-        ("", "not_for_settings"),
+        "rubric-judge/src/rubric_judge/yaml_files.py",
+        ("_Loader", "_NOT_FOR_SETTINGS"),
     ),
     "A model's settings that do not fit together": (
-        "rubric-judge/src/rubric_judge/provider/misfits.toml",
-        (),
+        "rubric-judge/src/rubric_judge/provider/model_config.py",
+        ("_misfits",),
     ),
     "A configuration whose keys do not fit together": (
-        "rubric-train-openrlhf/src/rubric_train_openrlhf/config/problems.toml",
-        ("run", "cluster"),
+        "rubric-train-openrlhf/src/rubric_train_openrlhf/config/train.py",
+        ("TrainConfig",),
+    ),
+    "A cluster whose keys do not fit together": (
+        "rubric-train-openrlhf/src/rubric_train_openrlhf/config/cluster.py",
+        ("ClusterConfig",),
     ),
     "A model or a server that does not answer": (
-        "rubric-judge/src/rubric_judge/provider/remedies.toml",
-        ("reason", "status", "missing", "key"),
+        "rubric-judge/src/rubric_judge/provider/failures.py",
+        (
+            "_BY_REASON",
+            "_BY_STATUS",
+            "_BY_FIELD",
+            "field_remedy",
+            "_NO_PAGE",
+            "status_error",
+            "key_remedy",
+        ),
     ),
     "A document or a draft that was left out": (
         "rubric-synth/src/rubric_synth/tables/remedies.toml",
@@ -47,8 +59,8 @@ TABLES: Final = {
         (),
     ),
     "Models that cannot be compared": (
-        "rubric-eval/src/rubric_eval/comparison/refusals.toml",
-        (),
+        "rubric-eval/src/rubric_eval/comparison/pairing.py",
+        ("pair", "_check_same", "_check_forms", "_check_each", "_SHARED", "_OF_EACH"),
     ),
     "What a rehearsal finds": (
         "rubric-train-openrlhf/src/rubric_train_openrlhf/cluster/rehearse/findings.toml",
@@ -56,8 +68,9 @@ TABLES: Final = {
     ),
     "What lint finds in a task": ("rubric-judge/src/rubric_judge/lint/findings.toml", ()),
 }
-"""Headings, with the file of the texts and the tables in it that are texts by their keys."""
-_FEWEST_WORDS: Final = 5
+"""Headings, with the file of the texts, and its tables of texts by their keys; of a Python file,
+the names of texts, and of dicts, functions and classes that hold them."""
+_FEWEST_WORDS: Final = 4
 """Words of a part of a message that is listed."""
 
 
@@ -66,7 +79,10 @@ def errors_page() -> str:
     lines = ["# Look up an error", "", *_INTRODUCTION, ""]
     for heading, (path, tables) in TABLES.items():
         lines += [f"## {heading}", "", "| | what to do |", "|---|---|"]
-        lines += [f"| `{key}` | {_cell(text)} |" for key, text in _texts(path, tables)]
+        if path.endswith(".py"):
+            lines += [f"| {key} | {text} |" for key, text in _in_python(path, tables)]
+        else:
+            lines += [f"| `{key}` | {_cell(text)} |" for key, text in _texts(path, tables)]
         lines.append("")
     lines += ["## Every message", ""]
     for kind, found in sorted(_messages().items()):
@@ -88,6 +104,41 @@ def _texts(path: str, tables: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             texts = [said[name] for name in ("says", "detail", "remedy") if name in said]
             if texts:
                 yield key, re.sub(r"\{[^{}]*\}", "…", "; ".join(texts))
+
+
+def _in_python(path: str, names: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    """Cells: texts with their keys in a dict, or else what is wrong and what to do."""
+    tree = ast.parse((ROOT / "packages" / path).read_text("utf-8"))
+    for name in names:
+        for node in ast.walk(tree):
+            match node:
+                case ast.AnnAssign(target=ast.Name(id=target), value=ast.Dict() as held) if (
+                    target == name
+                ):
+                    for key, text in zip(held.keys, held.values, strict=True):
+                        shown = _shown(text)
+                        if key is not None and shown:
+                            yield f"`{_key(key)}`", _cell(shown)
+                case ast.AnnAssign(target=ast.Name(id=target), value=ast.Constant() as text) if (
+                    target == name
+                ):
+                    said, remedy = _split(_shown(text))
+                    yield _cell(said), _cell(remedy)
+                case ast.FunctionDef() | ast.ClassDef() if node.name == name:
+                    for text in _texts_in(node):
+                        if len(text.split()) >= _FEWEST_WORDS:
+                            said, remedy = _split(text)
+                            yield _cell(said), _cell(remedy)
+                case _:
+                    continue
+
+
+def _key(key: ast.expr) -> str:
+    return (
+        str(key.value)
+        if isinstance(key, ast.Constant)
+        else ast.unparse(key).rpartition(".")[2].lower()
+    )
 
 
 def _messages() -> dict[str, set[tuple[str, str]]]:
@@ -152,6 +203,8 @@ def _is_said(node: ast.AST) -> bool:
 
 def _texts_in(node: ast.AST) -> Iterator[str]:
     """Texts in a statement or an expression, also those for a value within another text."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return  # a docstring
     if isinstance(node, ast.JoinedStr | ast.Constant):
         yield _shown(node)
     for child in ast.iter_child_nodes(node):

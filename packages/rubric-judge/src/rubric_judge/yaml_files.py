@@ -12,7 +12,7 @@ import yaml
 
 from rubric_core import ConfigError
 from rubric_core.configuration import Keys, shown_name
-from rubric_core.files import open_file, read_file, toml_beside
+from rubric_core.files import open_file, read_file
 
 _MOST_BYTES = 2**18
 """A file of settings has a few thousand, and PyYAML takes seconds for as many as this."""
@@ -31,7 +31,19 @@ class _RefusedError(yaml.MarkedYAMLError):
         super().__init__(problem=problem, problem_mark=at.start_mark)
 
 
-_SAID: Final = toml_beside(__file__, "yaml_errors.toml")
+_NOT_FOR_SETTINGS: Final = {
+    "but found another document": "a second document begins here; keep one in a file",
+    "expected '<document start>', but found '{'": (
+        "a line of JSON begins here: give a YAML file of settings"
+    ),
+    "could not determine a constructor": "this tag is none of YAML's own; leave it out",
+    "found unhashable key": "a list or a mapping is no key here; use a text",
+    "for merging": "`<<` takes in mappings alone; name one",
+    "found character '\\t'": (
+        "a tab stands here, and YAML takes spaces alone: put two spaces for each level"
+    ),
+}
+"""What is YAML all the same, and not for settings, by what PyYAML says of it."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -60,12 +72,17 @@ class _Loader(yaml.SafeLoader):
     def _add_alias(self, event: Any) -> None:
         name: str = event.anchor
         if name in self.anchors and name not in self._sizes:
-            raise _RefusedError(_SAID["within"], event)
+            raise _RefusedError(
+                "this alias stands within what it stands for; write out what it stands for", event
+            )
         size = self._sizes.get(name, 0)  # 0: there is no such anchor, which PyYAML says
         self._values += size
         self._aliased += size
         if self._aliased > _MOST_ALIASED:
-            raise _RefusedError(_SAID["too_often"], event)
+            raise _RefusedError(
+                "this alias and those before it repeat too much; write out what it stands for",
+                event,
+            )
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Before merges (`<<`), whose keys may stand again, are resolved.
@@ -74,16 +91,22 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
-                    raise _RefusedError(_SAID["repeated"].format(shown_name(key.value)), key)
+                    raise _RefusedError(
+                        f"the key {shown_name(key.value)!r} stands here a second time; leave one",
+                        key,
+                    )
                 seen.add((key.tag, key.value))
                 if key.tag not in _KEYS:
-                    raise _RefusedError(_SAID["no_text"], key)
+                    raise _RefusedError("a key is a text: name it, or put it in quotes", key)
         return node
 
     def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
         if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
-            raise _RefusedError(_SAID["too_long"].format(_LONGEST_NUMBER), node)
+            raise _RefusedError(
+                f"this number has more than {_LONGEST_NUMBER} characters; put a text in quotes",
+                node,
+            )
         return node
 
     def construct_object(self, node: Any, deep: Any = False) -> Any:  # noqa: FBT002  # PyYAML's
@@ -91,7 +114,9 @@ class _Loader(yaml.SafeLoader):
             return cast("Any", super()).construct_object(node, deep=deep)
         # A value that its tag has no form for (`!!bool perhaps`), or a date that is none.
         except (ValueError, LookupError, AttributeError, OverflowError):
-            raise _RefusedError(_SAID["no_value"], node) from None
+            raise _RefusedError(
+                "this is no date, or no value of its tag; put a text in quotes", node
+            ) from None
 
 
 def yaml_value(text: str, *, source: str) -> object:
@@ -115,9 +140,7 @@ def yaml_value(text: str, *, source: str) -> object:
         wrong = "is not YAML; look at this place for a missing quote, bracket or indentation"
         if isinstance(error, _RefusedError):
             wrong = problem
-        wrong = next(
-            (what for said, what in _SAID["not_for_settings"].items() if said in problem), wrong
-        )
+        wrong = next((what for said, what in _NOT_FOR_SETTINGS.items() if said in problem), wrong)
         raise ConfigError(f"{where}: {wrong}", location=where) from None
     except RecursionError:
         raise ConfigError(f"{source}: is not YAML; it nests too deep", location=source) from None

@@ -9,16 +9,25 @@ from typing import Any, Final, cast
 import numpy as np
 
 from rubric_core.arrays import FloatArray
-from rubric_core.files import toml_beside
 from rubric_eval import statistics
 from rubric_eval.comparison.results import CompareSettings, PairedResult
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics.scores import ModelScore, score
 
-_REFUSALS: Final = toml_beside(__file__, "refusals.toml")
-
-
+_SHARED: Final = {
+    "benchmark": "compare them on one benchmark",
+    "measure": "compare rewards with rewards",
+    "judge": "judge both by one judge",
+    "protocol": "evaluate both with the same decoding, template, judge and extraction",
+    "seeds": "answer with the same seeds",
+}
+"""Fields that two sides must share, and what to do where they do not."""
+_OF_EACH: Final = {
+    "prompts": "was put in other words",
+    "clusters": "is from another document",
+}
+"""What may differ for a question that both have."""
 _SHOWN_CHARS: Final = 40
 
 
@@ -65,7 +74,9 @@ def pair(a: Measured, b: Measured) -> Pair:
     a_N, b_N = np.array(a.means_N, dtype=np.float64), np.array(b.means_N, dtype=np.float64)[order]
     both: list[int] = np.flatnonzero(~np.isnan(a_N - b_N)).tolist()
     if not both:
-        raise _refused("no_value", a, b)
+        raise ComparisonError(
+            f"{_of(a, b)}: no question has a value from both; evaluate again what is unavailable"
+        )
     return Pair(
         a=a,
         b=b,
@@ -77,33 +88,52 @@ def pair(a: Measured, b: Measured) -> Pair:
 
 
 def _check_same(a: Measured, b: Measured) -> None:
-    for field, remedy in _REFUSALS["fields"].items():
+    for field, remedy in _SHARED.items():
         first, second = getattr(a, field), getattr(b, field)
         if first != second:
             said = _differing_parts(first, second) or f"{_shown(first)} and {_shown(second)}"
             raise ComparisonError(f"{_of(a, b)}: {field} differs, {said}; {remedy}")
-    forms = a.prompt_form, b.prompt_form
-    if None not in forms and forms[0] != forms[1]:
-        why = "template_of_one" if set(forms) == {"chat", "plain"} else "other_forms"
-        raise _refused(why, a, b)
+    _check_forms(a, b)
     if a.answers != b.answers:
-        raise _refused("answers", a, b)
-    if unpaired := sorted(set(a.ids) ^ set(b.ids)):
-        raise _refused("unpaired", a, b, n=len(unpaired), first=unpaired[0])
+        raise ComparisonError(
+            f"{_of(a, b)}: {a.answers} and {b.answers} answers a question; sample as many for both"
+        )
+    unpaired = sorted(set(a.ids) ^ set(b.ids))
+    if unpaired:
+        raise ComparisonError(
+            f"{_of(a, b)}: {len(unpaired)} questions have only one of both, first "
+            f"{unpaired[0]!r}; evaluate both on the same questions"
+        )
 
 
-def _refused(why: str, a: Measured, b: Measured, **values: object) -> ComparisonError:
-    return ComparisonError(f"{_of(a, b)}: {_REFUSALS[why].format(a=a, b=b, **values)}")
+def _check_forms(a: Measured, b: Measured) -> None:
+    """Refuse prompts that are known to differ in form."""
+    forms = {a.prompt_form, b.prompt_form}
+    if None in forms or len(forms) == 1:
+        return
+    if forms == {"chat", "plain"}:
+        raise ComparisonError(
+            f"{_of(a, b)}: prompts differ, {a.prompt_form} and {b.prompt_form}: one tokenizer has "
+            "a chat template and the other none, so that the same questions were put in other "
+            "words; give both the same template (chat_template.jinja), and evaluate again"
+        )
+    raise ComparisonError(
+        f"{_of(a, b)}: prompts differ, {a.prompt_form} and {b.prompt_form}: the same questions "
+        "were put in other words; compare models that are asked alike, and evaluate again"
+    )
 
 
 def _check_each(a: Measured, b: Measured, order: Sequence[int]) -> None:
     """Refuse questions that share an id and nothing else."""
-    for field, what in _REFUSALS["each"].items():
+    for field, what in _OF_EACH.items():
         firsts, seconds = getattr(a, field), getattr(b, field)
         differ = [at for at, there in enumerate(order) if firsts[at] != seconds[there]]
         if differ:
-            question = {"field": field, "first": a.ids[differ[0]], "what": what}
-            raise _refused("questions", a, b, n=len(differ), of=len(order), **question)
+            raise ComparisonError(
+                f"{_of(a, b)}: {len(differ)} of {len(order)} questions differ in {field}: "
+                f"{a.ids[differ[0]]!r} {what}; evaluate both on the same files with the same "
+                "template"
+            )
 
 
 def _differing_parts(first: Any, second: Any) -> str:

@@ -13,7 +13,6 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, cast
 
 from rubric_core import Reason, Usage
-from rubric_core.files import toml_beside
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.refusals import UNREAD, Refusal
@@ -21,7 +20,31 @@ from rubric_judge.provider.refusals import UNREAD, Refusal
 TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT})
 """Reasons for which another attempt may bring an answer."""
 
-_REMEDIES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "remedies.toml")
+_NO_PAGE: Final = (
+    "no such page: write into `api_base` what comes before /chat/completions, usually ending in /v1"
+)
+_BY_REASON: Final = {
+    Reason.BAD_REQUEST: ("the server refused the request; check `model`, `api_base`, `max_tokens`"),
+    Reason.OUT_OF_CREDIT: "out of credit: the account has no money or quota left",
+    Reason.CONNECTION: "check `api_base` and that the server runs",
+    Reason.RATE_LIMITED: "too many requests; lower `limits` or use fewer workers",
+}
+"""What to do where a call of a model brings no answer."""
+_BY_STATUS: Final = {
+    404: "no such model or page: check `model` and `api_base`",
+    405: _NO_PAGE,
+}
+"""The same by the status of HTTP."""
+_BY_FIELD: Final = {
+    "response_format": ("set `schema: json_object`, or `schema: prompt` where that is refused too"),
+    "temperature": "set `temperature: null`",
+    "max_tokens": "set a smaller `max_tokens`, or `max_tokens: null` to leave it out",
+    "max_completion_tokens": (
+        "set a smaller `max_tokens`, or `max_tokens: null` and what the server takes under "
+        "`parameters`"
+    ),
+}
+"""The setting that keeps a field out of a request that is refused for it."""
 _REASON_BY_STATUS = {
     **dict.fromkeys((401, 403), Reason.AUTH),
     402: Reason.OUT_OF_CREDIT,
@@ -62,9 +85,10 @@ def status_error(
         The error, with the remedy of what it is about, of the status or of its reason.
     """
     what = f"{what}, HTTP {status}" if what else f"HTTP {status}"
-    reason, remedy = reason_of_status(status), _REMEDIES["status"].get(str(status))
+    reason, remedy = reason_of_status(status), _BY_STATUS.get(status)
     if status == 404 and refusal.names_model is not None:  # noqa: PLR2004
-        remedy = _REMEDIES["missing"]["model" if refusal.names_model else "page"]
+        no_model = "no such model: write into `model` one that the server's page /v1/models names"
+        remedy = no_model if refusal.names_model else _NO_PAGE
     if refusal.about == "credit":
         reason, remedy = Reason.OUT_OF_CREDIT, None
         what += f", {refusal.word}" if refusal.word else ""
@@ -82,18 +106,28 @@ def field_remedy(field: str, *, who: str) -> str:
         field: one of a request.
         who: who refuses it, with the verb.
     """
-    remedies = _REMEDIES["field"]
-    return f"{who} `{field}`: " + remedies.get(field, remedies["other"]).format(field=field)
+    remedy = _BY_FIELD.get(field, "take it out of `parameters`, or give it another value")
+    return f"{who} `{field}`: {remedy}"
 
 
 def key_remedy(config: ModelConfig) -> str:
     """Say which key was sent with a request that was refused for it."""
-    remedies = _REMEDIES["key"]
     if config.api_key_env is not None:
-        return remedies["named"].format(name=config.api_key_env)
+        return (
+            f"the key was refused: check the environment variable {config.api_key_env!r}, which "
+            "`api_key_env` names"
+        )
     if config.litellm_config is not None:
-        return remedies["router"]
-    return remedies["none_sent" if config.api_base else "provider"]
+        return "the key was refused or is missing: check the variables that `litellm_config` names"
+    if config.api_base:
+        return (
+            "a key is needed and none was sent: name the environment variable that holds it in "
+            "`api_key_env`"
+        )
+    return (
+        "the key was refused: check the variable that the provider's own clients read, or name "
+        "another in `api_key_env`"
+    )
 
 
 def transport_error(
@@ -116,7 +150,7 @@ def transport_error(
     Returns:
         The error, with the reason's remedy.
     """
-    remedy = remedy or _REMEDIES["reason"].get(reason)
+    remedy = remedy or _BY_REASON.get(reason)
     detail = f"{what}: {remedy}" if remedy else what
     return JudgeTransportError(reason, detail, retry_after_s=retry_after, usage=usage)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
@@ -15,12 +15,11 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, Va
 from pydantic_core import PydanticCustomError
 
 from rubric_core import Usage
-from rubric_core.configuration import UNSHOWN, may_be_key, said_where
+from rubric_core.configuration import UNSHOWN, may_be_key
 from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
 
 _PARAMETERS: Final = toml_beside(__file__, "parameters.toml")
-_MISFITS: Final[dict[str, str]] = toml_beside(__file__, "misfits.toml")
 _OWN_ROUTES = ("openai/", "hosted_vllm/")
 """What litellm names servers that speak OpenAI's protocol by."""
 _OF_LITELLM = ("allowed_openai_params", "custom_llm_provider", "drop_params", "extra_body")
@@ -252,21 +251,41 @@ class ModelConfig(_Replying):
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> ModelConfig:
-        of_litellm = [name for name in _OF_LITELLM if self.is_direct and name in self.parameters]
-        is_routed, is_direct = self.litellm_config is not None, self.transport == "direct"
-        holds = {
-            "no_attempt_fits": self.deadline_s < self.timeout_s,
-            "direct_to_nowhere": is_direct and self.api_base is None,
-            "of_litellm": bool(of_litellm) and self.transport is None,
-            "two_lengths": {"max_tokens"} <= self.model_fields_set
-            and self.max_tokens is not None
-            and "max_completion_tokens" in self.parameters,
-            "routed_directly": is_routed and is_direct,
-            "routed_elsewhere": is_routed and (self.api_base, self.api_key_env) != (None, None),
-        }
-        if wrong := said_where(holds, _MISFITS, config=self, of_litellm=of_litellm):
-            raise ValueError(wrong[0])
+        misfit = next(self._misfits(), None)
+        if misfit is not None:
+            raise ValueError(misfit)
         return self
+
+    def _misfits(self) -> Iterator[str]:
+        """Yield what does not fit together, and what to do."""
+        if self.deadline_s < self.timeout_s:
+            yield (
+                f"deadline_s={self.deadline_s!r} is below timeout_s={self.timeout_s!r}: one "
+                "attempt would not fit; raise deadline_s or lower timeout_s"
+            )
+        is_direct = self.transport == "direct"
+        if is_direct and self.api_base is None:
+            yield "transport 'direct' needs the `api_base` of an OpenAI-compatible server"
+        of_litellm = [name for name in _OF_LITELLM if self.is_direct and name in self.parameters]
+        if of_litellm and self.transport is None:
+            yield (
+                f"{of_litellm[0]!r} in `parameters` is litellm's, and this model is called without "
+                "it: write the fields that the server takes, or set `transport: litellm`"
+            )
+        sets_length = "max_tokens" in self.model_fields_set and self.max_tokens is not None
+        if sets_length and "max_completion_tokens" in self.parameters:
+            yield (
+                "`max_tokens` and `max_completion_tokens` in `parameters` are one limit by two "
+                "names: leave one out"
+            )
+        is_routed = self.litellm_config is not None
+        if is_routed and is_direct:
+            yield "`litellm_config` needs transport 'litellm'"
+        if is_routed and (self.api_base, self.api_key_env) != (None, None):
+            yield (
+                "`litellm_config` holds addresses and keys (`api_key: os.environ/NAME`): leave out "
+                "`api_base` and `api_key_env`"
+            )
 
     @property
     def sent_fields(self) -> dict[str, object]:

@@ -1,12 +1,10 @@
 """Where and how OpenRLHF runs: machines, engines, DeepSpeed, Ray. Read by `backend: openrlhf`."""
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal, Self, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
-from rubric_core.configuration import said_where
-from rubric_core.files import toml_beside
 from rubric_core.schema.sealed import Many
 from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, leaves
 from rubric_train_openrlhf.policy_config import Section
@@ -16,7 +14,6 @@ FlagValue = bool | int | float | str | tuple[int | float | str, ...]
 
 _MOST_NAMED = 6
 """Values that an error message proposes."""
-_TEXTS: Final[dict[str, str]] = toml_beside(__file__, "problems.toml")["cluster"]
 
 
 class LoraConfig(Section):
@@ -219,40 +216,90 @@ class ClusterConfig(Section):
 
     def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> tuple[str, ...]:
         """What is wrong with this layout, by itself and with sampling and updates."""
-        batch, gpus = rollout.prompts * rollout.group_size, max(1, self.policy_gpus)
-        share, left = divmod(batch, optim.updates_per_rollout)
-        at_once, forward = optim.micro_batch * gpus, self.deepspeed.forward_micro_batch * gpus
-        sizes = {"batch": batch, "gpus": gpus, "share": share}
-        sizes |= {"at_once": at_once, "forward": forward}
-        fitting = {
-            "fitting": _fitting("optim.micro_batch", share, gpus),
-            "forward_fitting": _fitting("cluster.deepspeed.forward_micro_batch", batch, gpus),
-        }
-        holds = self._layout_problems() | {
-            "no_room": rollout.max_new_tokens >= self.max_len,
-            "micro_batch": not left and share % at_once > 0,
-            "forward": batch % forward > 0,
-        }
-        sections = {"cluster": self, "rollout": rollout, "optim": optim}
-        odd = [
-            name for name in self.extra_flags if not name or name[0] == "-" or set("= ") & {*name}
-        ]
-        return said_where(holds, _TEXTS, **sections, **sizes, **fitting) + tuple(
-            f"cluster.extra_flags: {name!r} must be the flag's name without dashes" for name in odd
+        return (
+            *self._gpu_problems(),
+            *self._deepspeed_problems(),
+            *self._batch_problems(rollout, optim),
+            *self._flag_problems(),
         )
 
-    def _layout_problems(self) -> dict[str, bool]:
-        """Of each text about the layout alone, whether it is so."""
-        deepspeed, gpus, shares = self.deepspeed, self.run_gpus, self.colocation == "all"
-        return {
-            "no_gpu_left": gpus < 1,
-            "engines_misfit": gpus >= 1 and shares and self.engine_gpus != gpus,
-            "no_policy_gpu": gpus >= 1 > self.policy_gpus,
-            "engines_sleep": bool(self.engines.sleep) and not self.shares_gpus,
-            "deepspeed_sleep": bool(deepspeed.sleep) and not self.shares_gpus,
-            "packing": deepspeed.packing and "flash" not in self.attention,
-            "offload_reference": deepspeed.offload_reference and deepspeed.zero_stage != 3,  # noqa: PLR2004
-        }
+    def _gpu_problems(self) -> Iterator[str]:
+        gpus = self.run_gpus
+        if gpus < 1:
+            yield (
+                f"cluster.judge_gpus_per_node={self.judge_gpus_per_node} leaves the run none of "
+                f"cluster.gpus_per_node={self.gpus_per_node}; keep at least one for it"
+            )
+            return
+        engines = self.engine_count
+        tensor_parallel = self.engines.tensor_parallel
+        if self.colocation == "all" and self.engine_gpus != gpus:
+            yield (
+                f"cluster.engines: {engines} engines × tensor_parallel={tensor_parallel} = "
+                f"{self.engine_gpus} GPUs, but with cluster.colocation='all' they must be on all "
+                f"{gpus} GPUs of the run; change count or tensor_parallel, or use "
+                "colocation='models'"
+            )
+        if self.policy_gpus < 1:
+            yield (
+                f"cluster.engines: {engines} engines × tensor_parallel={tensor_parallel} = "
+                f"{self.engine_gpus} GPUs leave the policy none of the {gpus} GPUs of the run; "
+                "lower count or tensor_parallel"
+            )
+
+    def _deepspeed_problems(self) -> Iterator[str]:
+        if self.engines.sleep and not self.shares_gpus:
+            yield (
+                "cluster.engines.sleep=true: nothing to make room for with "
+                f"cluster.colocation={self.colocation!r} and cluster.device={self.device!r}"
+            )
+        if self.deepspeed.sleep and not self.shares_gpus:
+            yield (
+                "cluster.deepspeed.sleep=true: nothing to make room for with "
+                f"cluster.colocation={self.colocation!r} and cluster.device={self.device!r}"
+            )
+        if self.deepspeed.packing and "flash" not in self.attention:
+            yield (
+                "cluster.deepspeed.packing needs flash attention, and attention is "
+                f"{self.attention!r}; responses behind each other would read each other"
+            )
+        if self.deepspeed.offload_reference and self.deepspeed.zero_stage != 3:  # noqa: PLR2004
+            yield (
+                "cluster.deepspeed.offload_reference needs zero_stage 3: DeepSpeed keeps weights "
+                "that it does not split where they are"
+            )
+
+    def _batch_problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
+        if rollout.max_new_tokens >= self.max_len:
+            yield (
+                f"rollout.max_new_tokens={rollout.max_new_tokens} leaves no room for a prompt in "
+                f"cluster.max_len={self.max_len}"
+            )
+        batch = rollout.prompts * rollout.group_size
+        gpus = max(1, self.policy_gpus)
+        share, left = divmod(batch, optim.updates_per_rollout)
+        at_once = optim.micro_batch * gpus
+        if not left and share % at_once > 0:
+            yield (
+                f"an update takes {share} responses (rollout.prompts·rollout.group_size / "
+                "optim.updates_per_rollout), which is not divisible by optim.micro_batch × GPUs "
+                f"that train = {optim.micro_batch} × {gpus} = {at_once}; "
+                f"{_fitting('optim.micro_batch', share, gpus)}"
+            )
+        forward_size = self.deepspeed.forward_micro_batch
+        forward = forward_size * gpus
+        if batch % forward > 0:
+            yield (
+                f"rollout.prompts·rollout.group_size={batch} is not divisible by "
+                "cluster.deepspeed.forward_micro_batch × GPUs that train = "
+                f"{forward_size} × {gpus} = {forward}; "
+                f"{_fitting('cluster.deepspeed.forward_micro_batch', batch, gpus)}"
+            )
+
+    def _flag_problems(self) -> Iterator[str]:
+        for name in self.extra_flags:
+            if not name or name[0] == "-" or set("= ") & {*name}:
+                yield f"cluster.extra_flags: {name!r} must be the flag's name without dashes"
 
 
 def _is_flag_value(value: object) -> bool:

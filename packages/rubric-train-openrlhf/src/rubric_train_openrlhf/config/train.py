@@ -5,17 +5,16 @@ A configuration is a YAML file with dotted overrides over it.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from math import inf, isfinite
+from math import isfinite
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Self, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal, Self, Union, cast, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, Field, model_validator
 
 from rubric_core import ConfigError
-from rubric_core.configuration import Keys, Source, said_where, validated
-from rubric_core.files import toml_beside
+from rubric_core.configuration import Keys, Source, validated
 from rubric_core.reward.estimators import AdvantageConfig, GroupAdvantages
 from rubric_judge.config import ListwiseConfig
 from rubric_judge.yaml_files import read_yaml, yaml_place, yaml_value
@@ -24,8 +23,6 @@ from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import ObjectiveConfig
 from rubric_train_openrlhf.policy_config import Section, SftConfig
-
-_TABLES: Final[dict[str, dict[str, str]]] = toml_beside(__file__, "problems.toml")
 
 
 class PolicySettings(Section):
@@ -94,53 +91,141 @@ class TrainConfig(PolicySettings):
 
     def problems(self) -> tuple[str, ...]:
         """What the sections, each right in itself, do not let each other do."""
-        holds, of_cluster = self._misfits(), tuple[str, ...]()
-        if self.backend == "openrlhf":
-            of_cluster = self.cluster.problems(self.rollout, self.optim)
-        values = {"out": str(self.out), "train": str(self.data.train)}
-        rate, lowest = SftConfig().learning_rate, sections.LOWEST_TEMPERATURE
-        values |= {"largest": str(self._largest_group)}
-        said = said_where(holds, _TABLES["run"], run=self, rate=rate, lowest=lowest, **values)
-        return said + of_cluster
+        misfits = (
+            *self._batch_misfits(),
+            *self._reward_misfits(),
+            *self._sampling_misfits(),
+            *self._value_misfits(),
+            *self._backend_misfits(),
+        )
+        if self.backend != "openrlhf":
+            return misfits
+        return misfits + self.cluster.problems(self.rollout, self.optim)
 
     def traps(self) -> tuple[str, ...]:
         """What runs on any backend, but seldom does what was meant; each begins with its key."""
-        holds = {"long_warmup": self.steps <= self.optim.warmup_steps}
-        return said_where(holds, _TABLES["traps"], run=self)
+        warmup = self.optim.warmup_steps
+        if self.steps > warmup:
+            return ()
+        trap = (
+            f"optim.warmup_steps={warmup} and steps={self.steps}: the run ends before the learning "
+            "rate is reached"
+        )
+        return (trap,)
 
-    @property
-    def _largest_group(self) -> int:
-        return max(self.rollout.group_size, self.validation.samples)
+    def _batch_misfits(self) -> Iterator[str]:
+        size = self.rollout.group_size
+        if size < 2:  # noqa: PLR2004  # a group is two
+            yield (
+                f"rollout.group_size={size}: the baseline of a response is the mean of its group's "
+                "others; use at least 2"
+            )
+        updates = self.optim.updates_per_rollout
+        if self.batch_size % updates > 0:
+            yield (
+                f"rollout.prompts·rollout.group_size={self.batch_size} is not divisible by "
+                f"optim.updates_per_rollout={updates}; every update takes an equal share of the "
+                "responses"
+            )
+        penalty = self.shaping.length_penalty
+        longest = self.rollout.max_new_tokens
+        if penalty is not None and penalty.buffer_tokens >= longest:
+            yield (
+                f"shaping.length_penalty.buffer_tokens={penalty.buffer_tokens} must be less than "
+                f"rollout.max_new_tokens={longest}"
+            )
 
-    def _misfits(self) -> dict[str, bool]:
-        """Of each text about the sections, whether it is so."""
-        penalty, heldout = self.shaping.length_penalty, self.validation
-        buffer = penalty.buffer_tokens if penalty else 0
-        is_tiny, on_cluster = isinstance(self.model, sections.TinyModel), self.backend == "openrlhf"
+    def _reward_misfits(self) -> Iterator[str]:
+        estimator = self.advantage.estimator
+        reads_rewards = self.advantage.reads_rewards
+        if self.shaping.enabled and not reads_rewards:
+            yield (
+                f"advantage.estimator={estimator!r} does not read the reward, so penalties on it "
+                "have no effect; switch shaping off or use estimator='group'"
+            )
+        correction = self.judge.correction
+        if correction == "none":
+            return
+        if self.judge.calibration is None:
+            yield (
+                f"judge.correction={correction!r} takes its rates from a calibration; give "
+                "judge.calibration"
+            )
+        if not reads_rewards:
+            yield (
+                f"judge.correction={correction!r} has no effect under "
+                f"advantage.estimator={estimator!r}, which normalises each criterion by itself; "
+                "set it to none"
+            )
+        if self.shaping.alpha_stop is not None:
+            yield (
+                "judge.correction makes rewards that may be negative, which shaping.alpha_stop "
+                "would raise; use shaping.length_penalty"
+            )
+
+    def _sampling_misfits(self) -> Iterator[str]:
+        spec = self.judge.spec
+        largest = max(self.rollout.group_size, self.validation.samples)
+        if isinstance(spec, ListwiseConfig) and largest > spec.max_group:
+            yield (
+                f"{largest} responses to a prompt (rollout.group_size, validation.samples) are "
+                f"over judge.spec.max_group={spec.max_group}: a listwise judge scores them in one "
+                "call; raise max_group as far as the context of its model goes"
+            )
+        temperature = self.validation.temperature
+        lowest = sections.LOWEST_TEMPERATURE
+        if 0 < temperature < lowest:
+            yield (
+                f"validation.temperature={temperature} must be 0, which is greedy, or at least "
+                f"{lowest}"
+            )
+        samples = self.validation.samples
+        if samples > 1 and temperature == 0:
+            yield (
+                f"validation.samples={samples} at validation.temperature=0 would be the same "
+                "response each time; set a temperature"
+            )
+
+    def _value_misfits(self) -> Iterator[str]:
         is_untold = self.sft is not None and "learning_rate" not in self.sft.model_fields_set
-        is_flash = on_cluster and "flash" in self.cluster.attention
-        spec, is_corrected = self.judge.spec, self.judge.correction != "none"
-        most = spec.max_group if isinstance(spec, ListwiseConfig) else inf
-        return {
-            "small_group": self.rollout.group_size < 2,  # noqa: PLR2004  # a group is two
-            "unequal_updates": self.batch_size % self.optim.updates_per_rollout > 0,
-            "large_buffer": buffer >= self.rollout.max_new_tokens,
-            "unread_reward": self.shaping.enabled and not self.advantage.reads_rewards,
-            "bare_correction": is_corrected and self.judge.calibration is None,
-            "idle_correction": is_corrected and not self.advantage.reads_rewards,
-            "stopped_correction": is_corrected and self.shaping.alpha_stop is not None,
-            "large_group": self._largest_group > most,
-            "low_temperature": 0 < heldout.temperature < sections.LOWEST_TEMPERATURE,
-            "same_samples": heldout.samples > 1 and heldout.temperature == 0,
-            "untold_rate": is_untold and not is_tiny,
-            "infinite_kl": not isfinite(self.objective.kl_coef),
-            "null_in_out": "\0" in str(self.out),
-            "null_in_train": "\0" in str(self.data.train),
-            "other_device": on_cluster and self.device not in {"auto", self.cluster.device},
-            "listwise_on_cluster": on_cluster and isinstance(spec, ListwiseConfig),
-            "unshared_on_cluster": on_cluster and not self.optim.share_prompts,
-            "flash_in_float32": is_flash and self.precision == "float32",
-        }
+        if is_untold and not isinstance(self.model, sections.TinyModel):
+            yield (
+                f"sft.learning_rate is not set, and its default, {SftConfig().learning_rate:g}, is "
+                "for a tiny policy; set one for the model: 8 billion weights take about 5e-6, and "
+                "adapters (cluster.warm_start.lora) about ten times that"
+            )
+        if not isfinite(self.objective.kl_coef):
+            yield f"objective.kl_coef={self.objective.kl_coef} must be a finite number"
+        out = str(self.out)
+        if "\0" in out:
+            yield f"out={out!r} holds a null character; give a path"
+        train = str(self.data.train)
+        if "\0" in train:
+            yield f"data.train={train!r} holds a null character; give a path"
+
+    def _backend_misfits(self) -> Iterator[str]:
+        if self.backend != "openrlhf":
+            return
+        if self.device not in {"auto", self.cluster.device}:
+            yield (
+                f"device={self.device!r} and cluster.device={self.cluster.device!r} disagree; "
+                "leave device at 'auto'"
+            )
+        if isinstance(self.judge.spec, ListwiseConfig):
+            yield (
+                "judge.spec.type='listwise' needs all responses of a group at once, and the "
+                "engines of a cluster hand them over one by one; use type: llm, or backend: local"
+            )
+        if not self.optim.share_prompts:
+            yield (
+                "optim.share_prompts=false is of backend: local; OpenRLHF reads a prompt once per "
+                "response in any case, so leave it out"
+            )
+        if "flash" in self.cluster.attention and self.precision == "float32":
+            yield (
+                "precision='float32': flash attention computes in 16 bits; use "
+                "precision='bfloat16', or cluster.deepspeed.attention='sdpa'"
+            )
 
 
 _TEXT_TYPES = frozenset[object]({str, Path, NoneType})

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from rubric_core.configuration import said_where
-from rubric_core.files import toml_beside
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.forward_decoding import Decoder, forward_decoder
@@ -18,7 +16,6 @@ from rubric_train_openrlhf.policy.holding import hold_rope
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, PaddedPrompts, Rollouts, left_pad
 
-_PROBLEMS: Final[dict[str, str]] = toml_beside(__file__, "sampling.toml")
 COMPACT_FRAC = 0.25
 """Finished rows are dropped from the batch once they make up this share of it."""
 
@@ -59,8 +56,10 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
             vocabulary, more tokens than the model has positions, a generator elsewhere, or a model
             that cannot be decoded step by step.
     """
-    if wrong := _problems(model, prompts, group_size, max_new_tokens, temperature, generator):
-        raise PolicyInputError(f"cannot sample: {wrong[0]}")
+    problems = _problems(model, prompts, group_size, max_new_tokens, temperature, generator)
+    problem = next(problems, None)
+    if problem is not None:
+        raise PolicyInputError(f"cannot sample: {problem}")
     with evaluating(model), torch.inference_mode():
         padded = left_pad(prompts, pad_token_id=pad_token_id, device=model.device)
         rows = LiveRows(model, padded, group_size=group_size, max_tokens=max_new_tokens)
@@ -172,23 +171,34 @@ def _problems(
     max_new_tokens: int,
     temperature: float,
     generator: torch.Generator,
-) -> tuple[str, ...]:
-    """What to say of an input that cannot be sampled from; nothing of any other."""
+) -> Iterator[str]:
+    """Yield what is wrong with an input that cannot be sampled from; nothing of any other."""
     embedding: Any = model.get_input_embeddings()
     vocab_size = len(embedding.weight)
     largest = max((max(prompt.token_ids) for prompt in prompts), default=0)
     longest = max((len(prompt.token_ids) for prompt in prompts), default=0)
     config: Any = model.config.get_text_config()  # of a model that sees, too
     positions: int | None = getattr(config, "max_position_embeddings", None)
-    holds = {
-        "sizes": min(len(prompts), group_size, max_new_tokens) < 1,
-        "temperature": not 0 <= temperature < float("inf"),
-        "token": largest >= vocab_size,
-        "positions": positions is not None and longest + max_new_tokens > positions,
-        "device": generator.device.type != model.device.type,
-    }
-    asked = {"prompts": len(prompts), "group_size": group_size, "new": max_new_tokens}
-    found = {"temperature": temperature, "largest": largest, "longest": longest}
-    limits = {"vocab_size": vocab_size, "positions": positions}
-    devices = {"generator": str(generator.device), "model": str(model.device)}
-    return said_where(holds, _PROBLEMS, **asked, **found, **limits, **devices)
+    if min(len(prompts), group_size, max_new_tokens) < 1:
+        yield (
+            f"{len(prompts)} prompts, group_size {group_size!r}, max_new_tokens "
+            f"{max_new_tokens!r}: each must be at least 1"
+        )
+    if not 0 <= temperature < float("inf"):
+        yield f"temperature {temperature!r}: it must be a finite number, 0 or larger"
+    if largest >= vocab_size:
+        yield (
+            f"token id {largest!r} in a prompt, but the model has {vocab_size} tokens; encode the "
+            "prompts with the codec of this model"
+        )
+    if positions is not None and longest + max_new_tokens > positions:
+        yield (
+            f"a prompt of {longest} tokens and {max_new_tokens} new ones exceed the model's "
+            f"{positions} positions; shorten the questions or their contexts, or lower "
+            "max_new_tokens"
+        )
+    if generator.device.type != model.device.type:
+        yield (
+            f"the generator is on {str(generator.device)!r} and the model on "
+            f"{str(model.device)!r}; make it with torch.Generator(device=model.device)"
+        )

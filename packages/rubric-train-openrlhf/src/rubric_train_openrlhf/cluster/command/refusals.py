@@ -5,7 +5,7 @@ import ast
 import contextlib
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -14,8 +14,7 @@ from types import SimpleNamespace
 from typing import Final, NamedTuple
 
 from rubric_core import MissingExtraError
-from rubric_core.configuration import said_where
-from rubric_core.files import read_file, toml_beside
+from rubric_core.files import read_file
 from rubric_train_openrlhf import objective as losses
 from rubric_train_openrlhf.config.sections import TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
@@ -29,7 +28,10 @@ _THEIRS = (losses.NoImportance, losses.Truncated, losses.IcePop, losses.SeqMaskT
 """Corrections that OpenRLHF's loss has too."""
 
 
-_TEXTS: Final[dict[str, str]] = toml_beside(__file__, "refusals.toml")
+_NO_FOLDER: Final = (
+    "model.type='tiny' is built by the local backend, for prompts that vLLM cannot read; give "
+    "type: path and a folder in Hugging Face format"
+)
 
 
 def check_expressible(config: TrainConfig) -> None:
@@ -38,8 +40,8 @@ def check_expressible(config: TrainConfig) -> None:
     Raises:
         TrainConfigError: names every such key, and what to do.
     """
-    last = _SEEDS - config.cluster.engine_count
-    if problems := said_where(_problems(config), _TEXTS, run=config, last=last):
+    problems = list(_problems(config))
+    if problems:
         text, location = "; ".join(problems), problems[0].partition("=")[0]
         raise TrainConfigError(f"backend 'openrlhf': {text}", location=location)
 
@@ -53,28 +55,60 @@ def model_path(config: TrainConfig) -> Path:
     """
     if not isinstance(config.model, TinyModel):
         return config.model.folder()
-    raise TrainConfigError(f"backend 'openrlhf': {_TEXTS['no_folder']}", location="model.type")
+    raise TrainConfigError(f"backend 'openrlhf': {_NO_FOLDER}", location="model.type")
 
 
-def _problems(config: TrainConfig) -> dict[str, bool]:
-    """Of each text that says what cannot be done here, whether it is asked for."""
-    deepspeed, last = config.cluster.deepspeed, _SEEDS - config.cluster.engine_count
+def _problems(config: TrainConfig) -> Iterator[str]:
+    """Yield what cannot be done here as it is written: `key=value`, why, and what to do."""
+    if isinstance(config.model, TinyModel):
+        yield _NO_FOLDER
+    last = _SEEDS - config.cluster.engine_count
+    if config.seed > last:
+        yield f"seed={config.seed} must be at most {last}: engine i takes seed + i"
+    deepspeed = config.cluster.deepspeed
     sums = config.precision == "bfloat16" and deepspeed.grad_accumulation == "float32"
-    objective, importance = config.objective, config.objective.importance
-    by_sequence, by_token = objective.ratio == "sequence", objective.aggregation == "token"
-    is_leveled = isinstance(importance, losses.Truncated | losses.IcePop)
+    if deepspeed.zero_stage == 1 and sums and not deepspeed.offload_optimizer:
+        yield (
+            "cluster.deepspeed.zero_stage=1 in bfloat16 with grad_accumulation='float32' is "
+            "another optimiser of DeepSpeed's, which ends the run at a gradient of zero, as of an "
+            "update whose groups are all tied, and cannot move its state aside; use 2, which "
+            "splits no less"
+        )
+    yield from _loss_problems(config.objective)
+
+
+def _loss_problems(objective: losses.ObjectiveConfig) -> Iterator[str]:
+    surrogate = objective.surrogate
+    importance = objective.importance
     # A subclass is another formula, though an instance of the one that it is made of.
-    is_clipped, is_theirs = type(objective.surrogate) is losses.Clipped, type(importance) in _THEIRS
-    return {
-        "no_folder": isinstance(config.model, TinyModel),
-        "large_seed": config.seed > last,
-        "zero_1": deepspeed.zero_stage == 1 and sums and not deepspeed.offload_optimizer,
-        "surrogate": not is_clipped,
-        "importance": not is_theirs,
-        "by_product": is_leveled and importance.level == "sequence",
-        "gspo_importance": by_sequence and importance.type != "none",
-        "gspo_token_mean": by_sequence and by_token,
-    }
+    if type(surrogate) is not losses.Clipped:
+        yield (
+            f"objective.surrogate.type={surrogate.type!r}: the loss here is OpenRLHF's own "
+            "PolicyLoss, which has the clipped surrogate alone; use type='clipped', or backend: "
+            "local"
+        )
+    if type(importance) not in _THEIRS:
+        yield (
+            f"objective.importance.type={importance.type!r}: the corrections here are OpenRLHF's "
+            "own; use type='none', 'tis', 'icepop' or 'seq_mask_tis', or backend: local"
+        )
+    is_leveled = isinstance(importance, losses.Truncated | losses.IcePop)
+    if is_leveled and importance.level == "sequence":
+        yield (
+            "objective.importance.level='sequence' weighs by the product over a response, and "
+            "OpenRLHF has weights per token only; use level='token' or type='seq_mask_tis'"
+        )
+    by_sequence = objective.ratio == "sequence"
+    if by_sequence and importance.type != "none":
+        yield (
+            f"objective.importance.type={importance.type!r} with ratio='sequence': OpenRLHF's GSPO "
+            "then drops the correction and divides by the sampler's probabilities; use type='none'"
+        )
+    if by_sequence and objective.aggregation == "token":
+        yield (
+            "objective.aggregation='token' with ratio='sequence': OpenRLHF averages GSPO over "
+            "responses always; use aggregation='sequence'"
+        )
 
 
 _UNKNOWN = "unrecognized arguments: "
