@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import Answer, Judge, JudgeResult, Outcome, Pooling, Rubric, Task
-from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
+from rubric_eval.errors import EvalShapeError, Failures, HeldoutAbortError, unavailable
 from rubric_eval.records.run import (
     criteria_z,
     kinds_of,
@@ -106,14 +106,7 @@ async def judge_heldout(
     ]
     results = await (judge if isinstance(judge, JudgePool) else JudgePool(judge)).judge_all(views)
     failed = unavailable(results)
-    if failed.exceed(max_unavailable_frac, of=len(results)):
-        raise HeldoutAbortError(
-            f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
-            f"{100 * max_unavailable_frac:g} %, and never all, may lack one: check the judge and "
-            "evaluate again; with a ledger in the pool, what is judged is not judged again",
-            unavailable_frac=failed.share(len(results)),
-            reasons=failed.by_reason,
-        )
+    _check_judged(failed, of=len(results), allowed=max_unavailable_frac)
     rubrics = [task.rubric for task in tasks for _ in range(samples)]
     rewards = list(map(reward_of, results, rubrics))
     counted = [reward for reward in rewards if reward is not None]
@@ -137,6 +130,18 @@ async def judge_heldout(
         unavailable_frac=failed.total / len(results),
         unavailable_by_reason=dict(sorted(failed.by_reason.items())),
     )
+
+
+def _check_judged(failed: Failures, *, of: int, allowed: float) -> None:
+    """Refuse to go on where too many responses have no judgement."""
+    if failed.exceed(allowed, of=of):
+        raise HeldoutAbortError(
+            f"no judgement for {failed.total} of {of} responses: {failed}. At most "
+            f"{100 * allowed:g} %, and never all, may lack one: check the judge and evaluate "
+            "again; with a ledger in the pool, what is judged is not judged again",
+            unavailable_frac=failed.share(of),
+            reasons=failed.by_reason,
+        )
 
 
 def _criteria(

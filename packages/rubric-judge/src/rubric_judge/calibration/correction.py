@@ -88,12 +88,7 @@ def corrected_mean(
     trust, mean = sample.trust, sample.estimate
     residual_D = sample.without_D - mean
     variance = sample.variance_of(residual_D)
-    if variance < _NO_VARIANCE or sample.residual_spread < _NO_VARIANCE:
-        of = f"{len(sample.label_n)} labelled responses"
-        raise RewardError(
-            f"label − λ·judge is {sample.rectifier:+.3f} in every document of {of}: without a "
-            "spread no interval is valid, so label responses on which they differ"
-        )
+    _check_spread(sample, variance)
     t = float(cast("Any", stats).t.ppf((1 + confidence) / 2, sample.freedom(variance)))
     within = min(max(mean, 0.0), 1.0)
     low, high = score_limits(within, variance, t, least=0.5 / sample.labelled_documents)
@@ -107,6 +102,15 @@ def corrected_mean(
         labelled=len(sample.label_n),
         documents=sample.labelled_documents,
     )
+
+
+def _check_spread(sample: _Sample, variance: float) -> None:
+    if variance < _NO_VARIANCE or sample.residual_spread < _NO_VARIANCE:
+        raise RewardError(
+            f"label − λ·judge is {sample.rectifier:+.3f} in every document of "
+            f"{len(sample.label_n)} labelled responses: without a spread no interval is valid, so "
+            "label responses on which they differ"
+        )
 
 
 def labelled_population(

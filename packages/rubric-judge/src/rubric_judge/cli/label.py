@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -132,23 +132,25 @@ def label(  # noqa: PLR0913  # each is an option of the command
     rater = None if rater is None else _rater(rater)
     require_writable(out, flag="--out", inputs=(tasks, responses, judgements, writing.model))
     if writing.write:
-        told = thoughts if thoughts != "cut" else None
-        given = {"RESPONSES": responses, "--judgements": judgements, "--thoughts": told}
+        asked = thoughts if thoughts != "cut" else None
         _refuse(
-            given,
-            lambda flag: (
-                f"{flag}: with --write nothing is scored and answers are written: leave one of "
-                "the two out"
-            ),
+            {"RESPONSES": responses, "--judgements": judgements, "--thoughts": asked},
+            "with --write nothing is scored and answers are written: leave one of the two out",
         )
         drawn = _Drawn(tasks, _one(count), seed)
         return _write(drawn, out, rater=rater, writing=writing, place=place)
+    responses = _to_score(responses, writing)
+    with working(app) as progress, progress.phase("reading tasks and responses"):
+        source = _read(tasks, responses, thoughts)
+        draws = _draws(source, judgements, count or (_LABELS,), seed)
+    return _label(source, draws, out, seed=seed, rater=rater, place=place)
+
+
+def _to_score(responses: Path | None, writing: Writing) -> Path:
+    """Return the responses of a command without --write, and refuse options of one with it."""
     _refuse(
         writing.by_model,
-        lambda flag: (
-            f"{flag}: is for answers that are written: give --write instead of RESPONSES, or "
-            "leave it out"
-        ),
+        "is for answers that are written: give --write instead of RESPONSES, or leave it out",
     )
     if responses is None:
         raise ConfigError(
@@ -156,17 +158,14 @@ def label(  # noqa: PLR0913  # each is an option of the command
             "written, give --write instead",
             location="responses",
         )
-    with working(app) as progress, progress.phase("reading tasks and responses"):
-        source = _read(tasks, responses, thoughts)
-        draws = _draws(source, judgements, count or (_LABELS,), seed)
-    return _label(source, draws, out, seed=seed, rater=rater, place=place)
+    return responses
 
 
-def _refuse(given: Mapping[str, object], problem: Callable[[str], str]) -> None:
-    """Refuse the first option that is given where it means nothing."""
-    for flag, value in given.items():
+def _refuse(values: Mapping[str, object], problem: str) -> None:
+    """Refuse the first option that has a value where it means nothing."""
+    for flag, value in values.items():
         if value is not None:
-            raise ConfigError(problem(flag), location=flag.lstrip("-").lower())
+            raise ConfigError(f"{flag}: {problem}", location=flag.lstrip("-").lower())
 
 
 def _one(counts: tuple[int, ...] | None) -> int | None:
@@ -215,19 +214,14 @@ def _write(wanted: _Drawn, out: Path, *, rater: str | None, writing: Writing, pl
     from rubric_judge.labels.writing import draw_tasks, open_written
 
     if writing.model is None:
-        _refuse(
-            writing.by_model,
-            lambda flag: f"{flag}: is for a model that writes: give --model, or leave it out",
-        )
+        _refuse(writing.by_model, "is for a model that writes: give --model, or leave it out")
     else:
         elsewhere = None if place == _HERE else place
         on_page = {"--rater": rater, "--host, --port or --token-env": elsewhere}
         _refuse(
             on_page,
-            lambda flag: (
-                f"{flag}: is for a page on which people write, and --model serves none: leave one "
-                "of the two out"
-            ),
+            "is for a page on which people write, and --model serves none: leave one of the two "
+            "out",
         )
     with working(app) as progress, progress.phase("reading tasks"):
         known = {task.task_id: task for task in read_tasks(wanted.tasks)}
