@@ -9,7 +9,6 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 from pydantic import BaseModel
 
 from rubric_core import KNOWN_TAGS, Answerer, JudgeResult, JudgeView, Outcome, Reason
-from rubric_core.files import toml_beside
 from rubric_core.judgement.result import Call
 from rubric_judge import events
 from rubric_judge.chat_model import ChatModel
@@ -24,7 +23,15 @@ _Config = TypeVar("_Config", bound=ModelJudgeConfig)
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
 _KEPT_REPLY_CHARS = 20_000
-_DEPARTURES: Final[dict[str, str]] = toml_beside(__file__, "departures.toml")
+_BESIDE: Final = {
+    "reasoning": (
+        "the reply is empty, its text stands in reasoning_content; start the server without a "
+        "reasoning parser (vLLM: no --reasoning-parser), or let the model think (enable_thinking: "
+        "true)"
+    ),
+    "tools": "the reply is empty: the model called a tool, and none was offered",
+}
+"""Why there is no reply, by what stands in its place; at most 200 characters, as of each detail."""
 _THOUGHT_ENDS: Final = tuple(tags.close for tags in KNOWN_TAGS if tags.counts != "pair")
 
 
@@ -147,9 +154,19 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
         """Return what becomes of a judgement for which the model's context is too short."""
         if answer.finish != "full":
             return None
-        detail = _DEPARTURES["cut_by_context" if answer.text else "full"].format(
-            prompt=len(rendered.system) + len(rendered.user), reply=len(answer.text)
-        )
+        size = len(rendered.system) + len(rendered.user)
+        if answer.text:
+            detail = (
+                f"the context is full: cut off at {len(answer.text)} characters, before "
+                f"`max_tokens`, behind a prompt of {size}; lower `passage_chars`, or serve a "
+                "longer context (see `on_full_context`)"
+            )
+        else:
+            detail = (
+                f"the context is full: a prompt of {size} characters and `max_tokens` do not fit; "
+                "lower `passage_chars` or `max_tokens`, or serve a longer context (see "
+                "`on_full_context`)"
+            )
         if self._config.on_full_context == "unavailable":
             return JudgeResult.unavailable(Reason.BAD_REQUEST, detail=detail)
         return JudgeResult.invalid(Reason.CONTEXT_FULL, detail=detail)
@@ -164,14 +181,18 @@ class ModelJudge(chat.ClosesItself, Generic[_Config]):
 
 
 def _unreadable(answer: chat.ChatReply) -> JudgeResult | None:
-    text, size = answer.text, len(answer.text)
     if answer.finish == "refused":
         return JudgeResult.invalid(Reason.REFUSED)
     if answer.finish == "truncated":
-        why = "cut_in_thought" if answer.beside == "reasoning" else "cut_off"
-        return JudgeResult.invalid(Reason.TRUNCATED, detail=_DEPARTURES[why].format(size=size))
-    if not text and answer.beside:
-        return JudgeResult.invalid(Reason.EMPTY, detail=_DEPARTURES[answer.beside])
+        detail = f"the reply was cut off at {len(answer.text)} characters; raise `max_tokens`"
+        if answer.beside == "reasoning":
+            detail = (
+                "the reply was cut off while the model was still thinking; raise `max_tokens`, or "
+                "let it think less"
+            )
+        return JudgeResult.invalid(Reason.TRUNCATED, detail=detail)
+    if not answer.text and answer.beside:
+        return JudgeResult.invalid(Reason.EMPTY, detail=_BESIDE[answer.beside])
     detail = _departure(answer)
     return JudgeResult.invalid(Reason.NOT_JSON, detail=detail) if detail else None
 
@@ -184,10 +205,17 @@ def _departure(answer: chat.ChatReply) -> str:
     if size > _LONGEST_REPLY_CHARS:
         return f"the reply has {size} characters, more than {_LONGEST_REPLY_CHARS}"
     if text.lstrip().startswith("<think>"):
-        return _DEPARTURES["thinks"]
+        return (
+            "the reply begins with <think>; start the server with a reasoning parser (vLLM: "
+            "--reasoning-parser)"
+        )
     # In JSON they may stand in a string.
     if not text.lstrip().startswith("{") and any(end in text for end in _THOUGHT_ENDS):
-        return _DEPARTURES["thought_ends"]
+        return (
+            "the end of a thought (</think>) stands before the JSON; start the server with a "
+            "reasoning parser (vLLM: --reasoning-parser deepseek_r1; llama.cpp: --reasoning-format "
+            "deepseek)"
+        )
     return ""
 
 
@@ -195,7 +223,8 @@ def unless_cut(result: JudgeResult, answer: Answered) -> JudgeResult:
     """Return a judgement whose end was not said only where it is a whole one."""
     if answer.is_whole or result.outcome is not Outcome.INVALID:
         return result
-    detail = _DEPARTURES["unsaid"].format(detail=result.detail or result.reason)
+    departure = result.detail or result.reason
+    detail = f"its `finish_reason` is missing or unknown, and it may be cut off: {departure}"
     return JudgeResult.unavailable(Reason.SERVER_ERROR, detail=detail)
 
 
